@@ -22,6 +22,8 @@ NOISE, CAP, BATCH = 0.0283, 2.0, 256
 """Noise of logits that gives the log ratio of two equal actions a standard deviation of 2 %; cap of the weights."""
 GPUS, WORK = 8, 240
 """GPUs that are divided, and seconds that a training step takes on one of them."""
+LINE = {"linestyle": "solid", "linewidth": 1.0}
+"""Joins the points of one system."""
 LENGTH, KEPT = "lognormal:600:1.0", 8
 """Distribution of responses, and samples that a group keeps."""
 
@@ -32,11 +34,12 @@ def panels(count: int, height: float = 2.3) -> tuple[Figure, list[Axes]]:
     return figure, list(np.atleast_1d(figure.subplots(1, count)))
 
 
-def points(ax: Axes, x: Any, ends: Sequence[Any], color: str, mark: str) -> None:
+def points(ax: Axes, x: Any, ends: Sequence[Any], color: str, mark: str, **more: Any) -> None:
     """Measured points with their intervals: `ends` are means, lower and upper ends."""
     mean, low, high = ends
     apart = [np.subtract(mean, low), np.subtract(high, mean)]
-    ax.errorbar(x, mean, yerr=np.maximum(apart, 0.0), **{**_style.MEASURED, "marker": mark, "color": COLORS[color]})
+    look = {**_style.MEASURED, "marker": mark, "color": COLORS[color], **more}
+    ax.errorbar(x, mean, yerr=np.maximum(apart, 0.0), **look)
 
 
 def swept(ax: Axes, result: Any, metric: str, color: str, mark: str = "o", scale: float = 1.0) -> list[float]:
@@ -98,25 +101,30 @@ def steps_per_rollout(found: Results) -> Figure:
 
 
 def overlap_alone(found: Results) -> Figure:
-    """Throughput of four systems against training time."""
-    figure, (ax,) = panels(1, 2.6)
-    looks = (("synchronous", "o", 1.0), ("measured", "s", 0.97), ("muted", "^", 1.03), ("contrast", "v", 1.0))
-    for result, (color, mark, shift) in zip(found, looks, strict=True):
+    """Throughput of three systems against training time: synchronous, one step ahead, and partial rollouts."""
+    figure, (ax,) = panels(1, 2.9)
+    synchronous, ahead, _, partial = found
+    looks = ((synchronous, "synchronous", "o"), (ahead, "measured", "s"), (partial, "contrast", "v"))
+    for result, color, mark in looks:
         times, *ends = column(result, "groups_per_hour")
-        points(ax, np.multiply(times, shift), ends, color, mark)
+        points(ax, times, ends, color, mark, **({} if color == "synchronous" else LINE))
     grid = np.geomspace(min(times), max(times), 40)
     claim = claims.claim("systems/synchronous-throughput")
     point = {"groups_per_batch": 64, "samples_per_group": 1, "length": LENGTH, "rate": 1.0, "sync_time": 0.0}
     seconds = [claim.predict({**point, "train_time": float(time)})["step_seconds"] for time in grid]
     ax.plot(grid, 64 * 3600.0 / np.array(seconds), **_style.PREDICTED)
-    say(ax, 420, 320, "partial rollouts", "contrast")
-    say(ax, 330, 62, "one step ahead, generators\ndrained (square) or not (triangle)", "measured")
-    say(ax, 420, 33, "synchronous", "synchronous")
-    ax.set(xscale="log", yscale="log", ylim=(10, 500), xlabel="training time of a batch (s)", ylabel="groups per hour")
-    ax.set(yticks=[10, 30, 100, 300], yticklabels=["10", "30", "100", "300"])
-    ax.set_xticks([], minor=True)
+    say(ax, 480, 330, "partial rollouts", "contrast")
+    say(ax, 480, 61, "one step ahead", "measured")
+    say(ax, 480, 35, "synchronous", "synchronous")
+    ax.set(xscale="log", yscale="log", ylim=(10, 500), xlabel="training time per batch (s)")
+    ax.set(ylabel="groups trained per hour", yticks=[10, 30, 100, 300], yticklabels=["10", "30", "100", "300"])
+    ax.minorticks_off()
     ax.set_xticks(times, [f"{time:,.0f}" for time in times])
-    ax.set_title("Overlap hides training; only partial rollouts hide long responses")
+    base, *gains = (np.array(column(result, "groups_per_hour")[1]) for result, *_ in looks)
+    overlap, interrupted = (f"{max(gain / base):.1f}" for gain in gains)
+    ax.set_title(
+        f"Overlap alone is at most {overlap} times as fast as synchronous; partial rollouts {interrupted} times"
+    )
     return figure
 
 
@@ -154,18 +162,21 @@ def first_of_many(found: Results) -> Figure:
 
 
 def kept_cache(found: Results) -> Figure:
-    """Gap to rereading, and ESS of fresh data, against the learning rate."""
-    figure, (left, right) = panels(2)
+    """Log-probs under the kept cache less those after rereading, and ESS between both, against the learning rate."""
+    figure, (left, right) = panels(2, 2.6)
     rates = swept(left, found[0], "cache_gap", "measured")
-    swept(right, found[0], "ess_mismatch", "measured")
+    _, mean, low, high = column(found[0], "ess_mismatch")
+    ends = [np.minimum(100.0 * np.array(each), 100.0) for each in (mean, low, high)]
+    points(right, rates, ends, "measured", "o")
     for ax in (left, right):
-        ax.set(xscale="log", xlabel="learning rate of Adam", xticks=rates)
-        ax.set_xticks([], minor=True)
-        ax.set_xticklabels([f"{rate:g}" for rate in rates])
-    left.set(ylabel="log-prob off by the\nold cache (nats per token)", ylim=(0, None))
-    right.set(ylabel="ESS/N, old against\nnew cache", ylim=(0, 1.05))
-    right.axhline(1.0, **_style.REFERENCE)
-    left.set_title("Keys and values kept over a weight update change the sampler")
+        ax.set(xscale="log", xlabel="learning rate of Adam", xlim=(min(rates) / 1.3, 1.3 * max(rates)))
+        ax.minorticks_off()
+        ax.set_xticks(rates, [f"{rate:g}" for rate in rates])
+    left.set(ylabel="mean |change of log-prob|\n(nats per token)", ylim=(0, 0.1), title="Log-probs of the sampler")
+    right.set(ylabel="ESS / batch size (%)", ylim=(0, 108), title="Effective sample size")
+    right.axhline(100.0, **_style.REFERENCE)
+    say(right, max(rates), 103, "reread: no mismatch", "muted", ha="right", va="bottom")
+    figure.suptitle("A KV cache kept across weight updates changes the sampler", x=0.01, ha="left")
     return figure
 
 
@@ -236,45 +247,56 @@ def clipped_minibatches(found: Results) -> Figure:
 def verdict_on_three(found: Results) -> Figure:
     """Differences of staleness 3 from 1 on each task, with the band that does not matter."""
     tasks, smallest = found[0]["tasks"], found[0]["smallest"]
-    figure, (ax,) = panels(1, 1.7)
+    figure, (ax,) = panels(1, 2.1)
     ax.axvspan(-smallest, smallest, color=COLORS["effect"], linewidth=0)
-    ax.axvline(0.0, color=COLORS["muted"], linestyle=":", linewidth=0.9)
+    ax.axvline(0.0, **_style.REFERENCE)
+    say(ax, -1.05 * smallest, 1.3, "shaded: too small to matter", "muted", ha="right")
     for place, on in enumerate(tasks):
         look = on["pairs"][0]["looks"][-1]
         apart = [[look["difference"] - look["low"]], [look["high"] - look["difference"]]]
         ax.errorbar([look["difference"]], [place], xerr=apart, color=COLORS["measured"], **_style.MEASURED)
+    lengths = [on["task"]["horizon"] for on in tasks]
     names = [on["task"]["task"].replace("_", " ") for on in tasks]
-    ax.set(yticks=range(len(tasks)), yticklabels=names, ylim=(len(tasks) - 0.4, -0.6))
-    ax.set(xlabel="mean return at staleness 3 minus that at staleness 1\n(shaded: too small to matter)")
+    labels = [f"{name} ({n} token{'s' * (n > 1)})" for name, n in zip(names, lengths, strict=True)]
+    ax.set(yticks=range(len(tasks)), yticklabels=labels, ylim=(len(tasks) - 0.5, -0.5))
+    ax.set(xlabel="mean return at staleness 3 − mean return at staleness 1")
     ax.xaxis.set_major_locator(MaxNLocator(5))
-    lost = {on["pairs"][0]["word"] for on in tasks} == {"worse"}
-    ax.set_title("Staleness 3 learns less than staleness 1" if lost else "Staleness 3 beside staleness 1")
+    words = [f"{on['pairs'][0]['word']} on the {name}" for on, name in zip(tasks, names, strict=True)]
+    ax.set_title(f"Staleness 3 against staleness 1: {', '.join(words)}")
     return figure
 
 
 def split(found: Results) -> Figure:
     """Seconds per update against the GPUs that generate, out of eight."""
-    figure, (ax,) = panels(1)
+    figure, (ax,) = panels(1, 2.7)
     times = [next(each for each in result["summary"] if each["metric"] == "seconds_per_update") for result in found]
     generate = [GPUS - WORK / each["train_time"] for each in times]
     points(ax, generate, [[each[key] for each in times] for key in ("mean", "low", "high")], "measured", "o")
     grid = np.linspace(min(generate), max(generate), 60)
     ax.plot(grid, WORK / (GPUS - grid), **_style.PREDICTED)
-    say(ax, 5.1, 76, "training alone", "muted", va="top")
-    ax.set(xlabel=f"GPUs of the server, of {GPUS}", ylabel="seconds per update", ylim=(0, 130), xticks=[2, 3, 4, 5, 6])
-    ax.set_title("As few servers as keep the trainer busy")
+    say(ax, 2.1, 101, "trainer waits for rollouts", "measured", va="center")
+    say(ax, 2.12, 33, "training time alone", "muted", va="top")
+    say(ax, 5.88, 119, "trainer always busy", "measured", ha="right", va="center")
+    ax.set(xlabel=f"GPUs that generate, of {GPUS} (the others train)", ylabel="seconds per update", ylim=(0, 135))
+    ax.set_xticks(range(2, 7))
+    fastest = generate[int(np.argmin([each["mean"] for each in times]))]
+    ax.set_title(f"Updates are fastest with {fastest:g} of {GPUS} GPUs for generation")
     return figure
 
 
 def apart(found: Results) -> Figure:
-    """Seconds per update against mean staleness, for shared and separate machines."""
-    figure, (ax,) = panels(1)
+    """Seconds per update against mean staleness, for shared and separate GPUs."""
+    figure, (ax,) = panels(1, 2.7)
+    fastest = []
     for result, color, mark in zip(found, ("contrast", "measured"), ("s", "o"), strict=True):
         kept = [each for each in result["settings"] if each["partial"]]
         ends = [[each["seconds"][key] for each in kept] for key in ("mean", "low", "high")]
-        points(ax, [each["staleness"]["mean"] for each in kept], ends, color, mark)
-    say(ax, 1.1, 62, "8 shared machines", "contrast", ha="center", va="top")
-    say(ax, 1.25, 108, "4 generate, 4 train", "measured")
-    ax.set(xlabel="mean staleness of tokens (versions)", ylabel="seconds per update", ylim=(0, 250))
-    ax.set_title("Shared machines keep up, with partial rollouts")
+        points(ax, [each["staleness"]["mean"] for each in kept], ends, color, mark, **LINE)
+        fastest.append(min(ends[0]))
+    say(ax, 0.62, 75, "all 8 GPUs generate,\nthen train", "contrast", ha="center", va="top")
+    say(ax, 1.12, 103, "4 GPUs generate, 4 train", "measured")
+    say(ax, 0.08, 232, "synchronous", "muted", va="center")
+    ax.set(xlabel="mean staleness of tokens (versions)", ylabel="seconds per update", ylim=(0, 260))
+    words = "as fast as" if fastest[0] < 1.05 * fastest[1] else "slower than"
+    ax.set_title(f"With partial rollouts, shared GPUs are {words} separate ones")
     return figure

@@ -50,8 +50,9 @@ def draw_swept(ax: Axes, rows: Any, quantity: str) -> None:
     for knob, style in BOUNDS.items():
         own = swept(rows, task(rows), knob, quantity)
         look.points(ax, own.number, own, **look.CONNECTED, **style)
-    ax.set(xlabel="fixed bound on the importance ratio", ylim=(0.0, None), xscale="symlog")
-    look.ticks(ax.xaxis, (0, 0.8, 1.2, 3, 10))
+    ax.axvline(1.0, **_style.REFERENCE)
+    ax.set(xlabel="bound of the clip on the importance ratio", ylim=(0.0, None), xscale="symlog")
+    look.ticks(ax.xaxis, (0, 0.5, 1, 2, 3, 10))
 
 
 def rises(rows: Any, name: str, knob: str, quantity: str, times: float | None = 1.0) -> int:
@@ -69,9 +70,10 @@ def draw(rows: Any) -> Figure:
         for ax, quantity, name in zip(axes, ("mean", "entropy_mean"), ("return", "entropy (nats)"), strict=True):
             draw_swept(ax, rows, quantity)
             ax.set(title=name.partition(" (")[0].capitalize(), ylabel=f"mean {name} over training")
-        for knob, x, y in (("c_low", 0.3, 0.32), ("c_high", 0.62, 0.5)):
-            words = "lower bound $c_{low}$" if knob == "c_low" else "upper bound $c_{high}$"
-            look.say(axes[0], x, y, words, BOUNDS[knob]["color"], transform=axes[0].transAxes, ha="right")
+        for ax, low, high in ((axes[0], 0.42, 0.6), (axes[1], 0.28, 0.92)):
+            more: dict[str, Any] = {"transform": ax.transAxes}
+            look.say(ax, 0.04, low, "lower bound\n← wider", BOUNDS["c_low"]["color"], **more)
+            look.say(ax, 0.6, high, "upper bound\nwider →", BOUNDS["c_high"]["color"], ha="right", **more)
         name = task(rows)
         up = [rises(rows, name, knob, "mean") for knob in BOUNDS]
         entropy = rises(rows, name, "c_low", "entropy_mean")

@@ -6,12 +6,13 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from asyncsim.plotting import _style
 from experiments import bapo_steps
 from paper_figures import _script
 from paper_figures import _vcpo as look
-from paper_figures.bapo_tokens import STARTS, binned, key
+from paper_figures.bapo_tokens import STARTS, binned
 
 EXPERIMENTS = {"bapo_steps": {"part": "tokens", "task": "tokens", "rate": 0.2}}
 BINS = ("< 0.05", "0.05–0.2", "0.2–0.5", "0.5–1", "1–2", "> 2")
@@ -44,7 +45,9 @@ def draw(rows: Any) -> Figure:
             humped.append(entropy[1:-1].max(initial=0.0) > 1.5 * max(entropy[0], entropy[-1]))
         words = "Tokens with ratios near 1 are the most probable; entropy is largest at moderate ratios"
         title = _script.finding(all(rare) and all(humped), words, "Probability and entropy of tokens by ratio")
-        key(figure, title)
+        handles = [Line2D([], [], label=name, **look.CONNECTED, **style) for name, style in STARTS.values()]
+        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
+        figure.legend(handles=handles, ncols=len(handles), title=title, **more)
     return figure
 
 

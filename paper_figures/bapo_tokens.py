@@ -7,7 +7,6 @@ from typing import Any
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from asyncsim.plotting import _style
 from experiments import bapo_steps
@@ -45,11 +44,12 @@ def binned(rows: Any, start: str, quantity: str) -> Any:
 
 def draw_blocked(ax: Axes, rows: Any) -> None:
     """Share of pushes up and down that the clip blocks."""
-    for start, (_, style) in STARTS.items():
+    for start, (name, style) in STARTS.items():
         both = pd.concat([own(rows, start, f"plain {way}", "blocked").head(1) for way in ("up", "down")])
         look.points(ax, range(2), both, **look.CONNECTED, **style)
-    ax.set(xlim=(-0.5, 1.5), title="Updates, by their effect on entropy")
-    look.ticks(ax.xaxis, (0, 1), ("raises entropy", "lowers entropy"))
+        look.say(ax, 1.07, both.value.iloc[-1], name.removesuffix(" policy"), style["color"])
+    ax.set(xlim=(-0.4, 1.7), title="Updates, by their effect on entropy", ylabel="share that the clip blocks")
+    look.ticks(ax.xaxis, (0, 1), ("raise entropy", "lower entropy"))
     look.shares(ax)
 
 
@@ -59,8 +59,8 @@ def draw_closed(ax: Axes, rows: Any) -> None:
         found = own(rows, start, "closed positive")
         places = [bapo_steps.CHANCES.index(edge) for edge in found.number]
         look.points(ax, places, found, **look.CONNECTED, **style)
-    ax.set(xlabel="probability under the behavior policy", xlim=(-0.4, 2.4))
-    ax.set_title("Tokens with a positive advantage")
+    ax.set(xlabel="probability of the token under the behavior policy", xlim=(-0.4, 2.4))
+    ax.set_title("Tokens with a positive advantage, by probability")
     look.ticks(ax.xaxis, range(3), ("< 0.1", "0.1–0.5", "> 0.5"))
     look.shares(ax)
 
@@ -75,13 +75,6 @@ def more_up(rows: Any, start: str, kind: str) -> tuple[int, int]:
     return sum(pairs), len(pairs)
 
 
-def key(figure: Figure, title: str) -> None:
-    """A title over the marks of both starts."""
-    handles = [Line2D([], [], label=name, **look.CONNECTED, **style) for name, style in STARTS.values()]
-    more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
-    figure.legend(handles=handles, ncols=len(handles), title=title, **more)
-
-
 def draw(rows: Any) -> Figure:
     """What the clip blocks, by effect on entropy and by probability."""
     with _style.applied():
@@ -89,10 +82,10 @@ def draw(rows: Any) -> Figure:
         left, right = figure.subplots(1, 2, sharey=True)
         draw_blocked(left, rows)
         draw_closed(right, rows)
-        left.set_ylabel("share that the clip blocks")
         (peaked, many), (uniform, _) = (more_up(rows, start, "plain") for start in STARTS)
         words = "From a peaked start policy, the clip blocks more of the updates that raise entropy"
-        key(figure, _script.finding(peaked == many and uniform == 0, words, "What the clip blocks, from two starts"))
+        title = _script.finding(peaked == many and uniform == 0, words, "What the clip blocks, from two starts")
+        figure.suptitle(title, x=0.01, ha="left")
     return figure
 
 

@@ -5,39 +5,53 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
 from paper_figures import _script
+from paper_figures import _vcpo as look
 
 EXPERIMENTS = {"cartpole_staleness": {"task": "CartPole"}}
-ANCHORS = {"none": "Clip around recomputed log-probs", "behavior": "Clip around recorded log-probs"}
+ANCHORS: dict[str, tuple[str, dict[str, Any]]] = {
+    "behavior": ("clip around\nrecorded\nlog-probs", {"color": _style.COLORS["controlled"], "marker": "^"}),
+    "none": ("clip around\nrecomputed\nlog-probs", {"color": _style.COLORS["stale"], "marker": "o"}),
+}
 """What the clip is around."""
 LARGEST = 500.0
 """Return of an episode that is never lost."""
 
 
-def draw_rates(ax: Axes, rows: Any, correction: str) -> Axes:
-    """Final return against the learning rate, one line per staleness."""
-    levels = _script.shades(rows.staleness)
-    for k, (level, shade) in enumerate(levels):
-        own = rows[(rows.staleness == level) & (rows.correction == correction)]
-        rates = np.sort(own.rate.unique())
-        mean, half = np.array([_script.interval(own[own.rate == rate].final_return.to_numpy()) for rate in rates]).T
-        # Points of one rate stand side by side, so that their intervals can be seen.
-        shift = rates * 1.05 ** (k - (len(levels) - 1) / 2)
-        ax.plot(shift, mean, color=shade, label=str(level))
-        # No return exceeds the largest, nor does an interval.
-        reach = [np.minimum(half, mean), np.minimum(half, LARGEST - mean)]
-        ax.errorbar(shift, mean, yerr=reach, **{**_style.MEASURED, "color": shade})
-    ax.axhline(LARGEST, **_style.REFERENCE)
-    ax.set_xscale("log")
-    ax.set(xlabel="learning rate (1/1000)", ylim=(0, 515), xticks=rates, xlim=(rates[0] / 1.25, rates[-1] * 1.25))
-    ax.set_xticklabels([f"{1e3 * rate:g}" for rate in rates])
-    ax.minorticks_off()
-    ax.set_title(ANCHORS[correction])
-    return ax
+def ends(rows: Any, correction: str, level: int) -> Any:
+    """Final return at every rate, in order: mean with its interval, cut at the largest return."""
+    own = rows[(rows.staleness == level) & (rows.correction == correction)]
+    rates = np.sort(own.rate.unique())
+    found = [(rate, *_script.interval(own[own.rate == rate].final_return.to_numpy())) for rate in rates]
+    cut = [(rate, mean, max(0.0, mean - half), min(LARGEST, mean + half)) for rate, mean, half in found]
+    return pd.DataFrame(cut, columns=["rate", "value", "low", "high"])
+
+
+def draw_best(ax: Axes, rows: Any) -> None:
+    """Final return at the best rate against staleness, a line for each anchor."""
+    levels = sorted(rows.staleness.unique())
+    for correction, (_, style) in ANCHORS.items():
+        own = pd.concat([ends(rows, correction, level).nlargest(1, "value") for level in levels])
+        look.points(ax, range(len(levels)), own, **look.CONNECTED, **style)
+    ax.set(xlabel="staleness (versions)", ylabel="final episode return", title="At the best learning rate")
+    look.ticks(ax.xaxis, range(len(levels)), levels)
+
+
+def draw_rates(ax: Axes, rows: Any) -> None:
+    """Final return on the stalest data against the learning rate, a line for each anchor."""
+    last, names = rows.staleness.max(), {}
+    for correction, (name, style) in ANCHORS.items():
+        own = ends(rows, correction, last)
+        look.points(ax, own.rate, own, **look.CONNECTED, **style)
+        names[name] = (own.value.iloc[-1], style["color"])
+    ax.set(xscale="log", xlabel="learning rate (1/1000)", title=f"At staleness {last}, by learning rate")
+    look.ticks(ax.xaxis, own.rate, [f"{1e3 * rate:.3g}" for rate in own.rate])
+    look.ends(ax, names, 0.3)
 
 
 def holds(rows: Any) -> bool:
@@ -48,15 +62,18 @@ def holds(rows: Any) -> bool:
 
 
 def draw(rows: Any) -> Figure:
-    """Both anchors on one axis of returns."""
+    """Best rates by staleness on the left, all rates on the stalest data on the right."""
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 3.0)
+        figure = _style.picture(_style.WIDTH, 2.9)
         left, right = figure.subplots(1, 2, sharey=True)
-        draw_rates(left, rows, "none").set_ylabel("final episode return\n(dotted: maximum)")
-        draw_rates(right, rows, "behavior")
+        left.set(ylim=(0, 1.1 * LARGEST))
+        draw_best(left, rows)
+        draw_rates(right, rows)
+        for ax in (left, right):
+            ax.axhline(LARGEST, **_style.REFERENCE)
+        look.say(left, 1.5, 1.01 * LARGEST, "maximum", look.COLOR["muted"], va="bottom", ha="center")
         words = "Stale data cost PPO return; a clip around recorded log-probs keeps more of it"
         figure.suptitle(_script.finding(holds(rows), words, "Final return of PPO by staleness"), x=0.01, ha="left")
-        figure.legend(*left.get_legend_handles_labels(), title="staleness\n(versions)", loc="outside right center")
     return figure
 
 
@@ -74,7 +91,7 @@ def numbers(rows: Any) -> dict[str, str]:
     lines = ["| staleness | recomputed | behavior |", "|---|---|---|"]
     for level in sorted(rows.staleness.unique()):
         cells = [str(level)]
-        for anchor in ANCHORS:
+        for anchor in ("none", "behavior"):
             own = final.loc[anchor, level]
             # A tie is no edge where a rate inside does as well.
             rate = max(own.index, key=lambda rate, own=own: (round(own[rate]), rate not in ends))  # type: ignore[misc]

@@ -1,11 +1,9 @@
-"""Returns at the end on six tasks, fresh and 256 updates old: one rate for all, and each arm at its own best."""
+"""Final returns on data 256 updates old less those of fresh training, on six tasks, at one rate and at own best."""
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
-import pandas as pd
 from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
@@ -15,76 +13,89 @@ from paper_figures import _vcpo as look
 
 __all__ = ["EXPERIMENTS", "draw", "numbers"]
 
-EXPERIMENTS = steps.drawn(task="six tasks", staleness=(0, 256), rate="best synchronous, 4 × it, own best")
-ARMS = ("fresh", "m2po", "clip", "none")
-TITLES: dict[str, tuple[str, dict[str, Any]]] = {
-    "usual": ("best synchronous rate", {"color": look.COLOR["controlled"], "marker": "^"}),
-    "bold": (f"{steps.BOLD:g} × that rate", {"color": look.COLOR["stale"], "marker": "s"}),
-    "best": ("own best rates", {"color": look.COLOR["tuned"], "marker": "D"}),
+_DRAWN = {"task": "six tasks", "rate": "best synchronous, own best", "unit": "updates"}
+EXPERIMENTS = {
+    "m2po_steps": {**_DRAWN, "staleness": (0, 256), "replicates": 128},
+    "paired": {**_DRAWN, "of": "m2po_steps"},
 }
+ARMS = ("fresh", "m2po", "clip", "none")
+READINGS = {"usual": "At the best synchronous rate", "bold": "", "best": "At own best rates"}
+"""Rates of the experiment, and what a panel calls them where it is drawn."""
 
 
-def tasks(rows: Any) -> list[str]:
-    """Tasks of which there are all arms."""
-    return [task for task in steps.TASKS if all(len(steps.runs(rows, task, arm, "end")) for arm in ARMS)]
+def tasks(paired: Any) -> list[str]:
+    """Tasks that were compared."""
+    known = set(_script.pick(paired, of="m2po_steps").task)
+    return [task for task in steps.TASKS if task in known]
 
 
-def end(rows: Any, task: str, arm: str, reading: str, quantity: str = "end") -> Any:
-    """The row of an arm at the best synchronous rate, at the bold one, or at its own best."""
-    if reading == "best":
-        return steps.best(rows, task, arm, quantity, quantity)
-    return steps.at(rows, task, arm, quantity, steps.usual(rows, task) * (steps.BOLD if reading == "bold" else 1.0))
+def apart(paired: Any, task: str, reading: str, arm: str = "m2po", base: str = "fresh") -> Any:
+    """The row of an arm less another, replicate by replicate; without a `base`, that of the arm."""
+    own = _script.pick(paired, of="m2po_steps", task=task, reading=reading, arm=arm, base=base)
+    # No return exceeds 1, nor does an interval.
+    return own if base else own.assign(high=own.high.clip(upper=1.0))
 
 
-def beside(rows: Any, task: str, arm: str, other: str, reading: str, quantity: str = "end") -> int:
-    """1 where an arm returns more than another beyond `AS_GOOD` and both intervals, -1 where less."""
-    one, two = (end(rows, task, each, reading, quantity) for each in (arm, other))
-    if abs(one.value - two.value) < steps.AS_GOOD:
+def matched(paired: Any, reading: str, arm: str = "m2po") -> list[str]:
+    """Tasks on which an arm ends less than `NEAR` below fresh training, interval included."""
+    return [task for task in tasks(paired) if apart(paired, task, reading, arm).low.iloc[0] > -steps.NEAR]
+
+
+def beside(row: Any) -> int:
+    """1 where an arm returns more than another beyond `AS_GOOD` and the interval, -1 where less."""
+    if abs(row.value) < steps.AS_GOOD:
         return 0
-    return int(one.low > two.high) - int(one.high < two.low)
+    return int(row.low > 0.0) - int(row.high < 0.0)
 
 
-def matched(rows: Any, reading: str, arm: str = "m2po", quantity: str = "end") -> list[str]:
-    """Tasks on which an arm comes as far on old data as fresh training, within `NEAR`."""
-    pairs = {task: [end(rows, task, each, reading, quantity).value for each in (arm, "fresh")] for task in tasks(rows)}
-    return [task for task, (own, fresh) in pairs.items() if own > fresh - steps.NEAR]
+def peaks(rows: Any, arm: str, reading: str) -> str:
+    """On how many tasks the best checkpoint of an arm is within `NEAR` of fresh training's, at one rate or own best."""
+    found = []
+    for task in steps.TASKS:
+        if all(len(steps.runs(rows, task, each, "peak")) for each in (arm, "fresh")):
+            own, fresh = (
+                steps.best(rows, task, each, "peak", "peak")
+                if reading == "best"
+                else steps.at(rows, task, each, "peak", steps.usual(rows, task))
+                for each in (arm, "fresh")
+            )
+            found.append(own.value > fresh.value - steps.NEAR)
+    return str(sum(found))
 
 
-def behind(rows: Any, task: str, reading: str) -> Any:
-    """Return of M2PO at the end less that of fresh training, as if both were independent."""
-    own, fresh = (end(rows, task, arm, reading) for arm in ("m2po", "fresh"))
-    value, reach = own.value - fresh.value, math.hypot(own.high - own.low, fresh.high - fresh.low) / 2
-    return pd.DataFrame([{"value": value, "low": value - reach, "high": value + reach}])
-
-
-def draw(rows: Any) -> Figure:
-    """A line a task, a mark a reading."""
+def draw(rows: Any, paired: Any) -> Figure:
+    """A line a task, a mark for M2PO and one for the clip; a panel for one rate, and one for own best rates."""
+    del rows
     with _style.applied():
-        figure, there = _style.picture(_style.WIDTH, 3.0), tasks(rows)
-        ax = figure.subplots()
-        for side, (reading, (_, style)) in zip((-0.2, 0.0, 0.2), TITLES.items(), strict=True):
-            for y, task in enumerate(there):
-                look.points(ax, [y + side], behind(rows, task, reading), sideways=True, **style)
-        ax.set(ylim=(len(there) - 0.5, -0.5), xlabel="return of M2PO at the end − that of fresh training")
-        look.ticks(ax.yaxis, range(len(there)), [steps.TASKS[task] for task in there])
-        counts = [len(matched(rows, reading)) for reading in TITLES]
-        words = (
-            f"At the best synchronous rate, M2PO ends as high as fresh training on {counts[0]} of {len(there)} tasks"
-        )
-        title = _script.finding(0 < counts[0] < len(there), words, "M2PO beside fresh training at the end, by task")
-        look.legend(figure, [ax], dict(TITLES.values()), steps.NEAR, title)
+        figure, there = _style.picture(_style.WIDTH, 3.2), tasks(paired)
+        axes = figure.subplots(1, 2, sharey=True, sharex=True)
+        for ax, (reading, title) in zip(axes, ((r, t) for r, t in READINGS.items() if t), strict=True):
+            for side, arm in ((-0.14, "m2po"), (0.14, "clip")):
+                for y, task in enumerate(there):
+                    look.points(ax, [y + side], apart(paired, task, reading, arm), sideways=True, **steps.LOOKS[arm])
+            ax.set(ylim=(len(there) - 0.5, -0.5), title=title, xlabel="final return − that of fresh training")
+        axes[0].set_xticks((-0.6, -0.4, -0.2, 0.0))
+        look.ticks(axes[0].yaxis, range(len(there)), [steps.TASKS[task] for task in there])
+        counts = [len(matched(paired, "usual", arm)) for arm in ("m2po", "clip")]
+        first = f"At one rate, M2PO ends as high as fresh training on {counts[0]} of {len(there)} tasks"
+        words = f"{first}, the clip on {counts[1]}"
+        title = _script.finding(0 < counts[0] < len(there), words, "M2PO and the clip beside fresh training at the end")
+        looks = {name: steps.LOOKS[arm] for arm, name in (("m2po", "M2PO"), ("clip", "PPO's clip"))}
+        look.legend(figure, axes, looks, steps.NEAR, title)
     return figure
 
 
-def numbers(rows: Any) -> dict[str, str]:
+def numbers(rows: Any, paired: Any) -> dict[str, str]:
     """Ends at the best synchronous rate; matches with fresh training, wins and losses beside the clip, by reading."""
-    there = tasks(rows)
+    there = tasks(paired)
     found = {"tasks": str(len(there)), "near": f"{steps.NEAR:g}", "staleness": f"{steps.oldest(rows)}"}
-    for reading in TITLES:
-        found[f"matched_{reading}"] = str(len(matched(rows, reading)))
-        signs = [beside(rows, task, "m2po", "clip", reading) for task in there]
+    found["runs"] = str(int(_script.pick(paired, of="m2po_steps").samples.max()))
+    for reading in READINGS:
+        found[f"matched_{reading}"] = str(len(matched(paired, reading)))
+        found[f"clip_matched_{reading}"] = str(len(matched(paired, reading, "clip")))
+        signs = [beside(apart(paired, task, reading, "m2po", "clip").iloc[0]) for task in there]
         found |= {f"{key}_{reading}": str(signs.count(sign)) for key, sign in (("won", 1), ("lost", -1))}
-    found["peaks"] = str(len(matched(rows, "usual", "m2po", "peak")))
-    found["free"] = str(len(matched(rows, "best", "none", "peak")))
-    found |= {f"{task}_{arm}": f"{end(rows, task, arm, 'usual').value:.2f}" for task in there for arm in ARMS}
+    found |= {"peaks": peaks(rows, "m2po", "usual"), "free": peaks(rows, "none", "best")}
+    for task in there:
+        found |= {f"{task}_{arm}": f"{apart(paired, task, 'usual', arm, '').value.iloc[0]:.2f}" for arm in ARMS}
     return steps.complete(found, [f"{task}_{arm}" for task in steps.TASKS for arm in ARMS])

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from asyncsim.plotting import _style
 from experiments import tba_steps
@@ -15,7 +14,18 @@ from paper_figures import _script
 from paper_figures import _tba_steps as tba
 from paper_figures import _vcpo as look
 
-EXPERIMENTS = {"tba_steps": {"part": "grid", "task": "arms", "rate": "best synchronous"}}
+EXPERIMENTS = {"tba_steps": {"part": "grid", "task": "arms", "rate": "best synchronous", "steps": (0, 15)}}
+LABELS = (
+    (("TBA and RLOO, all alike", "TBA", 0.62, 0.14), ("Dr. GRPO", "Dr. GRPO", 3.75, 0.66)),
+    (
+        ("TBA and", "TBA", 0.15, 0.9),
+        ("RLOO, current penalty", tba_steps.CURRENT, 0.15, 0.82),
+        ("Proximal RLOO", "Proximal RLOO", 2.08, 0.25),
+        ("Dr. GRPO", "Dr. GRPO", 0.95, 0.16),
+        ("RLOO, old penalty", "RLOO", 3.6, 0.17),
+    ),
+)
+"""Names of lines on fresh and on old data, their arms and places."""
 PRICES = np.geomspace(0.02, 2.0, 200)
 
 
@@ -39,7 +49,7 @@ def panel(ax: Axes, rows: Any, steps: int) -> None:
     for arm, style in tba.ARMS.items():
         x, y = points(rows, arm, steps, "kl"), points(rows, arm, steps, "return")
         reach = [x.value - x.low, x.high - x.value]
-        look.points(ax, x.value, y, xerr=reach, **look.CONNECTED, **{**style, "markersize": 3.5})
+        look.points(ax, x.value, y, xerr=reach, **look.CONNECTED, **{**style, "markersize": 4.0})
     kl, earned, _ = tba.frontier(PRICES)
     ax.plot(kl, earned, label="largest return at this KL", **_style.PREDICTED)
     ax.set(ylim=(0.0, 1.0), xlim=(0.0, None))
@@ -82,23 +92,21 @@ def draw(rows: Any) -> Figure:
     with _style.applied():
         figure = _style.picture(_style.WIDTH, 3.0)
         axes = figure.subplots(1, 2, sharey=True)
-        rate = tba.usual(rows)
         for column, steps in enumerate(drawn(rows)):
             panel(axes[column], rows, steps)
-            name = f"data {steps} versions old" if steps else "fresh data"
-            axes[column].set(title=f"{name}, rate {rate:g}", xlabel="KL to the reference at the end (nats)")
+            name = f"Data {steps} versions old" if steps else "Fresh data"
+            axes[column].set(title=name, xlabel="KL to the reference at the end (nats)")
         axes[0].set_ylabel("return at the end")
-        handles = [
-            Line2D([], [], label=tba.LABELS.get(arm, arm), **look.CONNECTED, **style) for arm, style in tba.ARMS.items()
-        ]
         worst = {arm: gap(rows, arm, drawn(rows)[1], 1.0) for arm in tba.ARMS}
         alike = ("TBA", tba_steps.CURRENT)
         near = max(worst.get(arm, 0.0) for arm in alike)
         holds = near < min(gap for arm, gap in worst.items() if arm not in alike) - 0.03
         words = "On old data, TBA and RLOO with the current penalty stay nearest to the maximum return"
         title = _script.finding(holds, words, "Return and KL of each method, a mark per KL coefficient")
-        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
-        figure.legend(handles=handles, ncols=len(handles), title=title, **more)
+        figure.suptitle(title, x=0.01, ha="left")
+        for ax, labels in zip(axes, LABELS, strict=True):
+            for text, arm, x, y in labels:
+                look.say(ax, x, y, text, tba.ARMS[arm]["color"])
     return figure
 
 

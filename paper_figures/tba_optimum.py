@@ -6,21 +6,22 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from asyncsim import claims
 from asyncsim.plotting import _style
 from experiments import tba_optimum
+from paper_figures import _vcpo as look
 from paper_figures._script import finding, pick
 
 TASK = "bandit"
 """The task that is drawn; the entry has both."""
 ARMS = {
-    "Dr. GRPO": _style.COLORS["random"],
+    "Dr. GRPO": _style.COLORS["muted"],
     "RLOO": _style.COLORS["stale"],
-    "RLOO, ratio": _style.COLORS["synchronous"],
+    "RLOO, ratio": _style.COLORS["tuned"],
     "TBA": _style.COLORS["controlled"],
 }
+NAMES = {"RLOO": "RLOO, no ratios", "RLOO, ratio": "RLOO with ratios"}
 TITLES = {
     "fresh": "Fresh data (both RLOO alike)",
     "replay": "Half of the data replayed",
@@ -61,16 +62,17 @@ def curve(ax: Axes, rows: Any, law: str, arm: str) -> None:
             ax.fill_between(x, low, high, color=ARMS[arm], alpha=0.2, linewidth=0, label="95 % intervals")
 
 
+def last(rows: Any, law: str, arm: str) -> float:
+    """Where a drawn line ends."""
+    own = pick(rows, task=TASK, law=law, arm=arm, quantity="distance").sort_values("update")
+    return max(LEAST, float(own.value.iloc[-1]))
+
+
 def headline(rows: Any) -> str:
     """Who ends at the optimum on which data, if they do."""
-
-    def last(law: str, arm: str) -> float:
-        own = pick(rows, task=TASK, law=law, arm=arm, quantity="distance").sort_values("update")
-        return float(own.value.iloc[-1])
-
-    there = all(last(law, "TBA") < THERE for law in TITLES if law != "narrow")
+    there = all(last(rows, law, "TBA") < THERE for law in TITLES if law != "narrow")
     words = "Trajectory balance (TBA) reaches its optimum, unless the best arms are rare in frozen data"
-    return finding(there and last("narrow", "TBA") > THERE, words, "Distance from TBA's optimum over updates")
+    return finding(there and last(rows, "narrow", "TBA") > THERE, words, "Distance from TBA's optimum over updates")
 
 
 def draw(rows: Any) -> Figure:
@@ -81,15 +83,14 @@ def draw(rows: Any) -> Figure:
         for ax, (law, title) in zip(axes, TITLES.items(), strict=True):
             for arm in ARMS:
                 curve(ax, rows, law, arm)
-            ax.set(yscale="log", ylim=(LEAST, 10.0), title=title)
+            ax.set(yscale="log", ylim=(LEAST, 10.0), title=title, xticks=(0, 1000, 2000))
         for ax in axes[2:]:
-            ax.set_xlabel("update")
+            ax.set_xlabel("training update")
         for ax in axes[::2]:
-            ax.set_ylabel("KL to TBA's optimum (nats)")
-        names = {"RLOO": "RLOO without ratios", "RLOO, ratio": "RLOO with ratios"}
-        marks = [Line2D([], [], color=ARMS[arm], label=names.get(arm, arm), linewidth=2.2) for arm in ARMS]
-        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
-        figure.legend(handles=marks, ncols=len(marks), title=headline(rows), **more)
+            ax.set_ylabel("KL to the optimum (nats)")
+        for ax, law in zip(axes[1::2], list(TITLES)[1::2], strict=True):
+            look.ends(ax, {NAMES.get(arm, arm): (last(rows, law, arm), ARMS[arm]) for arm in ARMS}, 0.11)
+        figure.suptitle(headline(rows), x=0.01, ha="left")
     return figure
 
 

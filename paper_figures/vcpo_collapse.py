@@ -19,6 +19,7 @@ SCORES: dict[str, dict[str, Any]] = {
     "norm": {"color": look.COLOR["contrast"], "marker": "s"},
     "ess_drop": {"color": look.COLOR["measured"], "marker": "v", **look.HOLLOW},
 }
+NAMES = {"return": "low return", "ess": "low ESS", "norm": "large gradient", "ess_drop": "drop of ESS"}
 GROUPS: dict[str, dict[str, Any]] = {
     "collapsing": {"color": look.COLOR["violated"], "marker": "o"},
     "healthy": {"color": look.COLOR["muted"], "marker": "^", **look.HOLLOW},
@@ -54,6 +55,7 @@ def draw_aligned(ax: Axes, rows: Any, statistic: str) -> bool:
     ax.set(ylim=(-0.03, 1.05), xlabel=TIME, ylabel=label, title=title)
     if statistic == "ess":
         look.shares(ax)
+        ax.set_ylim(0.0, 0.52)
     return bool(holds)
 
 
@@ -66,7 +68,7 @@ def draw_areas(ax: Axes, rows: Any, regime: str) -> None:
         # Side by side: as many percent of the axis as can be told apart.
         aside = 0.008 * (place - 1.5) * own.lead.max()
         look.points(ax, aside - one.lead, one, **look.CONNECTED, **{"markersize": 3.5, **style})
-    ax.set(ylim=(0.0, 1.05), xlabel=TIME)
+    ax.set(ylim=(0.3, 1.05), xlabel=TIME)
 
 
 def said(rows: Any, regime: str) -> str:
@@ -95,19 +97,17 @@ def draw(rows: Any) -> Figure:
         figure.suptitle(title, x=0.01, ha="left")
         for ax, regime in zip(grid[1], vcpo_collapse.REGIMES, strict=True):
             draw_areas(ax, rows, regime)
-        grid[1, 0].set_ylabel("probability to rank a collapsing\nrun above a healthy one (AUC)")
+        grid[1, 0].set_ylabel("AUC: share of pairs\nranked correctly")
         for ax, regime in zip(grid[1], vcpo_collapse.REGIMES, strict=True):
             ax.set_title(said(rows, regime))
-        look.say(grid[0, 0], -70, 0.62, "runs that collapse", GROUPS["collapsing"]["color"])
-        look.say(grid[0, 0], -70, 0.92, "healthy runs", GROUPS["healthy"]["color"])
-        for x, y, text, name in (
-            (-78, 0.87, "low ESS", "ess"),
-            (-80, 0.27, "low return", "return"),
-            (-33, 0.31, "large gradient", "norm"),
-            (-33, 0.42, "drop of ESS", "ess_drop"),
-        ):
-            look.say(grid[1, 0], x, y, text, SCORES[name]["color"])
-        look.say(grid[1, 1], -40, 0.1, "dotted: guessing", look.COLOR["muted"])
+        for ax, healthy, collapsing in ((grid[0, 0], 0.9, 0.7), (grid[0, 1], 0.28, 0.11)):
+            look.say(ax, -81, healthy, "healthy runs", GROUPS["healthy"]["color"])
+            look.say(ax, -81, collapsing, "runs that collapse", GROUPS["collapsing"]["color"])
+        for ax, regime in zip(grid[1], vcpo_collapse.REGIMES, strict=True):
+            own = areas_of(rows, regime)
+            lasts = {n: _script.pick(own, statistic=n).sort_values("lead").value for n in SCORES}
+            look.ends(ax, {NAMES[n]: (v.iloc[0], SCORES[n]["color"]) for n, v in lasts.items() if len(v)}, 0.1)
+        look.say(grid[1, 1], -40, 0.46, "guessing", look.COLOR["muted"])
     return figure
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
-import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
@@ -16,11 +15,17 @@ from paper_figures import _vcpo as look
 from paper_figures import _vcpo_steps as steps
 from paper_figures._vcpo_steps import BOLD, USUAL
 
-EXPERIMENTS = steps.drawn("rates", "4 × best synchronous")
+EXPERIMENTS = {
+    **steps.drawn("rates", "4 × best synchronous"),
+    "paired": {"of": "vcpo_steps", "rate": "4 × best synchronous", "staleness": "12"},
+}
 RATES = f"{BOLD / USUAL:g}× the best synchronous rate"
 RIVAL: dict[str, Any] = {"color": look.COLOR["muted"], "marker": "o"}
-LITTLE = 0.02
-"""Differences up to this one are drawn to scale, larger ones by their logarithm."""
+SHOWN = 0.1
+"""Largest difference that is drawn as a mark; larger ones are numbers at the edge."""
+AS_GOOD = 0.005
+"""Smaller differences of return count as none."""
+READINGS = {"usual": "usual", "bold": "bold", "own": "best"}
 RELEASE = "VCPO, standardized"
 
 
@@ -41,23 +46,22 @@ def rivals(rows: Any) -> list[str]:
     return [arm for arm in arms(rows) if not arm.startswith("VCPO")]
 
 
-def places(rows: Any, arm: str) -> list[Any]:
-    """Rows of mean return by the three readings."""
-    return [*(steps.one(rows, arm, "return", rate) for rate in (USUAL, BOLD)), steps.best(rows, arm)]
+def apart(paired: Any, arm: str, reading: str, base: str = "VCPO") -> Any:
+    """Mean return of an arm less VCPO's, replicate by replicate; without a `base`, that of the arm."""
+    return _script.pick(paired, of="vcpo_steps", arm=arm, reading=reading, base=base)
 
 
-def beaten(rows: Any, reading: int) -> tuple[int, int, int]:
-    """Rivals of VCPO that return less, as much within intervals, and more."""
-    own = places(rows, "VCPO")[reading]
-    others = [places(rows, arm)[reading] for arm in rivals(rows)]
-    less, more = sum(x.high < own.low for x in others), len(above(rows, reading))
-    return less, len(others) - less - more, more
+def beyond(rows: Any, paired: Any, reading: str, side: int) -> list[str]:
+    """Rivals that return more than VCPO (`side` 1) or less (-1), beyond the interval and by `AS_GOOD` at least."""
+    found = {arm: apart(paired, arm, reading).iloc[0] for arm in rivals(rows)}
+    ends = {arm: (row.value, row.low if side > 0 else row.high) for arm, row in found.items()}
+    return [arm for arm, (value, end) in ends.items() if side * value >= AS_GOOD and side * end > 0.0]
 
 
-def above(rows: Any, reading: int) -> list[str]:
-    """Rivals that return more than VCPO, beyond both intervals."""
-    own = places(rows, "VCPO")[reading]
-    return [arm for arm in rivals(rows) if places(rows, arm)[reading].low > own.high]
+def beaten(rows: Any, paired: Any, reading: str) -> tuple[int, int, int]:
+    """Rivals of VCPO that return less, as much within the interval, and more."""
+    less, more = (len(beyond(rows, paired, reading, side)) for side in (-1, 1))
+    return less, len(rivals(rows)) - less - more, more
 
 
 def never(rows: Any) -> list[str]:
@@ -65,58 +69,57 @@ def never(rows: Any) -> list[str]:
     return [arm for arm in arms(rows) if steps.one(rows, arm, "fell", BOLD).value == 0]
 
 
-def beside(rows: Any, arm: str) -> Any:
-    """Return at the bold rate less VCPO's, as if both were independent."""
-    own, base = places(rows, arm)[1], places(rows, "VCPO")[1]
-    value, reach = own.value - base.value, math.hypot(own.high - own.low, base.high - base.low) / 2
-    return pd.DataFrame([{"value": value, "low": value - reach, "high": value + reach}])
+def draw_apart(ax: Axes, rows: Any, paired: Any, names: list[str]) -> None:
+    """Returns less VCPO's; those far below are numbers at the left edge."""
+    for place, arm in enumerate(names):
+        if arm == "VCPO":
+            ax.plot(0.0, place, linestyle="none", markersize=4.0, **look.VCPO)
+        elif (own := apart(paired, arm, "bold")).value.iloc[0] < -SHOWN:
+            words = f"← {own.value.iloc[0]:.2f}".replace("-", "−")
+            look.say(ax, -SHOWN, place, words, RIVAL["color"])
+        else:
+            look.points(ax, [place], own, sideways=True, **RIVAL)
+    ax.axvline(0.0, **_style.REFERENCE)
+    ax.set(xlabel="mean return over training − VCPO's", xlim=(-1.03 * SHOWN, 0.2 * SHOWN), title="Return")
 
 
-def draw(rows: Any) -> Figure:
+def draw(rows: Any, paired: Any) -> Figure:
     """Falls left, returns beside VCPO's right."""
     with _style.applied():
         figure = _style.picture(_style.WIDTH, 3.4)
-        left, right = figure.subplots(1, 2, sharey=True, width_ratios=(1.0, 1.5))
-        names = sorted(arms(rows), key=lambda arm: -places(rows, arm)[1].value)
+        left, right = figure.subplots(1, 2, sharey=True, width_ratios=(1.0, 1.3))
+        names = sorted(arms(rows), key=lambda arm: -apart(paired, arm, "bold", "").value.iloc[0])
         for place, arm in enumerate(names):
-            style = look.VCPO if arm == "VCPO" else RIVAL
             fell = _script.pick(rows, part="rates", law="constant", arm=arm, quantity="fell")
+            style = look.VCPO if arm == "VCPO" else RIVAL
             look.points(left, [place], steps.at(fell, BOLD), sideways=True, **style)
-            if arm == "VCPO":
-                right.plot(0.0, place, linestyle="none", markersize=4.0, **style)
-            else:
-                look.points(right, [place], beside(rows, arm), sideways=True, **style)
-        right.axvline(0.0, **_style.REFERENCE)
-        left.set(xlabel="runs that lose half of their gain", xlim=(-0.03, 1.03))
+        draw_apart(right, rows, paired, names)
+        left.set(xlabel="runs that lose half of their gain", xlim=(-0.03, 1.03), title="Collapses")
         left.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=" %"))
-        right.set(xlabel=f"mean return over training − VCPO's (logarithmic beyond ±{LITTLE:g})", xlim=(-0.7, 0.03))
-        right.set_xscale("symlog", linthresh=LITTLE)
-        marks = (-0.5, -0.2, -0.1, -0.05, -LITTLE, 0.0, LITTLE)
-        look.ticks(right.xaxis, marks, [f"{mark:g}".replace("-", "−") for mark in marks])
         left.invert_yaxis()
         look.ticks(left.yaxis, range(len(names)), [called(arm) for arm in names])
         left.get_yticklabels()[names.index("VCPO")].set_color(look.VCPO["color"])
-        more = [arm for arm in rivals(rows) if beside(rows, arm).low[0] > 0.0]
         words = f"At {RATES}, only GRPO returns measurably more than VCPO"
         title = _script.finding(
-            more == above(rows, 1) == ["GRPO"], words, "Falls and returns of estimators on old data"
+            beyond(rows, paired, "bold", 1) == ["GRPO"], words, "Falls and returns of estimators on old data"
         )
         figure.suptitle(title, x=0.01, ha="left")
     return figure
 
 
-def numbers(rows: Any) -> dict[str, str]:
+def numbers(rows: Any, paired: Any) -> dict[str, str]:
     """Rivals below, beside and above VCPO by reading; falls and returns of some."""
     found = steps.sizes(rows) | {
         "arms": f"{len(arms(rows)) - 2}",
         "never": _script.listed(called(arm) for arm in never(rows)),
+        "least": f"{AS_GOOD:g}",
+        "pairs": f"{int(_script.pick(paired, of='vcpo_steps').samples.max())}",
     }
-    for k, reading in enumerate(("usual", "bold", "own")):
-        for word, count in zip(("less", "even", "more"), beaten(rows, k), strict=True):
-            found[f"{reading}_{word}"] = f"{count}"
-        found[f"vcpo_{reading}"] = f"{places(rows, 'VCPO')[k].value:.3f}"
-        found[f"tis_{reading}"] = f"{places(rows, 'TIS, sequence')[k].value:.3f}"
-        found[f"ppo_{reading}"] = f"{places(rows, 'PPO')[k].value:.3f}"
+    for key, reading in READINGS.items():
+        for word, count in zip(("less", "even", "more"), beaten(rows, paired, reading), strict=True):
+            found[f"{key}_{word}"] = f"{count}"
+        for short, arm in (("vcpo", "VCPO"), ("tis", "TIS, sequence"), ("ppo", "PPO")):
+            found[f"{short}_{key}"] = f"{apart(paired, arm, reading, '').value.iloc[0]:.3f}"
     found |= {
         "release_fell": steps.percent(steps.one(rows, RELEASE, "fell", BOLD)),
         "sync": f"{steps.best(rows, 'RLOO', 'fresh').value:.3f}",

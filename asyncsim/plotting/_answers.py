@@ -280,17 +280,20 @@ def draw_prediction(prediction: Prediction) -> Figure:
 
 def draw_answer(answer: Answer) -> Figure:
     """Draw curves (left) and decisions (right); along a grid, values and differences against the varied number."""
+    said = {pair.sentence(on.word_of(pair)).partition("; ")[0] for on in answer.tasks for pair in on.pairs}
+    words = said.pop() if len(said) == 1 else ""
     if answer.tasks[0].setting:
-        return _draw_along(answer)
-    figure = _style.picture(_style.WIDTH, 0.3 + 2.4 * len(answer.tasks))
+        return _draw_along(answer, words)
+    figure = _style.picture(_style.WIDTH, 0.5 + 2.4 * len(answer.tasks))
     axes = figure.subplots(len(answer.tasks), 2, squeeze=False)
     for (left, right), on in zip(axes, answer.tasks, strict=True):
         curves(left, on, answer.metric)
         decisions(right, on, answer)
+    figure.suptitle(words, x=0.01, ha="left")
     return figure
 
 
-def _draw_along(answer: Answer) -> Figure:
+def _draw_along(answer: Answer, words: str) -> Figure:
     """Draw one row per task: each arm's value against the varied number, and differences with their intervals."""
     count = len({str(on.setting) for on in answer.tasks})
     rows = [answer.tasks[k : k + count] for k in range(0, len(answer.tasks), count)]
@@ -300,14 +303,12 @@ def _draw_along(answer: Answer) -> Figure:
         values = [on.setting[name] for on in own]
         numbers = all(map(checks.is_number, values))
         x: Any = values if numbers else range(len(values))
-        base = own[0].arms[0].name
         for number, arm in enumerate(own[0].arms):
-            arms = [on.arms[number] for on in own]
-            table = [{name: at, **vars(each)} for at, each in zip(x, arms, strict=True)]
+            table = [{name: at, **vars(on.arms[number])} for at, on in zip(x, own, strict=True)]
             _errorbars(left, table, name, number, short(arm.name))
             if number:
-                looks = [on.pairs[number - 1].last for on in own]
-                table = [{name: at, **vars(k), "mean": k.difference} for at, k in zip(x, looks, strict=True)]
+                looks = ((at, on.pairs[number - 1].last) for at, on in zip(x, own, strict=True))
+                table = [{name: at, **vars(k), "mean": k.difference} for at, k in looks]
                 _errorbars(right, table, name, number, "")
         right.axhspan(-answer.smallest, answer.smallest, color=_style.COLORS["effect"], zorder=0)
         right.axhline(0.0, color=_style.COLORS["muted"], linestyle=":", linewidth=0.9)
@@ -321,9 +322,9 @@ def _draw_along(answer: Answer) -> Figure:
         left.legend(loc="best")
         best = f"each arm at its best {tuned}, " if tuned else ""
         left.set(ylabel=axis(answer.unit), title=f"{best}95 % intervals")
-        title = "shaded: too small to matter; intervals valid at every look"
-        right.set(ylabel=f"difference from {short(base)}", title=title)
-    figure.suptitle(textwrap.fill(answer.reading.replace(answer.metric, axis(answer.metric)), 100), x=0.01, ha="left")
+        right.set(ylabel=f"difference from {short(own[0].arms[0].name)}", title="shaded: too small to matter")
+    reading = f"{words}: " * bool(words) + answer.reading.replace(answer.metric, axis(answer.metric))
+    figure.suptitle(textwrap.fill(reading, 100), x=0.01, ha="left")
     return figure
 
 
@@ -372,7 +373,7 @@ def decisions(ax: Axes, on: OnTask, answer: Answer) -> None:
             ax.plot(on.updates, curve[pair.arm] - curve[pair.base], color=color(number))
         rows = [{"at": at, "mean": look.difference, **vars(look)} for at, look in zip(x, pair.looks, strict=True)]
         _errorbars(ax, rows, "at", number, f"{short(pair.arm)}: {pair.word}", **_style.MEASURED)
-    ax.set_xlabel(f"{on.axis}; at the right: {answer.reading.partition(', ')[2] or 'result'}" if once else "replicates")
+    ax.set_xlabel(f"{on.axis} (last mark: {answer.reading.partition(', ')[2] or 'result'})" if once else "replicates")
     counts = [look.replicates for look in max(on.pairs, key=lambda pair: len(pair.looks)).looks]
     if not once:
         ax.set_xscale("log", base=2)
@@ -381,9 +382,8 @@ def decisions(ax: Axes, on: OnTask, answer: Answer) -> None:
         ax.minorticks_off()
     ax.set_ylabel(f"difference in {axis(answer.unit)}" + ("\n(lower is better)" if answer.better == "lower" else ""))
     ax.set_title(SAME_TASK if on.blind else f"against {short(on.pairs[0].base)}; shaded: too small to matter")
-    if len(on.pairs) == 1 and math.isfinite(
-        pair.last.difference
-    ):  # beside its point: a key would look like another one
+    # Beside its point, since a key would look like another one.
+    if len(on.pairs) == 1 and math.isfinite(pair.last.difference):
         said, place = f"{short(pair.arm)}: {pair.word}", (x[-1], pair.last.difference)
         ax.annotate(said, place, (8.0, 0.0), textcoords="offset points", va="center", color=color(1))
     else:

@@ -8,7 +8,7 @@ import torch
 import asyncsim as sim
 from experiments import m2po, m2po_steps
 from paper_figures import _m2po_steps as steps
-from paper_figures import m2po_clipped, m2po_divergence, m2po_methods, m2po_staleness, m2po_tasks, m2po_tokens
+from paper_figures import m2po_clipped, m2po_divergence, m2po_methods, m2po_staleness, m2po_tokens
 from paper_figures import m2po_steps as drawn
 from tests.experiments._lab import rows_of
 
@@ -61,6 +61,6 @@ def test_figures_draw_the_rows(rows):
     right = steps.curve(rows, "clip", "return", rate)
     lines = [line for line in figure.axes[0].lines if line.get_color() == steps.LOOKS["clip"]["color"]]
     np.testing.assert_allclose(lines[0].get_ydata(), right.value)
-    for module in (drawn, m2po_methods, m2po_staleness, m2po_tasks, m2po_tokens):
+    for module in (drawn, m2po_methods, m2po_staleness, m2po_tokens):
         assert module.draw(rows).axes and module.numbers(rows)
     assert m2po_clipped.draw(rows).axes and m2po_divergence.draw(rows).axes

@@ -7,7 +7,7 @@ import asyncsim as sim
 from asyncsim.diagnostics._diagnostic import Metric
 from experiments import vcpo_prefix as chains
 from experiments import vcpo_steps
-from paper_figures import vcpo_fall, vcpo_masks, vcpo_suite
+from paper_figures import vcpo_fall, vcpo_masks
 from paper_figures import vcpo_steps as figure
 from tests.experiments._lab import rows_of
 
@@ -62,7 +62,7 @@ def test_a_planted_spike_is_found_at_the_fall_and_nowhere_else():
 
 
 def test_figures_of_quick_rows_claim_nothing(rows):
-    for made in (figure, vcpo_fall, vcpo_suite, vcpo_masks):
+    for made in (figure, vcpo_fall, vcpo_masks):
         assert made.draw(rows) is not None
         assert all(isinstance(text, str) for text in made.numbers(rows).values())
     assert not vcpo_fall.spikes(rows)
