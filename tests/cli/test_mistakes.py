@@ -204,6 +204,24 @@ TYPED = {
     "a number that nobody reports": (f"{TWO} --smallest 1 --metric mine", "'mine'", "or add the link that reports it"),
     "a rule as metric": ("run --diagnostics own.py:ess", "'own.py:ess': must be names", "put @metric(outputs="),
     "a metric of one's own": (f"{SWEPT} --metric own.py:ess", "'own.py:ess'", "asyncsim run --diagnostics my.py:f"),
+    "a table as JSON": (
+        "run --json x.csv",
+        "--json = 'x.csv': must be the path of a JSON file",
+        "write --json NAME.json",
+    ),
+    "JSON as a table": (f"{SWEPT} --csv x.json", "--csv = 'x.json': must be the path of a CSV", "write --json x.json"),
+    "a trainer of two presets": ("timeline slime", "'slime'", "did you mean slime_train_async or slime_fully_async?"),
+    "names in a text of lengths": (
+        f"{AREAL} --set length=@lengths.txt",
+        "line 1 of lengths.txt = 'length': must be numbers",
+        "remove the line",
+    ),
+    "a column in other units": (
+        "log a.csv --columns a=b*0.001",
+        "--columns = 'a=b*0.001'",
+        "multiply the column in the",
+    ),
+    "a setting of one's loss": ("run --method own.py:set --set cap=2", "--set = 'cap'", "write --set method.cap=VALUE"),
     "a replay": ("replay a.csv", "'replay'", "write asyncsim log LOG.csv"),
     "a policy of a module": ("run --policy modul", "policy = 'modul'", "mlp, module, quadratic"),
     "an argument of an environment": ("run --task gym --set task.wind=3", "'wind'", 'task.settings={"wind": VALUE}'),
@@ -815,6 +833,7 @@ def test_the_command_line_says_what_to_type(name, monkeypatch, tmp_path, capsys)
         "def ascent(log_prob, old_log_prob, advantages, mask):\n    return (log_prob * advantages * mask).sum()\n"
     )
     (tmp_path / "st").mkdir()
+    (tmp_path / "lengths.txt").write_text("length\n3\n4\n")
     (tmp_path / "slow.json").write_text(json.dumps(SYSTEM | {"response_lengths": 4}))
     for log, comma, column in (
         ("a", ",", "reward"),
