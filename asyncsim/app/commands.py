@@ -17,7 +17,7 @@ import numpy as np
 
 from asyncsim.app import logs, streams, wording
 from asyncsim.app.options import KINDS, Options
-from asyncsim.base import checks, files, notation, outside, plugins, records, stopping
+from asyncsim.base import calls, checks, files, notation, outside, plugins, records, stopping
 
 if TYPE_CHECKING:
     from asyncsim.base.trace import Trace
@@ -108,14 +108,7 @@ def _conformance(kind: str) -> dict[str, tuple[str, str]]:
 
 def kinds() -> list[dict[str, str]]:
     """Name and summary of each kind, read without any import."""
-    summaries = {
-        "claims": "formulas and statements of theory, each with a prediction and a measurement that can contradict it.",
-        "papers": "sentences of papers, each with its status and the claims that test it.",
-        "adapters": "signatures of losses for `asyncsim conformance --adapter`, and packages whose losses it checks.",
-        "like": "metrics that `asyncsim conformance --metric --like` can compare yours with; for losses see methods.",
-        "exports": "methods and links that `asyncsim export` writes as code, with the trainers.",
-        "logs": "trainers whose logs asyncsim reads, what each of them logs, and code to log what is missing.",
-    }
+    summaries = {kind: calls.ELSEWHERE[f"list {kind}"] for kind in KINDS if kind not in plugins.PARTS}
     for kind in plugins.PARTS:
         text = (Path(__file__).parents[1] / kind / "__init__.py").read_text(encoding="utf-8")
         summaries[kind] = (ast.get_docstring(ast.parse(text)) or "").splitlines()[0].partition(": ")[2]

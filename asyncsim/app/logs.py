@@ -50,12 +50,9 @@ def described(name: str) -> dict[str, Any]:
         *(f"  not {theirs} for {ours}: {reason}" for (ours, theirs), reason in stack.traps.items()),
         "",
         f"Source: {stack.source}; read in November 2026.",
-        *(
-            ("", "What it writes lacks a stamp. Paste this where its first line says:", "", f"{NEEDED}{writer}")
-            if writer
-            else ()
-        ),
     ]
+    paste = "What it writes lacks a stamp. Paste this where its first line says:"
+    lines += ["", paste, "", f"{NEEDED}{writer}"] if writer else []
     facts = {"columns": {ours: list(theirs) for ours, theirs in stack.columns.items()}, "unit": stack.unit}
     offsets = {"train_offset": stack.train_offset, "stamp_offset": stack.stamp_offset, "start_is": stack.start_is}
     about = {"whole": stack.whole, "disk": stack.disk, "reference": stack.source, "writer": writer}

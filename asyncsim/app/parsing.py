@@ -312,6 +312,8 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
 
 _FILES = ("--config", "--file", "--spec", "--input", "--path", "--csv", "--yaml", "--log")
 """Options of other tools for the file that is an argument here."""
+_SUFFIXES: dict[str, tuple[str, ...]] = {"json": (".json",), "csv": (".csv",), "plot": (".png", ".pdf", ".svg")}
+"""Formats by the options that write them: a suffix of another option is a mistake."""
 _SEVERAL = re.compile(r",|^[\d.e+-]+:[\d.e+-]+:\d+$")
 """Values apart by commas, or a range low:high:count; a distribution is lognormal:1:1."""
 
@@ -373,7 +375,7 @@ def _rows_of(arguments: Sequence[str], command: Any) -> Mapping[str, Row]:
 
 def refuse(arguments: Sequence[str], command: Any) -> None:
     """Refuse what a parser takes silently: an option of one value that is given twice, and 1_0 for ten."""
-    for name, row in _rows_of(arguments, command).items():
+    for name, row in (rows := _rows_of(arguments, command)).items():
         option = f"--{name.replace('_', '-')}"
         places = [place for place, word in enumerate(arguments) if word.partition("=")[0] == option]
         values = [str(_value_of(option, arguments[place:])) for place in places]
@@ -383,6 +385,12 @@ def refuse(arguments: Sequence[str], command: Any) -> None:
         if row.written:
             folder = next((value for value in values if value.endswith("/")), "")
             checks.require(not folder, option, folder, "a file, not a folder", f"write {option} {folder}FILE")
+            others = {each: _SUFFIXES[each] for each in _SUFFIXES if each != name and name in ("json", "csv")}
+            other = next((each for each in others for value in values if value.endswith(others[each])), "")
+            remedy = f"write --{other} {values[0]}" if other in rows else f"write {option} NAME.{name}"
+            checks.require(not other, option, ", ".join(values), f"the path of a {name.upper()} file", remedy)
+        factor = next((value for value in values if name == "columns" and re.search(r"\*[\d.e+-]+(,|$)", value)), "")
+        checks.require(not factor, option, factor, "names without a factor", "multiply the column in the file")
         arms = " ".join(f"{name}={value}" for value in values)
         joined = f"write {option} {','.join(values)}" if all("=" in value for value in values) else "give one of them"
         remedy = f"compare several with asyncsim compare {arms}" if name in PARTS else joined

@@ -245,7 +245,8 @@ def spec(words: Mapping[str, Any], pairs: Sequence[str]) -> Spec:
     for key, given in settings(pairs).items():
         part, dot, argument = (owner(key, words) or key if "." not in key else key).partition(".")
         if not dot:
-            raise checks.InputError("--set", key, "of the form PART.KEY=VALUE", placed(key, words) or FORM)
+            theirs = next((f"write --set {name}.{key}=VALUE" for name in PARTS if ":" in str(parts[name])), FORM)
+            raise checks.InputError("--set", key, "of the form PART.KEY=VALUE", placed(key, words) or theirs)
         grouped.setdefault(part, {})[argument] = given
     named = parts["task"]
     if re.search(r"-v\d+$", named) and named.replace("-", "_") not in plugins.summaries("asyncsim.tasks"):

@@ -407,7 +407,8 @@ class Sweep(calls.Told):
 
         Columns: the setting, `metric`, `mean`, `standard_error`, `low`, `high`, `median`, `diverged`, `diverged_at`,
         `replicates`. `low` and `high` are the 95 percent interval of the mean between replicates. `diverged` is the
-        share that left the finite range, `diverged_at` its median update. `replicates` counts those with a value.
+        share that left the finite range, `diverged_at` its median update. `replicates` counts those with a value,
+        `never` those that do not reach the target of over="time" and count as all updates.
         """  # fmt: skip
         from asyncsim.base.tables import Table
 
@@ -489,8 +490,9 @@ def mean_of(row: Mapping[str, Any] | None, share: bool = False) -> str:
         return " ".join(notation.bounded(row["mean"], row["low"], row["high"]))
     half = (row["high"] - row["low"]) / 2.0
     half = 0.0 if half <= 1e-12 * abs(row["mean"]) else half
-    text = notation.measurement(row["mean"], half, 0.0)
-    return f"{text} ± 0" if half == 0.0 else text
+    text = notation.measurement(row["mean"], half, 0.0) + " ± 0" * (half == 0.0)
+    never = row.get("never")
+    return f"{text}, target not reached in {never} of {row['replicates']}" if never else text
 
 
 def summarized(values: np.ndarray, diverged: np.ndarray | None, event: bool = False) -> dict[str, Any]:

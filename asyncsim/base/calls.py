@@ -39,6 +39,7 @@ arguments that do not fit, = for names that an argument may not have, [] for an 
 """
 _SPLIT = ((places.split(), words.split(), advice) for places, words, advice in _PLACES)
 ELSEWHERE |= {f"{of} {word}": advice for places, words, advice in _SPLIT for of in places for word in words}
+_TAKES: dict[str, inspect.Signature] = {}
 _MADE: dict[int, tuple[weakref.ref[Any], Made]] = {}
 """How each living part was made, by its identity: equal parts may come from different calls."""
 
@@ -282,7 +283,8 @@ def remembering(make: Callable[..., Any], name: str) -> Callable[..., Any]:
 
     The memory stands beside the part, so that a copy with changes does not have it.
     """
-    signature, refusing = inspect.signature(make), named(make)
+    _TAKES[name], refusing = inspect.signature(make), named(make)
+    signature = _TAKES[name]
 
     @functools.wraps(make)
     def made(*arguments: Any, **settings: Any) -> Any:
@@ -325,6 +327,24 @@ def of(part: Any) -> Made | None:
     """
     reference, made = _MADE.get(id(part), (None, None))
     return made if reference is not None and reference() is part else None
+
+
+def replaced(old: Any, changes: Mapping[str, Any]) -> Any:
+    """A copy of a dataclass with other fields; an argument of the call that made it, or a part of it, is refused."""
+    fields = [each.name for each in dataclasses.fields(old)]
+    knobs, own = dict[str, tuple[str, str]](), type(old).__name__.lower()
+    for at, part in [("", old), *vars(old).items()]:
+        call = made.name if (made := of(part)) else f"systems.{getattr(part, 'name', '')}"
+        knobs |= dict.fromkeys(_TAKES[call].parameters if call in _TAKES else (), (at, call))
+    for name in (each for each in changes if each not in fields and f"{type(old).__name__} {each}" not in ELSEWHERE):
+        near = checks.near(name, [*knobs, *fields], 1, 0.8)
+        if near and near[0] in {*knobs} - {*fields}:
+            at, call = knobs[near[0]]
+            again = f"sim.{call}(..., {near[0]}={changes[name]!r})"
+            again = f"{own} = {own}.replace({at}={again})" if at else f"{own} = {again}"
+            bound = f"a field; it belongs to the call that made the {at or own}"
+            raise checks.CallError(f"{own}.replace argument", name, bound, f"write {again}")
+    return dataclasses.replace(old, **changes)
 
 
 def written(field: str, value: Any) -> Any:

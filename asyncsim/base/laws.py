@@ -18,6 +18,8 @@ from asyncsim.base import calls, checks, measured, rng
 
 LONGEST = 1 << 20
 """Maximum of an integer distribution."""
+WIDEST = 5.0
+"""Maximum sigma of a lognormal distribution, whose median is exp(-12.5) of its mean there."""
 MANY = 1 << 20
 """Maximum number of values in an empirical distribution: every file and record of a run contains all of them."""
 
@@ -186,8 +188,10 @@ def lognormal(mean: float, sigma: float) -> Law:
     >>> lognormal(1.0, 0.8).mean()
     1.0
     """
-    spread = checks.real("sigma", sigma, "give the standard deviation of log X", 0.0, 1e6)
-    return Law("lognormal", (_positive("mean", mean), spread))
+    mean, spread = _positive("mean", mean), checks.real("sigma", sigma, "give the standard deviation of log X", 0.0)
+    own, remedy = math.sqrt(math.log1p(min(spread / mean, 1e9) ** 2)), "it is the standard deviation of log X"
+    remedy += f"; for {spread:g} as that of X write sigma {own:.3g} (lognormal:{mean:g}:{own:.3g})" * (own <= WIDEST)
+    return Law("lognormal", (mean, checks.real("sigma", spread, remedy, 0.0, WIDEST)))
 
 
 @calls.named

@@ -73,7 +73,12 @@ def _columns(path: str) -> dict[str, np.ndarray]:
         raise ValueError("it is a folder or a device")
     if path.endswith(".txt"):
         files.Budget(path).fit(TEXT * os.path.getsize(path))
-        return {"numbers": np.array(Path(path).read_text(encoding="utf-8").split(), dtype=np.float64)}
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
+        odd = next((n for n, line in enumerate(lines) if any(isinstance(number(x), str) for x in line.split())), None)
+        if odd is not None:
+            remedy = "remove the line, or give it as a table, FILE.csv:COLUMN, whose first line has names"
+            raise checks.InputError(f"line {odd + 1} of {path}", lines[odd], "numbers", remedy)
+        return {"numbers": np.array(" ".join(lines).split(), dtype=np.float64)}
     if not path.endswith((".parquet", ".pq")):
         from pyarrow import BufferReader, csv, json
 

@@ -188,9 +188,9 @@ def refuse(readings: Sequence[Reading], specs: Iterable[tuple[str, Spec]]) -> No
             trace = run(spread(few), progress=False)
         for reading in asked:
             listed = [*plugins.summaries("asyncsim.diagnostics"), *trace.metrics]
-            link, see = plugins.reporter(reading.metric), "see `asyncsim list metrics`, or add the link that reports it"
+            link, see = plugins.reporter(reading.metric), calls.ELSEWHERE["metric own"]
             asked_of = f"add sim.updates.{link}(...), which reports it, to every arm"
-            hint = asked_of if link else checks.hint(reading.metric, listed, see)
+            hint = asked_of if link else checks.hint(reading.metric, listed, see) if ":" not in reading.metric else see
             if re.match("final|last|end", reading.metric):
                 hint = "write metric='trained_return' and over='end', the last tenth of the updates"
             hint = calls.ELSEWHERE.get(f"metric {reading.metric}", hint)

@@ -13,22 +13,6 @@ from torch import Tensor
 
 from asyncsim.conformance._loss_subject import Probe
 
-ORDINARY = (
-    # name, sequences, group, tokens, lag, drift
-    ("on policy", 8, 4, 6, 0.0, 0.0),
-    ("hair's breadth", 8, 4, 6, 0.0, 4e-4),
-    ("drift", 8, 4, 6, 0.0, 0.3),
-    ("staleness", 8, 4, 6, 0.3, 0.0),
-    ("staleness and drift", 8, 4, 6, 0.4, 0.4),
-    ("far", 8, 4, 6, 1.2, 0.8),
-    ("tail", 8, 4, 6, 0.3, 2.0),
-    ("holes in the mask", 8, 4, 6, 0.2, 0.4),
-    ("one group", 4, 4, 9, 0.2, 0.4),
-    ("pairs", 6, 2, 3, 0.3, 0.3),
-    ("single tokens", 2, 2, 1, 0.3, 0.3),
-)
-"""Log ratios of proximal to behavior and of current to proximal policy are normal with these deviations, in nats."""
-
 LARGEST, LONGEST, FARTHEST = 20.0, 40, 25.0
 """Advantages, rows and log ratios of single tokens that are probed, at most."""
 INSIDE, LARGE, LONG = "advantages that differ inside a row", "large advantages", "long rows"
@@ -87,6 +71,8 @@ _DRAWN: dict[str, Callable[[int], list[Probe]]] = {
     INSIDE: lambda seed: [_mixed(seed, index, *row) for index, row in enumerate(_MIXED)],
 }
 _TEXTS = tomllib.loads(Path(__file__).with_name("loss_batches.toml").read_text("utf-8"))
+ORDINARY = _TEXTS.pop("ordinary")
+"""Log ratios of proximal to behavior and of current to proximal policy are normal with these deviations, in nats."""
 FURTHER = {name: Further(drawn, *_TEXTS[name]) for name, drawn in _DRAWN.items()}
 """What a loss meets beside the ordinary batches, by what it adds."""
 

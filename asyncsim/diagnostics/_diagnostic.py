@@ -199,6 +199,18 @@ class Accumulator(Protocol):
     def result(self) -> dict[str, np.ndarray]: ...
 
 
+def _made(item: Any, load: Callable[..., Any]) -> Any:
+    """A metric from its name, its place in the user's file or itself; a plain function of a step is refused."""
+    value = load(item) if isinstance(item, str) else item
+    plain = inspect.isfunction(value) and not hasattr(value, "knobs")
+    rule = plain and any(p.default is p.empty for p in inspect.signature(value).parameters.values())
+    value = value() if isinstance(item, str) and not rule else value
+    fits, bound = hasattr(value, "outputs") and hasattr(value, "name"), "names or values of sim.diagnostics"
+    remedy = calls.ELSEWHERE["diagnostics from_function"] if plain else "see `asyncsim list diagnostics`"
+    checks.require(fits, "diagnostics", item, f"{bound}, not a plain function" if plain else bound, remedy)
+    return value
+
+
 def chosen(names: Any, policy: Policy, task: Any) -> tuple[list[Metric], list[Accumulator]]:
     """Metrics and accumulators of a spec, from "default", "none", or a list of names and objects."""
     load = functools.partial(plugins.load, "asyncsim.diagnostics", kind="diagnostics")
@@ -211,10 +223,8 @@ def chosen(names: Any, policy: Policy, task: Any) -> tuple[list[Metric], list[Ac
     items = (names,) if isinstance(names, str) else names
     usual = chosen("default", policy, task)[0] if "default" in [x for x in items if isinstance(x, str)] else []
     more = [item for item in items if not isinstance(item, str) or item != "default"]
-    values: list[Any] = usual + [load(item)() if isinstance(item, str) else item for item in more]
+    values: list[Any] = usual + [_made(item, load) for item in more]
     for value in values:
-        fits, bound = hasattr(value, "outputs") and hasattr(value, "name"), "names or values of sim.diagnostics"
-        checks.require(fits, "diagnostics", value, bound, "see `asyncsim list diagnostics`")
         require_outputs(policy, value.outputs, "diagnostics", value.name)
     metrics = [value for value in values if isinstance(value, Metric)]
     return metrics, [value.fresh() for value in values if not isinstance(value, Metric)]

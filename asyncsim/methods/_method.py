@@ -256,7 +256,7 @@ class Method:
 
     def replace(self, **changes: Any) -> "Method":
         """The same method with some parts replaced."""
-        return dataclasses.replace(self, **changes)
+        return calls.replaced(self, changes)
 
     def weigh(self, log_prob: Tensor, behavior_log_prob: Tensor, *arguments: Any, **settings: Any) -> _given.Weighed:
         """Apply the method to given log-probs: cotangent = a m c of every token, and its factors.

@@ -29,27 +29,7 @@ WIDE = 30.0
 """Ratio of an axis's ends from which it is logarithmic."""
 COUNTS = {"cells"}
 """Parameters that only say how much is compared."""
-INDEXED = {
-    "p": "staleness (versions)",
-    "tail": "staleness (versions)",
-    "corr": "updates apart",
-    "cdf": "level",
-    "growth": "staleness (updates)",
-}
-"""Stems of quantities whose index is a number to draw against; indices of others only count components."""
 REFUSALS = (checks.InputError, ArithmeticError, AttributeError, IndexError, KeyError, TypeError, ValueError)
-MEANINGS = {
-    ("threshold", "step"): "largest stable step size",
-    ("systems", "mean"): "mean staleness (versions)",
-    ("systems", "p"): "probability",
-    ("systems", "tail"): "tail probability",
-    ("alignment", "corr"): "correlation",
-    ("bound", "bound"): "bounded quantity",
-    ("alignment/adam-inflation", "before"): "step, projection before Adam / none",
-    ("alignment/adam-inflation", "behind"): "step, projection behind Adam / none",
-    ("alignment/adam-inflation", "inflation"): "step, projection before / behind Adam",
-}
-"""Meanings of short quantities, by the kind, the family or the id of their claims."""
 WIDTH, HEIGHT = 600, 270
 LEFT, RIGHT, TOP, BOTTOM = 72, 16, 34, 52
 ASIDE, LINE = 190, 19
@@ -103,7 +83,8 @@ def meaning(quantity: str, words: Sequence[str] = ()) -> str:
     """
     word = notation.WORDS.get(quantity, notation.Word("", ""))
     plain = (word.name or quantity.replace("_", " ")) + f" ({word.unit})" * bool(word.unit)
-    return next((MEANINGS[each, quantity] for each in words if (each, quantity) in MEANINGS), plain)
+    own = (notation.WORDS.get(f"{each} {quantity}", word) for each in words)
+    return next((each.name for each in own if each is not word and each.name), plain)
 
 
 def _against_index(rows: Sequence[Comparison], words: Sequence[str]) -> Iterable[Panel]:
@@ -113,13 +94,13 @@ def _against_index(rows: Sequence[Comparison], words: Sequence[str]) -> Iterable
     stems: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         parts = re.fullmatch(r"(\w+)\[(-?\d+)\]", row.quantity)
-        if parts and parts[1] in INDEXED:
+        if parts and f"index {parts[1]}" in notation.WORDS:
             stems.setdefault((repr(row.point), parts[1]), []).append((float(parts[2]), row))
     for (point, stem), found in stems.items():
         if len(found) >= 3:
             found.sort(key=lambda each: each[0])
             line = tuple((x, row.predicted, effect_of(row, words[0])) for x, row in found)
-            yield Panel(INDEXED[stem], f"{meaning(stem, words)}{names[point]}", (line,), tuple(found))
+            yield Panel(meaning(stem, ["index"]), f"{meaning(stem, words)}{names[point]}", (line,), tuple(found))
 
 
 def _against_parameter(rows: Sequence[Comparison], words: Sequence[str], predict: Prediction | None) -> Iterable[Panel]:

@@ -228,23 +228,13 @@ class Policy:
 
 
 setattr(Policy, "__getattr__", vars(calls.Told)["__getattr__"])  # noqa: B010 - its methods are called too often to wrap
-_REMEDIES = {
-    "value": "use a policy with a critic, policy.critic=true: mlp on an environment of gymnasium, or causal_lm",
-    "action_value": "use policies.mlp(critic='action')",
-    "action_values": "use policies.mlp(critic='action')",
-    "log_probs": "use a policy with a finite number of actions",
-    "reference_log_probs": "use policies.tabular(reference=...), policies.causal_lm(reference='start')",
-    "reference": "use policies.tabular(reference=...), policies.causal_lm(reference='start')",
-    "log_prob": "the quadratic goes with methods.gradient()",
-    "loss": "the quadratic goes with methods.gradient()",
-}
-"""Where an output that a part reads can be had."""
 
 
 def require_outputs(policy: Policy, names: Iterable[str], field: str, value: Any) -> None:
     """Refuse a part that needs outputs which a policy does not have."""
     lacking = set(names) - set(policy.outputs)
-    remedy = next((text for name, text in _REMEDIES.items() if name in lacking), "leave it out")
+    advice = (calls.ELSEWHERE.get(f"output {name}") for name in sorted(lacking, reverse=True))
+    remedy = next(filter(None, advice), "leave it out")
     bound = "computable from the policy's outputs " + ", ".join(policy.outputs)
     checks.require(not lacking, field, value, bound, f"it reads {', '.join(sorted(lacking))}; {remedy}")
 

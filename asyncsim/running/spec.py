@@ -351,7 +351,7 @@ class Spec(calls.Told):
 
     def replace(self, **changes: Any) -> "Spec":
         """A copy of the spec with other fields."""
-        return dataclasses.replace(self, **changes)
+        return calls.replaced(self, changes)
 
     def to_dict(self) -> dict[str, Any]:
         """The spec as JSON values: each part with the function that made it and its arguments.

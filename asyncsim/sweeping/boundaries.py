@@ -51,23 +51,24 @@ def boundary(
     seed: int = 0,
     progress: bool | None = None,
 ) -> Boundary:
-    """Find the value of a knob at which the share of replicates with an event crosses `share`, per structure of a grid.
+    """Find the value of a knob at which so many replicates have an event, per structure of a grid.
 
     With p(x) the probability of the event at value x of the knob, assumed to rise with x, the boundary is the x* with
     p(x*) = share. Bisection keeps a bracket: p is significantly below the share at its low end and above it at its high
     end. Seven values between them run as replicates of one run, doubled until the interval of each p excludes the
-    share. It ends at high/low <= `ratio`, or if values between the ends are still undecided at `max_replicates`.
+    share. It ends at high/low <= ratio, or if values between the ends are still undecided at `max_replicates`.
 
     Arguments: `spec`; `knob`, such as "lr" or "sgd.lr", or a setting that is not a knob: "staleness", "system.load",
     "task.horizon", with one run per value; `low`, `high`, values below and above every boundary. If both are integers
     and the setting is not a knob, integers are bisected down to two neighbors: the share is significantly below at the
     first and above at the second. `along`, a grid of structures as in `sweep`, such as {"staleness": [0, 4, 16]};
-    `metric`, `over` ("collapse" or "reached"), `target`, `better`: the event, as in `compare`; `share`; `ratio`;
-    `error`, probability that a bracket misses its boundary; `claim`, a claim that predicts the boundary, `at` its
-    parameters that the grid lacks; `max_replicates` per value; `seed`; `progress`. Returns a `Boundary`: print it,
-    `.table()`, `sim.plot(result)`. Raises `InputError` with the setting's name for a low end that is not below or a
-    high end that is not above. Assumes that p rises with the knob, and independent replicates. Source: this package;
-    for intervals `comparing.intervals.share`.
+    `metric`, whose curve is read; `over`, the event, "collapse" or "reached"; `target` and `better`, as `compare` has
+    them; `share`, of replicates with the event at the boundary; `ratio`, high/low at which the search ends; `error`,
+    probability that a bracket misses its boundary; `claim`, a claim that predicts the boundary, `at` its parameters
+    that the grid lacks; `max_replicates` per value; `seed`; `progress`. Returns a `Boundary`: print it, `.table()`,
+    `sim.plot(result)`. Raises `InputError` with the setting's name for a low end that is not below or a high end that
+    is not above. Assumes that p rises with the knob, and independent replicates. Source: this package; for intervals
+    `comparing.intervals.share`.
 
     >>> import asyncsim as sim
     >>> task, update = sim.tasks.quadratic((1.0,), noise=0.0, start=1.0), sim.chain(sim.updates.sgd(0.1))

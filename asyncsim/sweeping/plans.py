@@ -254,12 +254,16 @@ def _summary(
 
     lost = numbers("diverged") if "diverged" in tables[0].column_names else None
     readings = {head: numbers(metric) for head, metric in zip(plan.heads, plan.metrics, strict=True)}
+    nevers = {h: numbers(f"{m} never") for h, m in zip(plan.heads, plan.metrics, strict=True)
+              if f"{m} never" in tables[0].column_names}  # fmt: skip
     event = plan.words.startswith(SHARE)
     for k, setting in enumerate(riders):
         for metric, values in readings.items():
             own = {**cell, **setting}
             ordered = {name: own[name] for name in plan.names}
-            yield {**ordered, "metric": metric, **summarized(values[k], None if lost is None else lost[k], event)}
+            never = {} if metric not in nevers else {"never": int(nevers[metric][k].sum())}
+            found = summarized(values[k], None if lost is None else lost[k], event)
+            yield {**ordered, "metric": metric, **found, **never}
 
 
 def predicted(name: str, setting: Mapping[str, Any], at: Mapping[str, Any]) -> float:

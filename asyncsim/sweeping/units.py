@@ -129,7 +129,10 @@ def measured(content: Mapping[str, Any]) -> dict[str, np.ndarray]:
             spec = set_knob(spec, knob_of(spec, name), tuple(values.tolist()), n * len(riders))
         trace = run(spread(spec.replace(replicates=n * len(riders))), content["seed"], progress=False)
         how = {name: content["reading"][name] for name in ("over", "target", "better")}
-        readings = {m: Reading(m, **how).numbers(trace, lacking=True) for m in content["reading"]["metrics"]}
+        read = {metric: Reading(metric, **how) for metric in content["reading"]["metrics"]}
+        readings = {name: each.numbers(trace, lacking=True) for name, each in read.items()}
+        most = {name: each.bounds(trace, spec.task)[1] for name, each in read.items() if each.until}
+        readings |= {f"{name} never": readings[name] >= end for name, end in most.items()}
         readings["diverged"] = trace.diverged.astype(np.int64)
         number = np.tile(number, len(riders))
     else:

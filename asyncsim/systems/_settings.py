@@ -3,10 +3,10 @@
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
-from asyncsim.base import checks, records
+from asyncsim.base import calls, checks, records
 from asyncsim.base.feeds import Source
 from asyncsim.base.laws import Law, as_law
 
@@ -73,6 +73,7 @@ def _length(name: str, value: Any) -> Law:
     return as_law(name, value)
 
 
+@calls.named
 @dataclass(frozen=True, repr=False)
 class Settings(Source):
     """Validated settings of a `System`, and the quantities that follow from them without a run."""
@@ -180,7 +181,7 @@ class Settings(Source):
         if isinstance(changes.get("rates"), int | float):
             checks.real("rate", changes["rates"], "give work a second, as tokens", 0.0, open_low=True)
             changes["rates"] = (changes["rates"],) * len(self.rates)
-        return replace(self, **changes)
+        return calls.replaced(self, changes)
 
     def modeled(self, model: Mapping[str, Any], field: str = "model") -> Self:
         """The same system with event-model settings changed by name; `load` and `train_time` replace each other."""

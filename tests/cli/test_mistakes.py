@@ -41,6 +41,7 @@ SLOW = {
     "slots_per_machine": 8,
 }
 SLOW |= {"machines": 1, "staleness_limit": 1, "response_lengths": 1000}
+SWEPT = "sweep --grid staleness=0,4"
 TWO = "compare method=grpo method=ppo-clip"
 AREAL = "timeline areal --set max_head_offpolicyness=4 --set consumer_batch_size=8 --set load=1.5"
 
@@ -201,6 +202,27 @@ TYPED = {
         "add --link clip_norm, which reports it, to every arm",
     ),
     "a number that nobody reports": (f"{TWO} --smallest 1 --metric mine", "'mine'", "or add the link that reports it"),
+    "a rule as metric": ("run --diagnostics own.py:ess", "'own.py:ess': must be names", "put @metric(outputs="),
+    "a metric of one's own": (f"{SWEPT} --metric own.py:ess", "'own.py:ess'", "asyncsim run --diagnostics my.py:f"),
+    "a table as JSON": (
+        "run --json x.csv",
+        "--json = 'x.csv': must be the path of a JSON file",
+        "write --json NAME.json",
+    ),
+    "JSON as a table": (f"{SWEPT} --csv x.json", "--csv = 'x.json': must be the path of a CSV", "write --json x.json"),
+    "a trainer of two presets": ("timeline slime", "'slime'", "did you mean slime_train_async or slime_fully_async?"),
+    "names in a text of lengths": (
+        f"{AREAL} --set length=@lengths.txt",
+        "line 1 of lengths.txt = 'length': must be numbers",
+        "remove the line",
+    ),
+    "a column in other units": (
+        "log a.csv --columns a=b*0.001",
+        "--columns = 'a=b*0.001'",
+        "multiply the column in the",
+    ),
+    "a setting of one's loss": ("run --method own.py:set --set cap=2", "--set = 'cap'", "write --set method.cap=VALUE"),
+    "a replay": ("replay a.csv", "'replay'", "write asyncsim log LOG.csv"),
     "a policy of a module": ("run --policy modul", "policy = 'modul'", "mlp, module, quadratic"),
     "an argument of an environment": ("run --task gym --set task.wind=3", "'wind'", 'task.settings={"wind": VALUE}'),
     "numbers of an environment": ("run --task gym --set policy.actions=3", "'actions'", "has observation 4, actions 2"),
@@ -422,11 +444,7 @@ TYPED = {
     "two runs of a chart": ("judge a.csv --run p,q", "b = None", "two runs of one file: --run p --run q"),
     "a percentage of a metric": ("judge a.csv b.csv --within 5%", "--within = '5%'", "in its own unit: Differences of"),
     "a percentage of seconds": ("advise s.yaml --within 5", "--within = 5.0", "write 0.05 for 5 percent"),
-    "an axis that falls": (
-        "judge clock.csv a.csv --over reward",
-        "reward, row 4 of clock.csv",
-        "that never falls: steps",
-    ),
+    "axis that falls": ("judge clock.csv a.csv --over reward", "reward, row 4 of clock.csv", "that never falls: steps"),
     "a clip of verl's loss": (
         "conformance own.py:set --adapter verl --set adapter.clip_ratio=0.2",
         "verl = 'clip_ratio'",
@@ -434,17 +452,23 @@ TYPED = {
     ),
     "an argument of one's own loss": ("conformance own.py:ppo --set eps=0.1", "= 'eps'", "or an argument of your loss"),
     "columns the other way": ("diagnose a.csv --columns mine=reward", "= 'mine'", "write OURS first: reward=mine"),
-    "a system beside its log": (
-        "calibrate a.csv s.yaml --preset verl",
-        "logs = ['s.yaml']",
-        "give its fields as --set",
-    ),
+    "a system by its log": ("calibrate a.csv s.yaml --preset verl", "logs = ['s.yaml']", "give its fields as --set"),
     "a system beside a preset": ("timeline areal s.yaml", "= 's.yaml'", "write asyncsim advise s.yaml, which reads"),
     "a log of no trainer": ("calibrate a.csv", "preset = None: must be one of verl, areal", "the trainer that wrote"),
     "a former setting": (f"{AREAL} --set length=3 --model age_checks=all", "= 'age_checks'", "mean age_at_publish?"),
 }
 # In Python: the call, the field and value, the remedy.
+KNOBBED = SPEC.replace(system=sim.systems.areal(4, 8, length=3, load=1))
 WRITTEN = {
+    "knob of a system": (lambda: KNOBBED.system.replace(max_head_offpolicy=1), "", r"areal\(..., max_head_offpolicyn"),
+    "a knob of a spec's system": (lambda: KNOBBED.replace(max_head_offpolicyness=1), "", r"system=sim.systems.areal\("),
+    "knob of a method": (lambda: sim.methods.grpo().replace(high=0.3), "", r"method = sim.methods.grpo\(..., high=0.3"),
+    "sd as sigma": (lambda: as_law("s", "lognormal:120:10"), "sigma = 10", r"sigma 0.0832 \(lognormal:120:0.0832"),
+    "wide sigma": (lambda: sim.lognormal(1.0, 1e9), r"sigma = 1.*\[0, 5\]", "standard deviation of log X$"),
+    "a rule as metric": (lambda: SPEC.replace(diagnostics=[_plain]), "not a plain function", r"put @metric\(outputs="),
+    "metric as object": (lambda: sim.sweep(SPEC, {"staleness": [0]}, metric=_plain), "a name", "sim.compare takes it"),
+    "when it is reached": (lambda: TRACE.seconds(0.8), "trace.seconds", "each recorded update"),
+    "a list to a boundary": (lambda: sim.boundary(SPEC, staleness=[1, 4]), "'staleness'", "low=1, high=64"),
     "lower values": (lambda: sim.judge_runs("a", "b", lower=True), "argument = 'lower'", r"did you mean better\?"),
     "another library's KL": (lambda: SPEC.replace(diagnostics=["approx_kl"]), "'approx_kl'", r"did you mean kl\?"),
     "a long window": (lambda: sim.predict(TRACE, window=50), "window = 50", "no more than a run has"),
@@ -501,11 +525,7 @@ WRITTEN = {
         "'system'",
         r"Spec\(system=sim\.schedules.fixed\(4\)\)",
     ),
-    "a staleness of a run": (
-        lambda: sim.run(SPEC, staleness=16),
-        "'staleness'",
-        r"spec\.replace\(system=sim\.schedules",
-    ),
+    "staleness of a run": (lambda: sim.run(SPEC, staleness=16), "'staleness'", r"spec\.replace\(system=sim\.schedules"),
     "a clip of truncation": (lambda: sim.methods.truncated_is(clip=5.0), "'clip'", "write cap=VALUE"),
     "a rate of the update": (lambda: sim.sweep(SPEC, {"update.lr": [1.0]}), "'update.lr'", "write sgd.lr"),
     "metrics as an axis": (lambda: sim.plot(TRACE, None, ["ess"]), "over = ", r"those of Spec\(diagnostics="),
@@ -560,11 +580,7 @@ WRITTEN = {
     ),
     "an interval of a share": (lambda: TRACE.interval("ess", 0.95), "estimate = 0.95", r"trace.final\('ess'\)"),
     "an estimate of a name": (lambda: TRACE.estimate("ess"), "values = 'ess'", r"write trace.final\('ess'\)"),
-    "an estimate over": (
-        lambda: TRACE.estimate(over="ess"),
-        "trace.estimate argument = 'over'",
-        r"write trace.final\(",
-    ),
+    "estimate over": (lambda: TRACE.estimate(over="ess"), "trace.estimate argument = 'over'", r"write trace.final\("),
     "a sample of a law": (lambda: sim.exponential(1.0).sample(9), "law.sample", r"write law.sample\(Stream\(0"),
     "the deviation of a law": (lambda: sim.lognormal(9, std=3), "'std'", "of log X"),
     "a scale of a law": (lambda: sim.gamma(shape=2, scale=3), "'scale'", r"mean=shape \* scale"),
@@ -588,12 +604,8 @@ WRITTEN = {
         r"sim.empirical\(",
     ),
     "a tensor as length": (lambda: sim.systems.areal(4, 8, length=torch.ones(3), load=1), "length", r"sim.empirical\("),
-    "a file of lengths": (
-        lambda: sim.empirical("lengths.csv"),
-        "values = 'lengths.csv'",
-        "length='@lengths.csv:column'",
-    ),
-    "samples of a method": (
+    "file of lengths": (lambda: sim.empirical("lengths.csv"), "values = 'lengths.csv'", "length='@lengths.csv:column'"),
+    "samples of method": (
         lambda: sim.methods.grpo(num_generations=8),
         "'num_gen",
         r"write Spec\(samples_per_group=8\)",
@@ -601,7 +613,7 @@ WRITTEN = {
     "epochs of a method": (lambda: sim.methods.grpo(num_iterations=2), "'num_iter", r"write Spec\(epochs=2\)"),
     "a rate of a method": (lambda: sim.methods.grpo(lr=0.1), "'lr'", r"update=sim.chain\(sim.updates.adam\("),
     "a decay of weights": (lambda: sim.updates.adam(weight_decay=0.1), "'weight_decay'", "sim.updates.adamw"),
-    "a norm of gradients": (
+    "norm of gradients": (
         lambda: sim.updates.adam(max_grad_norm=1),
         "'max_grad_norm'",
         r"sim.updates.clip_norm\(0.5\)",
@@ -609,11 +621,7 @@ WRITTEN = {
     "a discount of a method": (lambda: sim.methods.grpo(gamma=1.0), "'gamma'", r"sim.advantages.gae\(discount="),
     "an entropy of another": (lambda: sim.methods.grpo(ent_coef=0.1), "'ent_coef'", "did you mean entropy"),
     "a penalty of a spec": (lambda: SPEC.replace(beta=0.1), "'beta'", r"sim.penalties.k3\(0.1\)"),
-    "a temperature of a spec": (
-        lambda: SPEC.replace(temperature=0.1),
-        "'temperature'",
-        r"causal_lm\(temperature=0.7\)",
-    ),
+    "temperature of a spec": (lambda: SPEC.replace(temperature=0.1), "'temperature'", r"causal_lm\(temperature=0.7\)"),
     "a device of a run": (lambda: sim.run(SPEC, device="cuda"), "'device'", r"write Spec\(device='cuda'\)"),
     "a file as a run": (lambda: sim.run("spec.yaml"), "spec = 'spec.yaml'", r"sim.Spec.load\('spec.yaml'\)"),
     "a logger by its name": (lambda: sim.run(SPEC, callback="wandb"), "callback = 'wandb'", "sim.callbacks.NAME"),
@@ -669,11 +677,7 @@ WRITTEN = {
     ),
     "a rate of a preset": (lambda: sim.systems.verl_fully_async(rate=3), "= 'rate'", r"write model={'rate': 30}"),
     "generators of a preset": (lambda: sim.systems.verl_fully_async(generators=64), "'generators'", r"mean replicas\?"),
-    "generators of the model": (
-        lambda: sim.systems.areal(generators=64),
-        "'generators'",
-        r"write model={'servers': 4}",
-    ),
+    "generators of a model": (lambda: sim.systems.areal(generators=64), "'generators'", r"write model={'servers': 4}"),
     "a network of probabilities": (
         lambda: sim.policies.module(lambda: torch.nn.Sequential(torch.nn.Linear(4, 2), torch.nn.Softmax(-1)), 4, 2),
         "logits of the module",
@@ -711,11 +715,7 @@ WRITTEN = {
         "loss = 'a float'",
         r"without item\(\) or numpy\(\)",
     ),
-    "a staleness as a system": (
-        lambda: SPEC.replace(system=4),
-        "system = 4",
-        r"sim.schedules.fixed\(4\) for 4 versions",
-    ),
+    "staleness as a system": (lambda: SPEC.replace(system=4), "system = 4", r"sim.schedules.fixed\(4\) for 4 versions"),
     "a method by its name": (lambda: SPEC.replace(method="ppo-clip"), "method", r"write sim.methods.ppo_clip\("),
     "an advantage by its name": (
         lambda: sim.methods.grpo(advantage="group_mean"),
@@ -730,11 +730,7 @@ WRITTEN = {
     "no speed": (lambda: sim.systems.areal(4, 8, length=3), "load, train_time", "load=1.5, or train_time=SECONDS"),
     "traces as logs": (lambda: sim.judge_runs(TRACE, TRACE), "a = Trace", r"write sim.compare\(spec, other"),
     "several specs": (lambda: sim.run([SPEC, SPEC]), "spec", r"\[sim.run\(each\) for each in specs\]"),
-    "a project by position": (
-        lambda: sim.callbacks.wandb("mine"),
-        "wandb arguments = 'mine'",
-        r"wandb\(project='NAME'\)",
-    ),
+    "a project by place": (lambda: sim.callbacks.wandb("mine"), "wandb arguments = 'mine'", r"wandb\(project='NAME'\)"),
     "runs to judge": (lambda: sim.judge(1, 2, metric="reward"), "'metric'", r"sim.judge_runs\(a, b, metric="),
     "another word for error": (lambda: sim.judge_runs(1, 2, alpha=0.05), "'alpha'", "write error=0.05"),
     "a log to forecast": (lambda: sim.forecast(TABLE, "verl"), "'DataFrame'", r"sim.calibrate\(log, 'verl'\)"),
@@ -768,11 +764,7 @@ WRITTEN = {
     "a rate beside the parts": (lambda: SPEC.replace(lr=1), "'lr'", r"write update=sim.chain\("),
     "steps in all": (lambda: SPEC.replace(total_timesteps=9), "'total_timesteps'", "an update trains one batch"),
     "an advantage of a spec": (lambda: SPEC.replace(advantage="gae"), "'advantage'", "write method="),
-    "a schedule of adam": (
-        lambda: sim.updates.adam(0.1, schedule="cosine"),
-        "'schedule'",
-        r"sim.updates.lr_schedule\(",
-    ),
+    "schedule of adam": (lambda: sim.updates.adam(0.1, schedule="cosine"), "'schedule'", r"sim.updates.lr_schedule\("),
     "a form by position": (lambda: sim.updates.lr_schedule("linear", warmup=9), "'warmup'", "place, 'linear': one of"),
     "a form as warm-up": (lambda: sim.updates.lr_schedule("linear"), "warmup", "the form is decay='linear'"),
     "a table as text": (lambda: TRACE.save("t.csv"), "path = 't.csv'", "ending in .npz"),
@@ -787,7 +779,7 @@ WRITTEN = {
 }
 
 
-RUN, SWEEP, COMPARE = "run", "sweep --grid staleness=0,4", "compare grpo gspo --smallest 0.1"
+RUN, SWEEP, COMPARE = "run", SWEPT, "compare grpo gspo --smallest 0.1"
 # Options of pytest, verl, TRL, SB3, W&B and rliable: what a command says to each.
 OTHERS = {
     (SWEEP, "save"): "write --store VALUE or --csv VALUE or --json VALUE",
@@ -841,6 +833,7 @@ def test_the_command_line_says_what_to_type(name, monkeypatch, tmp_path, capsys)
         "def ascent(log_prob, old_log_prob, advantages, mask):\n    return (log_prob * advantages * mask).sum()\n"
     )
     (tmp_path / "st").mkdir()
+    (tmp_path / "lengths.txt").write_text("length\n3\n4\n")
     (tmp_path / "slow.json").write_text(json.dumps(SYSTEM | {"response_lengths": 4}))
     for log, comma, column in (
         ("a", ",", "reward"),
@@ -1071,6 +1064,8 @@ def test_what_an_answer_lacks_is_answered_by_what_it_has():
     for subject, name, remedy in (
         (timeline, "staleness", r"write system.summary\(100\), with the keys staleness"),
         (timeline, "plot", r"write sim.plot\(timeline, 'x.png'\)"),
+        (trace, "seconds_to", r"write trace.updates\[.*trace.seconds\(\)"),
+        (SPEC.task, "replace", "make the part again"),
         (timeline, "df", r"write pandas.DataFrame\(timeline.groups\)"),
         (schedule, "timeline", ".*a schedule has no clock, so a timeline needs a system"),
         (report, "method", "write report.name"),
