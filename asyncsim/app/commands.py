@@ -354,9 +354,8 @@ def print_header(header: dict[str, Any], verbose: bool, given: Iterable[str] = (
     """Print all settings that the result depends on, or without `verbose` the main settings and those given."""
     flat = {k: v for k, v in header.items() if not isinstance(v, dict) and v not in (None, [])}
     parts = [f"{name}: {_listed(part)}" for name, part in header.items() if isinstance(part, dict) and part]
-    streams.show(
-        [_listed(flat), *parts] if verbose else [*_brief(header, {*TIMES, *given}), "-v prints all settings"], 2, WIDE
-    )
+    lines = [_listed(flat), *parts] if verbose else [*_brief(header, {*TIMES, *given}), "-v prints all settings"]
+    streams.show(lines, 2, WIDE)
 
 
 def _brief(header: dict[str, Any], given: set[str]) -> Iterable[str]:
