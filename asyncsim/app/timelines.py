@@ -61,7 +61,7 @@ def timeline(
 
 def lines(result: Mapping[str, Any], verbose: bool) -> list[str]:
     """Lines to print: measured and predicted values, then costs."""
-    law, stale = result["predicted"], result["staleness"]
+    law, stale, tail = result["predicted"], result["staleness"], quantiles.Tail(**result["staleness"]["p99"])
     if not result["steady"]:
         # A steady-state prediction beside an unsteady measurement would look like an error.
         law = {**law, "mean": None, "support": None, "pmf": None, "tail": None}
@@ -70,7 +70,6 @@ def lines(result: Mapping[str, Any], verbose: bool) -> list[str]:
     expected = "no formula" if law["mean"] is None else f"{law['mean']:.4g}{about}"
     predicted = expected if result["steady"] else ""
     rows = [("mean", f"{stale['mean']:.4g}", predicted), ("std", f"{stale['std']:.4g}", "")]
-    tail = quantiles.Tail(**stale["p99"])
     rows.append(("99th percentile", str(tail), f"{_p99(law['pmf'])}" if law["pmf"] else ""))
     least, support = next(k for k, p in enumerate(stale["pmf"]) if p > 0), law["support"]
     rows.append(("min, max", f"{least}, {stale['max']}", f"{support[0]}, {support[1]}" if support else ""))
