@@ -14,7 +14,7 @@ from docs._words import held, row, rows, share
 
 ADVICE, SWEPT = ("limit ", " ", "0.5 ", "1.5 "), ("train_time", "weight_sync", "  ")
 """Tables of `advise` and of sweeps."""
-VERDICT = ("seconds until", "slot-hours until", "note:", "  ")
+VERDICT = ("",)
 
 
 def of(name: str) -> Mapping[str, Any]:

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
 WIDE = 150
 """Width in columns of a table that is not shown on a terminal."""
-BRIEF = ("task", "policy", "method", "advantage", "update", "samples_per_group", "updates", "replicates", "seed",
-         "epochs", "minibatches", "cut")  # fmt: skip
+SIZES = ("samples_per_group", "updates", "replicates", "epochs", "minibatches")
 TIMES = ("length", "rates", "train_time", "load")
 """Settings in the header of a run or a system by default, in addition to the knobs that were set."""
 SETTINGS = 10
@@ -205,7 +204,8 @@ def run(spec: Spec, o: Options) -> int:
     arguments = {name: vars(o)[name] for name in names if vars(o)[name] is not None}
     arguments |= {"callback": [callbacks.named(text) for text in o.log]} if o.log else {}
     arguments |= {"other_code": True} if o.other_code else {}
-    print_header(spec.describe(), o.verbose, (word.partition("=")[0].rpartition(".")[2] for word in o.set or ()))
+    given = (word.partition("=")[0].rpartition(".")[2] for word in o.set or ())
+    print_header(spec.describe() | {"seed": o.seed}, o.verbose, given)
     if o.dry_run:
         return 0
     if every := o.checkpoint_every:
@@ -305,8 +305,7 @@ def _ends(trace: Trace) -> dict[str, dict[str, dict[str, float | None]]]:
             except checks.InputError:
                 continue  # nothing finite at the end
             low, high = part.interval(metric, estimate._replace(independent=True))
-            bounds = {} if math.isnan(low) else {"low": low, "high": high}
-            ends[name][metric] |= {"value": estimate.value, **bounds}
+            ends[name][metric] |= {"value": estimate.value} | ({} if math.isnan(low) else {"low": low, "high": high})
     return ends
 
 
@@ -346,30 +345,33 @@ def _print_ends(trace: Trace, ends: dict[str, Any], brief: bool) -> None:
 
 def print_header(header: dict[str, Any], verbose: bool, given: Iterable[str] = ()) -> None:
     """Print all settings that the result depends on, or without `verbose` the main settings and those given."""
-    if not verbose:
-        given = set(given)
-        # The header of a timeline is that of its system.
-        system, own = header.get("system", header), given if "system" in header else ()
-        main = {k: v for k, v in system.items() if k in {*TIMES, *given}}
-        named = {"name": system["name"], **system["knobs"], **main}
-        header = {k: v for k, v in header.items() if k in {*BRIEF, *own} and (k, v) != ("epochs", 1)}
-        header |= {"system": named}
     flat = {k: v for k, v in header.items() if not isinstance(v, dict) and v not in (None, [])}
-    lines = ["  ".join(f"{k}={_word(v)}" for k, v in flat.items())]
-    for name, part in header.items():
-        if isinstance(part, dict) and part:
-            lines.append(f"{name}: " + "  ".join(f"{k}={_word(v)}" for k, v in part.items() if v is not None))
-    streams.show(lines if verbose else [*lines, "-v prints all settings"], 2, WIDE)
+    parts = [f"{name}: {_listed(part)}" for name, part in header.items() if isinstance(part, dict) and part]
+    lines = [_listed(flat), *parts] if verbose else [*_brief(header, {*TIMES, *given}), "-v prints all settings"]
+    streams.show(lines, 2, WIDE)
+
+
+def _brief(header: dict[str, Any], given: set[str]) -> Iterable[str]:
+    """Lines on what is trained (of each step its first argument), on the system (alone in a timeline), and sizes."""
+    system = header.get("system", header)
+    if "task" in header:
+        own = _listed({k: v for k, v in header.items() if k in given and k not in SIZES})
+        steps = (re.sub(r"\((.*?)(, \w+=.*)?\)$", r" \1", text).strip() for text in header["update"])
+        method = ", ".join(filter(None, (f"{header['method']}", f"advantage {header.get('advantage')}", own)))
+        yield f"{header['task']} ({header['policy']}) with {method}; {', '.join(steps)}"
+    yield f"system {system['name']}: {_listed(system['knobs'] | {k: v for k, v in system.items() if k in given})}"
+    sizes = [
+        f"{header[name]} {name.replace('_', ' ')}" for name in SIZES if header.get(name, 1) != 1 or name == SIZES[0]
+    ]
+    yield re.sub(r"^1 samples", "1 sample", ", ".join([*sizes, f"seed {header['seed']}"]))
+
+
+def _listed(settings: dict[str, Any]) -> str:
+    """Format settings as NAME=VALUE, separated by commas."""
+    return ", ".join(f"{name}={_word(value)}" for name, value in settings.items() if value is not None)
 
 
 def _word(value: Any) -> str:
-    """Format a setting as JSON, rounded to twelve digits, and shortened in the middle if it is long."""
-    return checks.clipped(json.dumps(_round(records.plain(value))), 240)
-
-
-def _round(value: Any) -> Any:
-    if isinstance(value, float):
-        return float(f"{value:.12g}")
-    if isinstance(value, dict):
-        return {name: _round(part) for name, part in value.items()}
-    return [_round(part) for part in value] if isinstance(value, list) else value
+    """Format text as it is, other settings as JSON with floats rounded to twelve digits; shorten what is long."""
+    plain = json.loads(json.dumps(records.plain(value)), parse_float=lambda text: float(f"{float(text):.12g}"))
+    return checks.clipped(plain if isinstance(plain, str) else json.dumps(plain), 240)

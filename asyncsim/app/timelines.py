@@ -22,9 +22,8 @@ REALIZATIONS, SAMPLES = 8, 1 << 20
 def header(system: System, samples: int, seed: int) -> dict[str, Any]:
     """The settings that determine the result, as far as they differ from the defaults of a system."""
     usual = {f.name: records.plain(f.default) for f in fields(system)} | {"recommended": {}}
-    settings = system.describe_at(samples)
-    changed = {name: value for name, value in settings.items() if name not in usual or value != usual[name]}
-    return changed | {"seed": seed}
+    settings = system.describe_at(samples) | {"seed": seed}
+    return {name: value for name, value in settings.items() if name not in usual or value != usual[name]}
 
 
 def timeline(
@@ -62,19 +61,17 @@ def timeline(
 
 def lines(result: Mapping[str, Any], verbose: bool) -> list[str]:
     """Lines to print: measured and predicted values, then costs."""
-    law, stale = result["predicted"], result["staleness"]
+    law, stale, tail = result["predicted"], result["staleness"], quantiles.Tail(**result["staleness"]["p99"])
     if not result["steady"]:
         # A steady-state prediction beside an unsteady measurement would look like an error.
         law = {**law, "mean": None, "support": None, "pmf": None, "tail": None}
     # Less than a digit of the mean is no uncertainty that anybody sees.
     about = f" ± {law['approximate']:.2g}" if law["approximate"] > 5e-4 * (law["mean"] or 1.0) else ""
     expected = "no formula" if law["mean"] is None else f"{law['mean']:.4g}{about}"
-    rows = [("mean", f"{stale['mean']:.4g}", expected if result["steady"] else "")]
-    rows.append(("std", f"{stale['std']:.4g}", ""))
-    tail = quantiles.Tail(**stale["p99"])
+    predicted = expected if result["steady"] else ""
+    rows = [("mean", f"{stale['mean']:.4g}", predicted), ("std", f"{stale['std']:.4g}", "")]
     rows.append(("99th percentile", str(tail), f"{_p99(law['pmf'])}" if law["pmf"] else ""))
-    least = next(k for k, p in enumerate(stale["pmf"]) if p > 0)
-    support = law["support"]
+    least, support = next(k for k, p in enumerate(stale["pmf"]) if p > 0), law["support"]
     rows.append(("min, max", f"{least}, {stale['max']}", f"{support[0]}, {support[1]}" if support else ""))
     if result["update_staleness"] != stale["mean"]:
         rows.append(("in updates", f"{result['update_staleness']:.4g}", ""))
@@ -92,8 +89,7 @@ def lines(result: Mapping[str, Any], verbose: bool) -> list[str]:
     page = [f"staleness in versions, of the groups trained after batch {result['warm_up_batches']}"]
     page.append(f"  {'':16}{'measured':>12}{'predicted':>12}")
     page += [f"  {name:15} {realized:>11} {expected:>11}".rstrip() for name, realized, expected in rows]
-    name = law["law"] or "no formula"
-    remark = f"  {name}: {law['reason']}"
+    remark = f"  {law['law'] or 'no formula'}: {law['reason']}"
     if not result["steady"]:
         recommended = {**feeds.USUAL, **result["system"]["recommended"]}
         enough = 2 * result["ramp_batches"] * recommended["epochs"] * recommended["minibatches"]

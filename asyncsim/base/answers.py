@@ -108,26 +108,25 @@ class Pair:
     def sentence(self, word: str, where: str = "") -> str:
         """The pair in one line: the verdict `word`, the condition `where` it holds, and the numbers."""
         last = self.last
-        relation = {
-            "better": f"{self.arm} is better than {self.base}{where}",
-            "worse": f"{self.arm} is worse than {self.base}{where}",
-            "equal": f"{self.arm} equals {self.base}{where}",
-        }.get(word, f"{self.arm}, {self.base}: {word}")
+        relation = {"better": "is better than", "worse": "is worse than", "equal": "equals"}.get(word, "")
+        said = f"{self.arm} {relation} {self.base}{where}" if relation else f"{self.arm}, {self.base}: {word}"
         numbers = f"difference {last.difference:+.3g} [{last.low:+.3g}, {last.high:+.3g}]"
         numbers = numbers if word != UNTOLD else f"difference {last.difference:+.3g}, without an interval"
-        low, high, apart = last.seen
-        if (low, high) != (last.low, last.high):
-            but = f"{apart} " if word == "undecided" != apart else ""
-            numbers += f" ({but}[{low:+.3g}, {high:+.3g}] without unseen events)"
         if self.ratio is not None:
             numbers += ", ratio {:.3g} [{:.3g}, {:.3g}]".format(*self.ratio)
-        saved = f"pairing divides the variance by {self.pairing:.2g}"
-        saved = saved if self.pairing > PAIRED else "pairing gains nothing"
+        return f"{said}; {numbers}, {last.replicates} replicates each"
+
+    def details(self, word: str) -> str:
+        """What pairing gained, and the interval without unseen events where that differs."""
+        gain, last = f"pairing cut the variance {self.pairing:.2g} times", self.last
+        saved = gain if self.pairing > PAIRED else "pairing did not help"
         if not math.isfinite(self.pairing):
             saved = f"the same {'difference' if last.difference else 'numbers'} in every replicate"
             alike = not last.difference and word not in ("undecided", UNTOLD)
             saved += ", so the two are the same on this task" * alike
-        return f"{relation}; {numbers}, {last.replicates} replicates each, {saved}"
+        low, high, apart = last.seen
+        seen = f"{apart} " * (word == "undecided" != apart) + f"[{low:+.3g}, {high:+.3g}] without unseen events; "
+        return f"{seen * ((low, high) != (last.low, last.high))}{saved}"
 
     def __str__(self) -> str:
         """The verdict and its numbers in one line."""
@@ -283,43 +282,38 @@ class Answer(calls.Told):
         """Format the answer for a terminal: per task verdicts, differences with intervals, tuned values, replicates."""
         reading = self.reading if self.better == "higher" else f"{self.reading}, lower is better"
         assumed = ", if unseen events are no larger than stated" if any(on.unseen for on in self.tasks) else ""
-        matters = f"smallest difference that matters {self.smallest:g}"
-        lines = [f"{reading}: {matters}; error rate {self.error:g} per task{assumed}"]
+        lines = [
+            f"{reading}; smallest difference that matters {self.smallest:g}",
+            f"error rate {self.error:g} per task{assumed}",
+        ]
         lines += [f"note: {note}" for note in self.notes]
         where = " at equal updates" if any(note.startswith(UNCOUNTED) for note in self.notes) else ""
         if self.tasks[0].setting:
-            lines += [*self._along(), ""]
+            lines += ["", *self._table(self.tasks)]
         for on in self.tasks:
             clock = "" if on.axis == "update" else f", first {on.updates[-1]:.6g} {on.axis} of each arm"
-            lines.append(f"{on.name}{clock}")
+            lines += ["", f"{on.name}{clock}", *([] if on.setting else self._table((on,)))]
             for pair in on.pairs:
                 word = on.word_of(pair)
-                lines += [f"  {pair.sentence(word, f' within {self.smallest:g}' if word == 'equal' else where)}"]
-                lines += [f"    {line}" for line in (pair.why, *pair.notes) if line]
+                lines.append(pair.sentence(word, f" within {self.smallest:g}" if word == "equal" else where))
+                lines += [f"  {line}" for line in (pair.details(word), pair.why, *pair.notes) if line]
             same = not any(math.isfinite(pair.pairing) for pair in on.pairs)
             other = "another kind of task, such as token_bandit" if same else "a harder task, or a larger learning rate"
             lines += [f"  {line}" for line in (on.unseen, f"{on.blind}; try {other}" if on.blind else "") if line]
-            lines += [f"  {self._tuned(arm, on)}" for arm in on.arms]
+            lines += [f"  {arm.name}: {lost}" for arm in on.arms if (lost := self._lost(arm, on))]
         return "\n".join(lines)
 
-    def _tuned(self, arm: Arm, on: OnTask) -> str:
-        # A difference of medians or middle halves need not have the sign of one of means, nor one of other replicates.
-        alike = len({other.replicates for other in on.arms}) == 1
-        over = "" if alike else f" of {arm.replicates} replicates"
-        row = _plain(arm, ("mean", "low", "high", "replicates"))
-        mean = f"mean {mean_of(row, self.unit == SHARE)}{over}, " if self.statistic in ("mean", "improvement") else ""
-        best, why = "not tuned", arm.why.partition(" diverged ")[2]
-        lost = f", {arm.diverged} diverged ({why})" if arm.diverged else ""
+    def _lost(self, arm: Arm, on: OnTask) -> str:
+        """What is particular of an arm: another number of replicates, and those that diverged or end early."""
+        lost = f", {arm.replicates} replicates" * (len({other.replicates for other in on.arms}) > 1)
+        lost += f", {arm.diverged} diverged ({arm.why.partition(' diverged ')[2]})" if arm.diverged else ""
         if arm.never:
             most = f"{on.bounds[1]:.6g} {self.unit}"
             lost += f", {arm.never} of {arm.replicates} never reach the target within {most} and count as that"
         lost += f", {arm.lacking} of {arm.replicates} have no value" if arm.lacking else ""
         if arm.short:
             lost += f", {arm.short} of {arm.replicates} end before that and keep their last value: raise updates"
-        if arm.tuned.knob:
-            low, high = arm.tuned.grid[0], arm.tuned.grid[-1]
-            best = f"best {arm.tuned.knob} {arm.tuned.chosen:.3g} (tried {low:.3g} to {high:.3g})"
-        return f"{arm.name}: {mean}end {arm.end:.4g}, {best}{lost}"
+        return lost.removeprefix(", ")
 
     def table(self) -> "pd.DataFrame":
         """One row per task, setting and arm: mean with its 95 percent interval, tuned value, verdict of its pair.
@@ -329,10 +323,10 @@ class Answer(calls.Told):
         """
         from asyncsim.base.tables import Table
 
-        return Table(list(self._rows()))
+        return Table(list(self._rows(self.tasks)))
 
-    def _rows(self) -> Iterator[dict[str, Any]]:
-        for on in self.tasks:
+    def _rows(self, tasks: Sequence[OnTask]) -> Iterator[dict[str, Any]]:
+        for on in tasks:
             pairs = {pair.arm: pair for pair in on.pairs}
             for arm in on.arms:
                 row = {"task": on.name, **on.setting, "arm": arm.name}
@@ -344,15 +338,26 @@ class Answer(calls.Told):
                     row |= {"word": on.word_of(pair)}
                 yield row
 
-    def _along(self) -> list[str]:
-        """Lines of the table of a comparison along a grid."""
-        form = "{difference:+.3g} [{difference_low:+.3g}, {difference_high:+.3g}]"
-        lines = [[*self.tasks[0].setting, "arm", "mean", "best", "difference", ""]]
-        for row in self._rows():
+    def _table(self, tasks: Sequence[OnTask]) -> list[str]:
+        """Lines of the table of arms, on one task or along a grid; there each row has its verdict."""
+        form, along = "{difference:+.3g} [{difference_low:+.3g}, {difference_high:+.3g}]", [*tasks[0].setting]
+        # A difference of medians or middle halves need not have the sign of one of means.
+        means = self.statistic in ("mean", "improvement")
+        lines = [[*along, "arm", *["mean"] * means, "best", "difference", *[""] * bool(along)]]
+        for row in self._rows(tasks):
             best = f"{row['knob']} {row['chosen']:.3g}" if row["knob"] else "not tuned"
             pair = form.format(**row) if "word" in row else ""
-            varied = [cell(row[name]) for name in self.tasks[0].setting]
-            lines.append([*varied, row["arm"], mean_of(row, self.unit == SHARE), best, pair, row.get("word", "")])
+            mean = [mean_of(row, self.unit == SHARE)] * means
+            lines.append(
+                [
+                    *(cell(row[name]) for name in along),
+                    row["arm"],
+                    *mean,
+                    best,
+                    pair,
+                    *[row.get("word", "")] * bool(along),
+                ]
+            )
         return aligned(lines)
 
     def row(self) -> dict[str, Any]:
@@ -469,8 +474,8 @@ class Sweep(calls.Told):
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     """Format rows of cells as lines, each column as wide as its longest cell."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join(text.rjust(width) for text, width in zip(row, widths, strict=True)) for row in rows]
+    columns = [[text.rjust(max(map(len, column))) for text in column] for column in zip(*rows, strict=True)]
+    return ["  ".join(row).rstrip() for row in zip(*columns, strict=True)]
 
 
 def cell(value: Any) -> str:
@@ -548,8 +553,7 @@ class Boundary(calls.Told):
 
     def __str__(self) -> str:
         """Format the answer for a terminal, one line per structure."""
-        head = f"{self.knob} at which the {self.event} crosses {self.share:g}; error rate per bracket {self.error:g}"
-        lines = [head]
+        lines = [f"{self.knob} at which the {self.event} crosses {self.share:g}; error rate per bracket {self.error:g}"]
         for row in self.rows:
             setting = ", ".join(f"{name}={cell(row[name])}" for name in self.names)
             beside = f"; predicted {row['predicted']:.5g}" if "predicted" in row else ""

@@ -28,8 +28,6 @@ QUESTIONS = (ages.distribution, ages.stamps, mismatch.floor, mismatch.fresh, mis
 
 FIRST = ("impossible values", "largest effective sample size", "sign of k1", "stamps of staleness", "reward")
 """Questions whose findings come before others: with wrong numbers no other finding stands, and a fall costs the run."""
-FEW = 3
-"""Columns of one reason that are named on a screen."""
 ORDER = ("differs", "as predicted", "cannot tell")
 
 
@@ -68,54 +66,54 @@ class Diagnosis(calls.Told):
     @property
     def missing(self) -> str:
         """What to log to answer the open questions, in the trainer's own names if its columns are known."""
-        names = [column for column, _ in self.columns.values()]
-        trainer, lacking = aliases.beside([*names, *self.refused], self.columns)
+        trainer, lacking = aliases.beside([*(name for name, _ in self.columns.values()), *self.refused], self.columns)
         more = f"{', '.join(lacking)} of {trainer}, or " if lacking else ""
         return f"Log {more}one row per token (--tokens) with sampler_log_prob, trainer_log_prob and staleness."
 
     def json(self) -> dict[str, Any]:
         """Return everything as plain values."""
-        about = {"steps": self.steps, "level": self.level, "counts": self.counts}
+        about = {"unknown": self.unknown, "refused": self.refused, "steps": self.steps, "level": self.level}
         columns = {name: {"column": c, "scope": s} for name, (c, s) in self.columns.items()}
-        others = {"unknown": self.unknown, "refused": self.refused}
-        return {"findings": [each.row() for each in self.findings], "columns": columns, **others, **about}
+        return {"findings": [each.row() for each in self.findings], "columns": columns, **about, "counts": self.counts}
 
     def text(self, width: int = 100, verbose: bool = False) -> str:
-        """Format the findings, most important first, then the columns; open questions in one line unless `verbose`."""
-        lines = [f"{plural(self.steps, 'step')}: {', '.join(f'{self.counts[name]} {name}' for name in ORDER)}"]
+        """Format findings, a line each, then their numbers; `verbose` lists open questions and columns as well."""
+        counts = [f"{n} {name if n == 1 else name.removesuffix('s')}" for name in ORDER for n in (self.counts[name],)]
+        lines = [f"{plural(self.steps, 'step')}: {', '.join(counts)}"]
 
         def add(text: str, depth: int = 0) -> None:
             wrapped = textwrap.wrap(text, width - 2 * depth - 2, break_long_words=False, break_on_hyphens=False)
             lines.extend("  " * (depth + (place > 0)) + line for place, line in enumerate(wrapped))
 
-        left = [each for each in self.ordered if each.verdict == "cannot tell" and not verbose]
-        for each in (each for each in self.ordered if each not in left):
+        told = [each for each in self.ordered if verbose or each.verdict != "cannot tell"]
+        for each in told:
             add(f"{each.verdict}: {each.question}{f' ({each.cause})' if each.cause else ''}")
-            add(f"{each.sentence} [{each.claim}]", 1)
+        if left := len(self.findings) - len(told):
+            lines.append(f"cannot tell: {plural(left, 'question')} (-v shows them)")
+        for each in told:
+            lines += ["", f"{each.question}:"]
+            add(f"{each.sentence}{f' [{each.claim}]' * (each.claim != 'definition')}", 1)
             if each.verdict != "as predicted" or each.action != HARMLESS:
-                add(each.action, 1)
-        if left:
-            add(f"cannot tell: {len(left)} questions (-v has each). {self.missing}")
-        for title, told in self._columns(verbose):
-            lines.append(title)
-            for column in told:
+                add(f"To do: {each.action}", 1)
+        lines.append("")
+        add(f"To answer more: {self.missing[0].lower()}{self.missing[1:]}" * bool(left))
+        add("" if verbose else f"Columns: {len(self.columns)} read, {len(self.refused)} not used (-v lists them).")
+        for title, columns in self._columns()[0 if verbose else 2 :]:
+            lines += [title] * bool(columns)
+            for column in columns:
                 add(column, 1)
         return "\n".join(lines)
 
-    def _columns(self, verbose: bool) -> list[tuple[str, list[str]]]:
+    def _columns(self) -> list[tuple[str, list[str]]]:
         """Columns that were read, known but not used (grouped by reason), and unknown."""
         reasons: dict[str, list[str]] = {}
         for name, reason in self.refused.items():
             reasons.setdefault(reason, []).append(name)
         read = [f"{column}: {name.partition(' ')[0]}, of {scope}" for name, (column, scope) in self.columns.items()]
-        known = []
-        for reason, names in reasons.items():
-            few = FEW if len(names) > FEW and not verbose else len(names)
-            known.append(f"{', '.join(names[:few])}{f' and {len(names) - few} more' * (few < len(names))}: {reason}")
+        known = [f"{', '.join(names)}: {reason}" for reason, names in reasons.items()]
         others = [f"{name} (near {' or '.join(near)})" if near else name for name, near in self.unknown.items()]
         say = "columns not known (say what one is with --columns kl_k3=NAME):"
-        titles = ("columns read:", read), ("columns known, and not used:", known), (say, others)
-        return [(title, told) for title, told in titles if told]
+        return [("columns read:", read), ("columns known, and not used:", known), (say, others)]
 
     def __str__(self) -> str:
         return self.text()

@@ -146,7 +146,7 @@ def test_a_share_by_its_name_has_near_names_and_may_hold_anything(tmp_path):
     log = {"step": range(20), "idle_ratio": [0.2] * 19 + [1.3], "stop_fraction": ["n/a"] * 20, "kl_k3": [0.1] * 20}
     found = sim.diagnose(log)
     assert "At step 19 the share named idle_ratio is above 1 (idle_ratio = 1.3)" in str(found)
-    assert "(near trainer/idle_ratio or rollouter/idle_ratio)" in str(found).replace("\n   ", "")
+    assert "(near trainer/idle_ratio or rollouter/idle_ratio)" in " ".join(found.text(verbose=True).split())
     path = tmp_path / "log.csv"
     path.write_text("step,kl_k3,my/idle_share\n" + "".join(f"{k},0.1,{'nan' if k else 2}\n" for k in range(20)))
     assert sim.diagnose(path).causes == ["share out of range"]
