@@ -336,7 +336,7 @@ def test_what_is_not_understood_is_listed():
     log = {"step": range(12), "train/ess": [0.9] * 12, **{name: [1.0] * 12 for name in names}}
     found = sim.diagnose({**log, "train/strange": [1.0] * 12})
     assert list(found.refused) == names[1:2] and list(found.unknown) == ["train/strange"]
-    assert all(name in str(found) for name in [*names, "train/strange"])
+    assert all(name in found.text(verbose=True) for name in [*names, "train/strange"])
     with pytest.raises(InputError, match=r"rename one, as to ess or kl_k3, or say what it is"):
         sim.diagnose({"12:03:11 SUCCESS Step 12": [1.0]})
 
