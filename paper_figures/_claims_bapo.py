@@ -14,7 +14,7 @@ CLAIMS = (
         "mixed",
         "the clip ends with {bapo_steps:noisy_clip_h} nats at a return of {bapo_steps:noisy_clip_r}",
         "bapo_steps",
-        when="from a peaked start, entropy falls without a gain in return; on fresh data, entropy falls as the policy learns",
+        when="from a peaked start, entropy falls without a gain in return; on fresh data, as the policy learns",
         test="We compare methods on two tasks with data 32 versions old, and measure final entropy",
     ),
     _claim(
@@ -48,7 +48,7 @@ CLAIMS = (
         "in {bapo_tokens:peaked_plain} settings; from a uniform start, in {bapo_tokens:uniform_plain}",
         "bapo_tokens",
         when="the initial policy is 90 % sure of a wrong token, and data are 32 versions old",
-        test="We compare two initial policies, and count the settings in which the clip blocks more of the updates that raise entropy",
+        test="We compare two initial policies, and count settings in which updates raising entropy are blocked more",
     ),
     _claim(
         "BAPO's adaptive bounds re-balance positive and negative samples",
@@ -73,9 +73,9 @@ CLAIMS = (
         "mixed",
         "wins/ties/losses {bapo_places:half_clip_bold}; at tuned rates {bapo_places:half_clip_best}",
         "bapo_places",
-        when="BAPO wins at four times the best synchronous rate and otherwise mostly ties; training without a clip wins more",
+        when="BAPO wins at four times the best synchronous rate, else mostly ties; training without a clip wins more",
         rebuilt=True,
-        test="We compare mean return at four times the best synchronous rate and at tuned rates, over tasks and staleness",
+        test="We compare mean return at four times the best synchronous rate and at tuned rates, in 18 settings",
     ),
 )
 _OURS = "tables, equally long answers; constant staleness"
