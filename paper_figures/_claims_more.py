@@ -32,7 +32,7 @@ CLAIMS = (
         "asyncsim",
         "PPO equals stable-baselines3 on CartPole",
         "reproduced",
-        "areas under the curves agree within {cartpole_parity:cut_high} %",
+        "areas under the learning curves differ by at most {cartpole_parity:cut_high} %",
         "cartpole_parity",
     ),
     Claim(
@@ -49,7 +49,7 @@ CLAIMS = (
         "asyncsim",
         "ESS decreases as exp(-variance × length)",
         "reproduced",
-        "ESS is {pendulum_tails:ess}; predicted are {pendulum_tails:law}",
+        "ESS is {pendulum_tails:ess}; the prediction is {pendulum_tails:law}",
         "pendulum_tails",
         when="on Pendulum early in training, with wide intervals",
     ),
@@ -73,7 +73,8 @@ CLAIMS = (
         "asyncsim",
         "Token ratios beat sequence ratios on stale data",
         "mostly",
-        "sequence ratios: worse in {token_ratios:worse} of {token_ratios:judged} settings, better in {token_ratios:better}",
+        "sequence ratios: worse in {token_ratios:worse} of {token_ratios:judged} settings, "
+        "better in {token_ratios:better}",
         "token_ratios",
         when="on mostly fresh data, both are equal",
     ),
