@@ -11,33 +11,33 @@ CLAIMS = (
     _claim(
         "Parallel actor-learners stabilize training",
         "not reproduced",
-        "{actor_critic:rates_one} of 16 rates work with 1 worker, {actor_critic:rates_stale} with 16",
+        "{actor_critic:rates_one} of 16 rates work with 1 worker, and {actor_critic:rates_stale} with 16",
         "actor_critic",
-        when="linear networks, two small tasks",
+        when="with linear networks on two small tasks",
     ),
     _claim(
-        "More of them reach a score sooner",
+        "More actor-learners reach a score sooner",
         "reproduced",
-        "{actor_critic:firm_gain} and {actor_critic:cliff_gain} times with sixteen",
+        "{actor_critic:firm_gain} and {actor_critic:cliff_gain} times sooner with sixteen",
         "a3c_speed",
-        when="workers that do not slow each other",
+        when="for workers that do not slow each other down",
     ),
     Claim(
         "IMPALA",
         "V-trace corrects staleness",
         "mixed",
-        "cliff: {actor_critic:cliff_vtrace_near}, A2C {actor_critic:cliff_a2c_near}; "
-        "lake: {actor_critic:lake_vtrace_near}, {actor_critic:lake_a2c_near}",
+        "CliffWalking: V-trace {actor_critic:cliff_vtrace_near}, A2C {actor_critic:cliff_a2c_near}; "
+        "FrozenLake: {actor_critic:lake_vtrace_near}, {actor_critic:lake_a2c_near}",
         "actor_critic",
-        when="at staleness 4 on CliffWalking; alike on FrozenLake",
+        when="at staleness 4, V-trace helps on CliffWalking; on FrozenLake, both are alike",
     ),
     Claim(
         "PPO",
         "The clip allows several epochs on a batch",
         "mixed",
-        "lake {actor_critic:lake_ppo_near}, cliff {actor_critic:cliff_ppo_near}; A2C: {actor_critic:lake_a2c_near}, "
-        "{actor_critic:cliff_a2c_near}",
+        "CliffWalking: PPO {actor_critic:cliff_ppo_near}, A2C {actor_critic:cliff_a2c_near}; "
+        "FrozenLake: {actor_critic:lake_ppo_near}, {actor_critic:lake_a2c_near}",
         "actor_critic",
-        when="on CliffWalking; alike on FrozenLake",
+        when="the clip helps on CliffWalking; on FrozenLake, both are alike",
     ),
 )

@@ -9,22 +9,22 @@ from paper_figures._claim import Claim
 _claim = partial(Claim, "AsymRE")
 CLAIMS = (
     _claim(
-        "Below the mean it improves and keeps arms",
+        "With a baseline below the mean, the policy improves and keeps several arms",
         "reproduced",
-        "{asymre:improved} of {asymre:below} improve; projection within {asymre:off}",
+        "{asymre:improved} of {asymre:below} policies improve; all are within {asymre:off} of the projection",
         "asymre",
     ),
     _claim(
-        "From the mean on it collapses to one arm",
+        "With a baseline at or above the mean, the policy collapses to one arm",
         "reproduced",
-        "{asymre:support_tenth} arms at −0.1, {asymre:support_zero} at 0, {asymre:support_above} at +0.1",
+        "{asymre:support_tenth} arms are left at −0.1, {asymre:support_zero} at 0, {asymre:support_above} at +0.1",
         "asymre",
     ),
     _claim(
         "A shift of −0.1 is better off-policy than none",
         "mostly not",
-        "{asymre:again_tenth}, none {asymre:again_zero}; tuned, worse in {asymre:frozen}",
+        "{asymre:again_tenth} with the shift, {asymre:again_zero} without; tuned, worse in {asymre:frozen} cases",
         "asymre",
-        when="better over rounds of frozen data alone",
+        when="the shift is better only over rounds of frozen data",
     ),
 )

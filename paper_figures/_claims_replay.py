@@ -11,25 +11,25 @@ CLAIMS = (
     _claim(
         "Where generation is costly, replay saves compute",
         "mixed",
-        "compute × {replay:bandit_held} to {replay:sparse_held}",
-        when="on all tasks at one small rate; tuned, on one of three",
+        "compute at one small rate: × {replay:bandit_held} to {replay:sparse_held}",
+        when="the claim holds on all tasks at one small rate; at tuned rates, on one of three",
     ),
     _claim(
         "Replay hurts little per gradient step",
         "mixed",
-        "updates × {replay:bandit_held_updates} to {replay:sparse_held_updates}",
-        when="little at one small rate; tuned, twice to four times",
+        "updates at one small rate: × {replay:bandit_held_updates} to {replay:sparse_held_updates}",
+        when="replay costs few extra updates at one small rate; at tuned rates, it takes two to four times as many",
     ),
     _claim(
         "Larger buffers learn more slowly, but more stably",
         "mixed",
-        "updates × {replay:sparse_slower} to {replay:bandit_slower}",
-        when="slower at a held rate; stabler on the bandit alone",
+        "updates with a larger buffer: × {replay:sparse_slower} to {replay:bandit_slower}",
+        when="learning is slower at a fixed rate; it is more stable only on the bandit",
     ),
     _claim(
         "Replay preserves entropy",
         "mixed",
-        "entropy × {replay:bandit_entropy} to {replay:graded_entropy}",
-        when="tuned: kept on graded, less on the bandit",
+        "entropy at tuned rates: × {replay:bandit_entropy} to {replay:graded_entropy}",
+        when="at tuned rates, entropy is preserved on graded sequences, but lower on the bandit",
     ),
 )

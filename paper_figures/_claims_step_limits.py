@@ -9,19 +9,20 @@ from paper_figures._claim import Claim
 _claim = partial(Claim, "2607.01083")
 CLAIMS = (
     _claim(
-        "Maximum rate flat in staleness, then 1/S",
+        "The maximum rate is flat in staleness S, then decreases as 1/S",
         "mixed",
-        "{step_limits:rule_inside} of {step_limits:rule_points} limits; GRPO on a proxy up {step_limits:tokens}",
+        "{step_limits:rule_inside} of {step_limits:rule_points} limits agree; "
+        "GRPO's limit on a proxy rises {step_limits:tokens}",
         "step_limits",
-        when="for linear gradients and graded tokens; on proxies it rises",
+        when="the claim holds for linear gradients and graded tokens; on proxies, the rate rises",
         stated="2607.01083/step-limit",
     ),
     _claim(
-        "Collapse time × rate is constant",
+        "Collapse time × learning rate is constant",
         "under conditions",
-        "time × rate {step_limits:time_little}, then {step_limits:time_much}",
+        "time × rate is {step_limits:time_little}, then {step_limits:time_much}",
         "collapse_times",
-        when="staleness × rate up to about one",
+        when="staleness × rate is at most about one",
         stated="2607.01083/collapse-time",
     ),
 )
