@@ -102,7 +102,7 @@ ITEMS: tuple[Item, ...] = (
         "bapo_steps", "mixed", "final return: BAPO {bapo_steps:long_half_r}, clip {bapo_steps:long_clip_r}",
     ),
     _item(
-        "Staleness", "notes", "figure", f"{_OURS}; in updates",
+        "Staleness", "notes", "figure", f"{_OURS}; staleness counted in updates",
         "bapo_places", "mixed", "wins/ties/losses: {bapo_places:staleness_bold} at the bold rate, "
         "{bapo_places:staleness_best} with tuned rates",
         "AIME 24 at staleness 2, 4: clip 58.3, 54.2; BAPO 60.9, 62.0",
@@ -115,7 +115,7 @@ ITEMS: tuple[Item, ...] = (
     _item(
         "Ratio against probability and entropy", "notes", "figure", f"{_OURS}; runs of the clip",
         "bapo_ratios", "mostly", "probability falls from {bapo_tokens:peaked_prob_near} near a ratio of 1 to "
-        "{bapo_tokens:peaked_prob_far} far from 1",
+        "a minimum of {bapo_tokens:peaked_prob_far}",
     ),
     _item(
         "Sweep of c_high and of c_low", "notes", "figure", f"{_OURS}; peaked start",

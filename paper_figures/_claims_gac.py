@@ -145,7 +145,7 @@ ITEMS: tuple[Item, ...] = (
         "as above; the picture shows the best synchronous rate",
         figure="gac_steps",
         verdict="mostly not",
-        ours="wins/ties/losses against GRPO: {gac_steps:base_usual}; at four times the rate {gac_steps:base_bold}",
+        ours="wins/ties/losses against GRPO: {gac_steps:base_usual}; at four times that rate {gac_steps:base_bold}",
     ),
     _item(
         "Convergence under bounded staleness",

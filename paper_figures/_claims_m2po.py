@@ -52,7 +52,7 @@ CLAIMS = (
     ),
 )
 PENALTY = "bits with a tabular policy; a penalty that the paper lacks; norm clip"
-TABLES = "tabular policies for language models; penalty on three tasks; final policies for best checkpoints"
+TABLES = "tabular policies, not language models; penalty on three tasks; final policies, not best checkpoints"
 ITEMS: tuple[Item, ...] = (
     _item(
         "The second moment bounds the divergence",

@@ -172,8 +172,8 @@ ITEMS: tuple[Item, ...] = (
         "tabular policies; staleness 128; exact return",
         "vcpo_controls",
         "mixed",
-        "untuned {vcpo_controls:high_baseline}, VCPO {vcpo_controls:high_vcpo}; "
-        "tuned {vcpo_controls:high_baseline_tuned}, {vcpo_controls:high_vcpo_tuned}",
+        "baseline alone {vcpo_controls:high_baseline}, VCPO {vcpo_controls:high_vcpo}; "
+        "with tuned rates {vcpo_controls:high_baseline_tuned} and {vcpo_controls:high_vcpo_tuned}",
     ),
     _item(
         "Formula and variance of the baseline",
@@ -200,7 +200,7 @@ ITEMS: tuple[Item, ...] = (
         "simulated hours; 32 bits; our choice of the spread of lengths",
         "vcpo_clock",
         "mostly",
-        "{vcpo_clock:vcpo_return} after {vcpo_clock:hour} h, synchronous {vcpo_clock:sync_return}, "
+        "return after {vcpo_clock:hour} h: VCPO {vcpo_clock:vcpo_return}, synchronous {vcpo_clock:sync_return}, "
         "truncated IS {vcpo_clock:tis_return}",
         "about 42 h against 105 h, 2.5 times",
     ),
