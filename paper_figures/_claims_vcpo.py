@@ -14,7 +14,7 @@ CLAIMS = (
         "reproduced",
         "one of {vcpo_ess:batch} samples holds {vcpo_ess:share_most} % of the weight",
         "vcpo_ess",
-        test="We vary staleness and length, and measure the largest weight in a batch",
+        test="We vary staleness and length, and measure the maximum weight in a batch",
     ),
     _claim(
         "Few samples dominate because importance ratios are heavy-tailed",
