@@ -110,7 +110,7 @@ ITEMS: tuple[Item, ...] = (
         "Which tokens are clipped most",
         "text",
         "figure",
-        "kinds of bits in place of words; tabular policy; no penalty",
+        "kinds of bits, not words; tabular policy; no penalty",
         "m2po_tokens",
         "reproduced",
         "{m2po_tokens:forks_clipped} of forks, {m2po_tokens:others_clipped} of certain bits",
@@ -119,7 +119,7 @@ ITEMS: tuple[Item, ...] = (
         "Entropy by distance of the ratio from 1",
         "text",
         "figure",
-        "bits in place of words; two kinds of token; few ratios are far from 1",
+        "bits, not words; two kinds of token; few ratios are far from 1",
         "m2po_tokens",
         "mixed",
         "entropy is {m2po_tokens:forks_near} near 1, at most {m2po_tokens:forks_peak}, and "
