@@ -58,13 +58,13 @@ OF_STATUS = {
 OWN = ("asyncsim", "Across papers", "delay theory")
 """Sources that are no paper."""
 SHORT = {
-    "2602.17616/root-of-ess": "step scales with the root of ESS",
-    "2610.01896/group-mass": "delay enters by the cap's bias alone",
-    "2607.01083/bias": "bias grows as staleness × step",
-    "2607.01083/ballistic": "positive cosine means drift",
-    "2609.20807/score-drift": "score drift is the main cause",
-    "2604.22407/inflation": "Adam inflates what is projected",
-    "2206.08307/average-delay": "average delay decides, not maximum",
+    "2602.17616/root-of-ess": "the step size scales with the root of ESS",
+    "2610.01896/group-mass": "delay acts only through the bias of the cap",
+    "2607.01083/bias": "bias grows as staleness × step size",
+    "2607.01083/ballistic": "a positive cosine of gradients means drift",
+    "2609.20807/score-drift": "score drift is the main cause of instability",
+    "2604.22407/inflation": "Adam inflates the projected direction",
+    "2206.08307/average-delay": "the average delay matters, not the maximum",
 }
 """A few words for each sentence that no figure decides."""
 

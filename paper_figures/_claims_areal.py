@@ -9,34 +9,36 @@ from paper_figures._claim import Claim
 _claim = partial(Claim, "AReaL")
 CLAIMS = (
     _claim(
-        "A staleness cap of 4 fixes the mean staleness",
+        "A staleness cap of 4 determines the mean staleness",
         "reproduced",
-        "mean {systems_stories:lognormal_mean}",
+        "the mean staleness is {systems_stories:lognormal_mean}",
         "systems_stories",
-        test="We simulate long-tailed lengths, and measure staleness",
+        test="We simulate long-tailed lengths, and measure the staleness of trained groups",
     ),
     _claim(
         "Staleness harms naive PPO",
         "mostly",
-        "worse in {areal:naive_worse} of {areal:places} settings over training, in {areal:naive_end_worse} at the end",
+        "naive PPO is worse in {areal:naive_worse} of {areal:places} settings over training, and in "
+        "{areal:naive_end_worse} at the end",
         "areal",
-        when="while it learns; at the end hardly",
-        test="We vary bound and task, and compare returns with decoupled PPO",
+        when="staleness harms it during learning, but hardly at the end",
+        test="We vary the staleness bound and the task, and compare returns with decoupled PPO's",
     ),
     _claim(
         "The decoupled objective tolerates a staleness bound of 8",
         "mostly",
-        "equal in {areal:held} of {areal:within} settings",
+        "it equals fresh data in {areal:held} of {areal:within} settings",
         "areal",
-        when="at the end; while it learns, fresh data are better",
-        test="We vary bound and task, and compare final returns with fresh data",
+        when="this holds at the end; during learning, fresh data are better",
+        test="We vary the staleness bound and the task, and compare final returns with those on fresh data",
     ),
     _claim(
         "Asynchronous training is up to 2.77 times faster",
         "mostly",
-        "{areal:long_4} times at bound 4, {areal:longest_4} for longer tails",
+        "{areal:long_4} times as fast at a staleness bound of 4; {areal:longest_4} times for longer tails",
         "areal_speed",
-        when="long-tailed lengths; others gain less",
-        test="We vary bound and lengths, and measure speed relative to synchronous training",
+        when="with long-tailed lengths; other lengths gain less",
+        test="We vary the staleness bound and the spread of lengths, and measure speed relative to synchronous "
+        "training",
     ),
 )

@@ -78,60 +78,67 @@ CLAIMS = (
         test="We compare mean return at four times the best synchronous rate and at tuned rates, in 18 settings",
     ),
 )
-_OURS = "tables, equally long answers; constant staleness"
+_OURS = "tabular policies; answers of equal length; constant staleness"
 ITEMS: tuple[Item, ...] = (
     _item(
-        "Entropy rule", "notes", "figure", "enumerated rows; the rule is rebuilt; plain gradient",
-        "bapo_rule", "mostly", "wrong sign for {bapo_rule:signs} of steps",
+        "Entropy rule", "notes", "figure", "all answers enumerated; we reconstructed the rule; plain gradient",
+        "bapo_rule", "mostly", "the rule gives the wrong sign for {bapo_rule:signs} of steps",
     ),
     _item(
         "Share of positive tokens", "notes", "figure", f"{_OURS}; uniform start",
-        "bapo_balance", "mixed", "clip {bapo_returns:positive_clip}, BAPO {bapo_returns:positive_bapo}",
+        "bapo_balance", "mixed", "share of positive tokens: clip {bapo_returns:positive_clip}, BAPO "
+        "{bapo_returns:positive_bapo}",
     ),
     _item(
-        "Partial rollouts", "notes", "figure", "event simulation; 16 tokens; best rates",
-        "bapo_returns", "mixed", "beats the clip at {bapo_returns:clip_worse} of {bapo_returns:places} settings",
+        "Partial rollouts", "notes", "figure", "event simulation; 16 tokens; tuned rates",
+        "bapo_returns", "mixed", "BAPO beats the clip in {bapo_returns:clip_worse} of {bapo_returns:places} settings",
     ),
     _item(
         "Entropy over steps, off policy", "notes", "figure", f"{_OURS}; peaked start",
-        "bapo_steps", "mixed", "clip {bapo_steps:noisy_clip_h}, fresh {bapo_steps:noisy_fresh_h} at the end",
+        "bapo_steps", "mixed", "final entropy: clip {bapo_steps:noisy_clip_h}, fresh data {bapo_steps:noisy_fresh_h}",
     ),
     _item(
-        "Training curves beside the clip", "notes", "figure", f"{_OURS}; 32 versions old",
-        "bapo_steps", "mixed", "BAPO {bapo_steps:long_half_r}, clip {bapo_steps:long_clip_r}",
+        "Training curves, compared with the clip", "notes", "figure", f"{_OURS}; 32 versions old",
+        "bapo_steps", "mixed", "final return: BAPO {bapo_steps:long_half_r}, clip {bapo_steps:long_clip_r}",
     ),
     _item(
-        "Staleness", "notes", "figure", f"{_OURS}; in updates",
-        "bapo_places", "mixed", "{bapo_places:staleness_bold} bold, {bapo_places:staleness_best} tuned",
+        "Staleness", "notes", "figure", f"{_OURS}; staleness counted in updates",
+        "bapo_places", "mixed", "wins/ties/losses: {bapo_places:staleness_bold} at the bold rate, "
+        "{bapo_places:staleness_best} with tuned rates",
         "AIME 24 at staleness 2, 4: clip 58.3, 54.2; BAPO 60.9, 62.0",
     ),
     _item(
-        "Main table", "notes", "proxy", "three tables, not two benchmarks; all staleness levels; best rates",
-        "bapo_places", "mixed", "{bapo_places:half_clip_best} beside the clip", "AIME 24: BAPO 70.8, GRPO 69.2",
+        "Main table", "notes", "proxy", "three tabular tasks, not two benchmarks; all levels of staleness; tuned rates",
+        "bapo_places", "mixed", "wins/ties/losses against the clip: {bapo_places:half_clip_best}",
+        "AIME 24: BAPO 70.8, GRPO 69.2",
     ),
     _item(
         "Ratio against probability and entropy", "notes", "figure", f"{_OURS}; runs of the clip",
-        "bapo_ratios", "mostly", "probability {bapo_tokens:peaked_prob_near} to {bapo_tokens:peaked_prob_far}",
+        "bapo_ratios", "mostly", "probability falls from {bapo_tokens:peaked_prob_near} near a ratio of 1 to "
+        "a minimum of {bapo_tokens:peaked_prob_far}",
     ),
     _item(
         "Sweep of c_high and of c_low", "notes", "figure", f"{_OURS}; peaked start",
         "bapo_bounds", "mixed",
-        "c_high {bapo_bounds:c_high_return_least} to {bapo_bounds:c_high_return_most}, "
-        "wider c_low {bapo_bounds:c_low_return_most} to {bapo_bounds:c_low_return_least}",
+        "return rises from {bapo_bounds:c_high_return_least} to {bapo_bounds:c_high_return_most} over c_high, "
+        "and from {bapo_bounds:c_low_return_most} to {bapo_bounds:c_low_return_least} as c_low is lowered",
     ),
     _item(
         "Bounds over steps", "notes", "figure", f"{_OURS}; 64 tokens",
-        "bapo_target", "mixed", "c_high {bapo_bounds:bapo_high} at 0.4, to {bapo_bounds:half_high} at 0.5",
+        "bapo_target", "mixed", "c_high is {bapo_bounds:bapo_high} with target 0.4, and up to "
+        "{bapo_bounds:half_high} with target 0.5",
     ),
     _item(
         "Return against the target, its ranges and its steps", "notes", "figure", f"{_OURS}; one rate",
         "bapo_target", "mixed",
-        "{bapo_bounds:target_04} at 0.4, {bapo_bounds:target_05} at 0.5; ranges {bapo_bounds:spread_high_cap}",
+        "return is {bapo_bounds:target_04} at target 0.4, {bapo_bounds:target_05} at 0.5; it varies by "
+        "{bapo_bounds:spread_high_cap} over ranges",
         "66.7 at 0.40, 66.1 at 0.50",
     ),
     _item(
         "Reuse 2, 4 and 8 times", "notes", "figure", f"{_OURS}; epochs on fresh batches",
-        "bapo_places", "mixed", "{bapo_places:epochs_bold} bold, {bapo_places:epochs_best} tuned",
+        "bapo_places", "mixed", "wins/ties/losses: {bapo_places:epochs_bold} at the bold rate, "
+        "{bapo_places:epochs_best} with tuned rates",
     ),
 )  # fmt: skip
 """Figures, tables and headline statements of the paper that a toy can show, in its order."""

@@ -51,8 +51,8 @@ CLAIMS = (
         test="We count runs that collapse on tasks with a KL penalty",
     ),
 )
-PENALTY = "A table of bits, a penalty the paper lacks, norm clip"
-TABLES = "Tables for models, penalty on three, ends for best checkpoints"
+PENALTY = "bits with a tabular policy; a penalty that the paper lacks; norm clip"
+TABLES = "tabular policies, not language models; penalty on three tasks; final policies, not best checkpoints"
 ITEMS: tuple[Item, ...] = (
     _item(
         "The second moment bounds the divergence",
@@ -61,7 +61,7 @@ ITEMS: tuple[Item, ...] = (
         PENALTY,
         "m2po_divergence",
         "reproduced",
-        "holds at {m2po_tokens:held} of {m2po_tokens:points} points",
+        "the bound holds at {m2po_tokens:held} of {m2po_tokens:points} points",
         "χ² ≤ R² M2",
     ),
     _item(
@@ -71,17 +71,18 @@ ITEMS: tuple[Item, ...] = (
         TABLES,
         "m2po_tasks",
         "mixed",
-        "{m2po_tasks:matched_usual} of {m2po_tasks:tasks} tasks, tuned {m2po_tasks:matched_best}",
+        "it matches on {m2po_tasks:matched_usual} of {m2po_tasks:tasks} tasks; with tuned rates on "
+        "{m2po_tasks:matched_best}",
         "52.6 %, fresh 51.6 %",
     ),
     _item(
-        "Accuracy over models, beside GRPO",
+        "Accuracy over models, compared with GRPO",
         "text",
         "figure",
         TABLES,
         "m2po_tasks",
         "mixed",
-        "one rate: {m2po_tasks:won_usual} won, {m2po_tasks:lost_usual} lost of {m2po_tasks:tasks}",
+        "at one rate, M2PO wins {m2po_tasks:won_usual} and loses {m2po_tasks:lost_usual} of {m2po_tasks:tasks} tasks",
         "up to 11.2 % better",
     ),
     _item(
@@ -91,35 +92,38 @@ ITEMS: tuple[Item, ...] = (
         PENALTY,
         "m2po_steps",
         "mostly",
-        "bold rate: {m2po_steps:top}, then {m2po_steps:none_bold}",
+        "at four times the best synchronous rate, return rises to {m2po_steps:top}, then ends at "
+        "{m2po_steps:none_bold}",
     ),
     _item(
-        "Clipped shares, average of training",
+        "Clipped shares, averaged over training",
         "text",
         "figure",
         PENALTY,
         "m2po_clipped",
         "mixed",
-        "{m2po_steps:masked_clip} and {m2po_steps:masked_m2po}; at 1.22 %, at most {m2po_masked:worst}",
+        "the clip stops {m2po_steps:masked_clip}, the mask {m2po_steps:masked_m2po}; where the clip stops 1.22 "
+        "%, the mask stops at most {m2po_masked:worst}",
         "1.22 and 0.06 % (32B)",
     ),
     _item(
         "Which tokens are clipped most",
         "text",
         "figure",
-        "Kinds of bits for words, a table, no penalty",
+        "kinds of bits, not words; tabular policy; no penalty",
         "m2po_tokens",
         "reproduced",
-        "forks {m2po_tokens:forks_clipped}, certain bits {m2po_tokens:others_clipped}",
+        "{m2po_tokens:forks_clipped} of forks, {m2po_tokens:others_clipped} of certain bits",
     ),
     _item(
         "Entropy by distance of the ratio from 1",
         "text",
         "figure",
-        "Bits for words, two kinds of token, few are far",
+        "bits, not words; two kinds of token; few ratios are far from 1",
         "m2po_tokens",
         "mixed",
-        "{m2po_tokens:forks_near}, {m2po_tokens:forks_peak}, far {m2po_tokens:forks_far}",
+        "entropy is {m2po_tokens:forks_near} near 1, at most {m2po_tokens:forks_peak}, and "
+        "{m2po_tokens:forks_far} far from 1",
     ),
     _item(
         "Accuracy over updates, staleness 0 to 256",
@@ -128,7 +132,7 @@ ITEMS: tuple[Item, ...] = (
         PENALTY,
         "m2po_staleness",
         "mostly",
-        "mean, oldest: clip {m2po_staleness:clip_mean_old}, M2PO {m2po_staleness:m2po_mean_old}",
+        "mean return on the oldest data: clip {m2po_staleness:clip_mean_old}, M2PO {m2po_staleness:m2po_mean_old}",
     ),
     _item(
         "Clipped share over updates, 0 and 256",
@@ -137,7 +141,7 @@ ITEMS: tuple[Item, ...] = (
         PENALTY,
         "m2po_clipped",
         "reproduced",
-        "{m2po_steps:masked_fresh} and {m2po_steps:masked_clip}",
+        "{m2po_steps:masked_fresh} on fresh data, {m2po_steps:masked_clip} on stale data",
         "0.07 and 0.66 % (1.7B)",
     ),
     _item(
@@ -147,7 +151,7 @@ ITEMS: tuple[Item, ...] = (
         PENALTY,
         "m2po_steps",
         "reproduced",
-        "end: M2PO {m2po_steps:m2po_usual}, clip {m2po_steps:clip_usual}",
+        "final return: M2PO {m2po_steps:m2po_usual}, clip {m2po_steps:clip_usual}",
     ),
     _item(
         "CISPO, AReaL, TOPR, GPPO, GSPO",
@@ -156,7 +160,8 @@ ITEMS: tuple[Item, ...] = (
         PENALTY,
         "m2po_methods",
         "mostly",
-        "fall, bold rate: {m2po_methods:cispo_fell}, {m2po_methods:areal_fell}, {m2po_methods:topr_fell}, "
+        "runs that fall at the bold rate, in this order: {m2po_methods:cispo_fell}, {m2po_methods:areal_fell}, "
+        "{m2po_methods:topr_fell}, "
         "{m2po_methods:gppo_fell}, {m2po_methods:gspo_fell}",
     ),
     _item(
@@ -166,7 +171,8 @@ ITEMS: tuple[Item, ...] = (
         PENALTY,
         "m2po_staleness",
         "mostly",
-        "half to twice 0.04: {m2po_staleness:chain_near}; loosest {m2po_staleness:chain_high}",
+        "return is {m2po_staleness:chain_near} for bounds from half to twice 0.04, {m2po_staleness:chain_high} "
+        "for the loosest",
         "0.04 everywhere",
     ),
     _item(
@@ -176,7 +182,7 @@ ITEMS: tuple[Item, ...] = (
         PENALTY,
         "m2po_clipped",
         "reproduced",
-        "at most {m2po_steps:second_after}, without {m2po_steps:second_free}",
+        "at most {m2po_steps:second_after} with the mask, {m2po_steps:second_free} without",
     ),
     _item(
         "KL over updates",
@@ -185,7 +191,7 @@ ITEMS: tuple[Item, ...] = (
         PENALTY,
         "m2po_divergence",
         "mostly not",
-        "M2PO {m2po_tokens:kl_m2po_usual}, clip {m2po_tokens:kl_clip_usual}",
+        "KL: M2PO {m2po_tokens:kl_m2po_usual}, clip {m2po_tokens:kl_clip_usual}",
     ),
 )
 """Figures, tables and headline statements of the paper that a toy can show, in its order."""

@@ -11,17 +11,19 @@ CLAIMS = (
     _claim(
         "In-flight weight updates learn twice as fast as conventional RL",
         "mixed",
-        "sooner in {pipeline_rl:sooner} of {pipeline_rl:all} settings; beside the best setting in none",
+        "faster in {pipeline_rl:sooner} of {pipeline_rl:all} settings, but in none against the best "
+        "conventional setting",
         "pipeline_rl_speed",
-        when="on graded and sparse tasks; undecided on the bandit",
-        test="We vary task and steps per generation, and measure time to a return",
+        when="faster on graded and sparse tasks; undecided on the bandit",
+        test="We vary the task and optimizer steps per generation, and measure the time to a target return",
     ),
     _claim(
         "In-flight weight updates keep data close to on-policy",
         "mostly",
-        "ESS {pipeline_rl:ess}; conventional at staleness {pipeline_rl:near_lag}: {pipeline_rl:near_ess}",
+        "ESS/N is {pipeline_rl:ess}, against {pipeline_rl:near_ess} for conventional training at a staleness of "
+        "{pipeline_rl:near_lag}",
         "pipeline_rl",
-        when="one task, one rate; at the same staleness conventional data are as good",
-        test="We vary steps per generation, and measure ESS and staleness",
+        when="on one task at one rate; at equal staleness, conventional data are as good",
+        test="We vary optimizer steps per generation, and measure ESS and staleness",
     ),
 )

@@ -12,125 +12,138 @@ CLAIMS = (
     _claim(
         "Trajectory balance learns from off-policy data",
         "mostly",
-        "at most {tba_optimum:worst} nats from its optimum",
+        "it ends at most {tba_optimum:worst} nats from its optimum",
         "tba_optimum",
-        when="slow where data seldom show the optimum",
-        test="We train on fresh, stale, replayed and frozen data, and measure KL",
+        when="learning is slow where data seldom show the optimum",
+        test="We train on fresh, stale, replayed and frozen data, and measure the KL to the optimum",
     ),
     _claim(
         "On-policy methods are not robust to replayed data",
         "mixed",
-        "lost at one rate: RLOO {tba_frontier:rloo_old_usual}, TBA {tba_frontier:tba_old_usual}",
+        "at one rate, RLOO loses {tba_frontier:rloo_old_usual} of the objective, TBA {tba_frontier:tba_old_usual}",
         "tba_frontier",
-        when="RLOO's penalty is as old as its data; with the current penalty it ties",
-        test="We vary method and KL coefficient, and measure the objective lost",
+        when="RLOO's penalty is as old as its data; with the current penalty, RLOO ties with TBA",
+        test="We compare methods over KL coefficients, and measure the loss of the objective",
     ),
     _claim(
         "TBA stays accurate as asynchrony grows",
         "mostly",
-        "{tba_asynchrony:tba_old} at staleness {tba_asynchrony:old}, fresh {tba_asynchrony:tba_fresh}",
+        "return is {tba_asynchrony:tba_old} at staleness {tba_asynchrony:old}, and {tba_asynchrony:tba_fresh} "
+        "on fresh data",
         "tba_asynchrony",
-        when="one rate; not where rewards are rare and data 32 versions old",
+        when="at one rate; not where rewards are rare and data are 32 versions old",
         test="We vary staleness, and measure mean return",
     ),
     _claim(
         "TBA outperforms RLOO and Dr. GRPO",
         "mixed",
-        "wins/ties/losses: Dr. GRPO {tba_asynchrony:beside_grpo_best}, RLOO {tba_asynchrony:beside_rloo_best}",
+        "wins/ties/losses are {tba_asynchrony:beside_grpo_best} against Dr. GRPO and "
+        "{tba_asynchrony:beside_rloo_best} against RLOO",
         "tba_asynchrony",
-        when="both beat it where rewards are rare and data old",
+        when="both beat TBA where rewards are rare and data are old",
         test="We vary task and staleness, tune every method, and compare returns",
     ),
     _claim(
         "TBA trains 4 times faster or more",
         "mixed",
-        "updates {tba_speed:speed_10} times faster; time to a target undecided",
+        "updates are {tba_speed:speed_10} times faster; the time to a target is undecided",
         "tba_speed",
-        when="in updates, where generation dominates",
-        test="We vary buffer and method, and measure updates and time to a target",
+        when="updates are faster where generation dominates",
+        test="We vary the interval between exchanges, and measure updates and the time to a target",
     ),
     _claim(
         "Sampling recent data helps as generation scales",
         "mixed",
-        "return {tba_buffer:uniform_095_many} with many samples, from any {tba_buffer:uniform_0_many}",
+        "with many samples, return is {tba_buffer:uniform_095_many} on recent data, and "
+        "{tba_buffer:uniform_0_many} on any data",
         "tba_buffer",
-        when="with few samples it loses; rarely paid bits gain most from one searcher",
-        test="We vary searchers and sampling, and measure return",
+        when="recent data lose with few samples; rarely paid bits gain most with one searcher",
+        test="We vary the number of searchers and the sampling, and measure return",
     ),
     _claim(
         "Sampling data by reward helps as generation scales",
         "mixed",
-        "return {tba_buffer:reward_05_many}, from any {tba_buffer:uniform_0_many}",
+        "return is {tba_buffer:reward_05_many} with half of the data by reward, and {tba_buffer:uniform_0_many} "
+        "on any data",
         "tba_buffer",
-        when="more diversity, less return",
-        test="We vary searchers and sampling, and measure return and diversity",
+        when="diversity rises, but return falls",
+        test="We vary the number of searchers and the sampling, and measure return and diversity",
     ),
     _claim(
         "Where rewards are rare, more searchers raise the return",
         "reproduced",
-        "{tba_asynchrony:arms_first} with one searcher, {tba_asynchrony:arms_last} with {tba_asynchrony:most}",
+        "return is {tba_asynchrony:arms_first} with one searcher, and {tba_asynchrony:arms_last} with "
+        "{tba_asynchrony:most}",
         "tba_searchers",
-        when="both tasks, one rate and tuned",
-        test="We vary the number of searchers from one to 32",
+        when="on both tasks, at one rate and with tuned rates",
+        test="We vary the number of searchers from one to 32, and measure return",
     ),
 )
 ITEMS: tuple[Item, ...] = (
     _item(
-        "Gradient equals REINFORCE with a KL penalty", "text", "figure", "enumerated tables; plain steps",
-        "tba_optimum", "reproduced", "mean dynamics miss by {tba_optimum:off} nats at most",
+        "Gradient equals REINFORCE with a KL penalty", "text", "figure", "enumerated tabular policies; plain SGD",
+        "tba_optimum", "reproduced", "mean dynamics differ from training by at most {tba_optimum:off} nats",
     ),
     _item(
         "Share of recent samples m", "text", "figure", "returns, not win rates; rarely paid bits; m to 0.95",
         "tba_recent", "mixed",
-        "recent over any: {tba_returns:rare_recent_1}, 16 searchers {tba_returns:rare_recent_16}",
+        "recent samples, compared with any: {tba_returns:rare_recent_1}; with 16 searchers "
+        "{tba_returns:rare_recent_16}",
         "0.67 at 0.4, 0.82 at 0.5",
     ),
     _item(
-        "Sensitivity to beta", "text", "figure", "64 arms; fixed beta, no schedule; no instability at small ones",
-        "tba_frontier", "mostly", "return {tba_frontier:at_smallest} at 0.004, {tba_frontier:at_largest} at 0.4",
+        "Sensitivity to beta", "text", "figure", "64 arms; fixed beta, no schedule; no instability at small beta",
+        "tba_frontier", "mostly", "return is {tba_frontier:at_smallest} at beta 0.004, "
+        "{tba_frontier:at_largest} at 0.4",
         "smaller is better, unstable around 0.003",
     ),
     _item(
-        "Accuracy over training time", "text", "proxy", "simulated seconds; four machines; two noisy tables",
-        "tba_speed", "mixed", "updates {tba_speed:speed_10} times; to a target {tba_speed:graded_tba_10}",
+        "Accuracy over training time", "text", "proxy", "simulated seconds; four machines; two noisy tabular tasks",
+        "tba_speed", "mixed", "{tba_speed:speed_10} times as many updates; a target is reached "
+        "{tba_speed:graded_tba_10} times sooner",
         "4 times or more",
     ),
     _item(
         "1, 2 and 15 steps off policy", "text", "figure", "return, not win rate; no online DPO; constant staleness",
         "tba_asynchrony", "mostly",
-        "TBA {tba_asynchrony:tba_old}, clipped {tba_asynchrony:prox_old}, RLOO {tba_asynchrony:rloo_old}",
+        "return: TBA {tba_asynchrony:tba_old}, Proximal RLOO {tba_asynchrony:prox_old}, RLOO {tba_asynchrony:rloo_old}",
         "win rate 0.86, RLOO 0.77",
     ),
     _item(
-        "Number of searchers", "text", "figure", "return on tables, not attack success; 1 to 32 generators",
-        "tba_searchers", "reproduced", "{tba_asynchrony:arms_first} to {tba_asynchrony:arms_last}",
+        "Number of searchers", "text", "figure", "return on tabular tasks, not attack success; 1 to 32 generators",
+        "tba_searchers", "reproduced", "return rises from {tba_asynchrony:arms_first} to {tba_asynchrony:arms_last}",
     ),
     _item(
-        "TBA beside Dr. GRPO over training", "text", "figure", "64 arms; fixed reference; clip at 0.2",
-        "tba_asynchrony", "mostly", "{tba_asynchrony:beside_grpo_usual} wins/ties/losses at one rate",
+        "TBA and Dr. GRPO over training", "text", "figure", "64 arms; fixed reference; clip at 0.2",
+        "tba_asynchrony", "mostly", "wins/ties/losses at one rate: {tba_asynchrony:beside_grpo_usual}",
     ),
     _item(
-        "Speed of red-teaming", "text", "proxy", "seconds of updates alone; event simulation; four machines",
-        "tba_speed", "mostly", "{tba_speed:speed_10} times the updates", "6.6 and 7 times",
+        "Speed of red-teaming", "text", "proxy", "seconds of updates only; event simulation; four machines",
+        "tba_speed", "mostly", "{tba_speed:speed_10} times as many updates", "6.6 and 7 times",
     ),
     _item(
-        "Frontier of reward and KL", "text", "figure", "exact, on a table; beta swept, not training steps",
+        "Frontier of reward and KL", "text", "figure", "exact, tabular policy; we vary beta, not training steps",
         "tba_frontier", "mixed",
-        "lost objective: TBA {tba_frontier:tba_old_usual}, clipped {tba_frontier:prox_old_usual}",
+        "loss of the objective: TBA {tba_frontier:tba_old_usual}, Proximal RLOO {tba_frontier:prox_old_usual}",
     ),
     _item(
-        "Diversity against reward", "text", "figure", "different good arms, not cosine distance; beta swept",
-        "tba_frontier", "mostly", "TBA {tba_frontier:tba_diverse}, clipped {tba_frontier:prox_diverse} arms",
+        "Diversity against reward", "text", "figure", "different good arms, not cosine distance; we vary beta",
+        "tba_frontier", "mostly", "TBA finds {tba_frontier:tba_diverse} different arms, Proximal RLOO "
+        "{tba_frontier:prox_diverse}",
     ),
     _item(
-        "Buffer by reward; buffer size", "text", "figure", "own loop; softmax of rewards at 0.2; 32 to 768 samples",
+        "Buffer by reward; buffer size", "text", "figure", "our own training loop; softmax of rewards at "
+        "temperature 0.2; buffers of 32 to 768 samples",
         "tba_buffer", "mostly",
-        "arms {tba_buffer:small_distinct} to {tba_buffer:large_distinct}; reward loss undecided",
+        "different arms rise from {tba_buffer:small_distinct} to {tba_buffer:large_distinct}; the loss of "
+        "reward is undecided",
         "toxic 98.1 to 94.8 %",
     ),
     _item(
-        "Reset of the reference", "text", "figure", "own loop; resets every 25 to 100 updates; larger beta",
-        "tba_resets", "reproduced", "{tba_buffer:high_never_return} to {tba_buffer:high_reset_return} at beta 0.2",
+        "Reset of the reference", "text", "figure", "our own training loop; resets every 25 to 100 updates; "
+        "larger beta",
+        "tba_resets", "reproduced", "return rises from {tba_buffer:high_never_return} to "
+        "{tba_buffer:high_reset_return} at beta 0.2",
         "every 50 steps",
     ),
 )  # fmt: skip
