@@ -79,8 +79,8 @@ def cached(found: Results) -> str:
     return (
         f"Keep the cache if updates are small, and compute ratios from the sampled log-probs. "
         f"At a learning rate of {small['lr']:g}, sampled log-probs differ by {small['mean']:.2g} nats from those after "
-        f"rereading. At {large['lr']:g} they differ by {large['mean']:.2g} nats. "
-        f"At the lower rate {share(stale[0]['mean'])} of tokens attended to stale entries. ESS/N between the two "
+        f"rereading. At {large['lr']:g}, the log-probs differ by {large['mean']:.2g} nats. "
+        f"At the lower rate, {share(stale[0]['mean'])} of tokens attended to stale entries. ESS/N between the two "
         f"samplers is {ess[0]['mean']:.2g}: rereading removes this loss at the cost of a second prefill. "
         "The effect on learning was not compared."
     )
