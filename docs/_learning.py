@@ -38,9 +38,10 @@ def long_weight(found: Results) -> str:
     tokens = column(result, "mean_weight")[0][-1]
     at = {name: row(result, name, **{"task.horizon": tokens}) for name in result["metrics"]}
     mean, variance = at["mean_weight"], _pictures.variance_of(tokens)
+    typical = held(variance > 1.0, "The mean weight should be one at any length, but a typical weight is much smaller")
     return (
-        f"Its mean must be one at any length; we measured {mean['mean']:.2f} [{mean['low']:.2f}, {mean['high']:.2f}]. "
-        f"A typical weight is much smaller. The log weight has variance {at['mismatch_variance']['mean']:.2f} nats² "
+        f"{typical}. We measured a mean of {mean['mean']:.2f} [{mean['low']:.2f}, {mean['high']:.2f}]. "
+        f"The log weight has a variance of {at['mismatch_variance']['mean']:.2f} nats² "
         f"({variance:.2f} predicted), so the median is about {math.exp(-variance / 2):.2f}. "
         f"Truncated weights average {at['applied_mean']['mean']:.2f} "
         f"({_engines.truncated(variance, _pictures.CAP):.2f} predicted), without any bug in the code. "
@@ -57,12 +58,14 @@ def not_on_policy(found: Results) -> str:
     plain, temperature, nucleus, noise = found
     return (
         "The sampler may differ from the trained policy even if no weight is stale. "
-        f"A temperature lowers ESS/N to {final(temperature, 'ess_mismatch'):.2f} at a mean ratio of "
+        f"A sampling temperature below one lowers ESS/N to {final(temperature, 'ess_mismatch'):.2f} at a mean ratio of "
         f"{final(temperature, 'mean_weight'):.2f}, and noise in the logits lowers it to "
         f"{final(noise, 'ess_mismatch'):.2f}. "
         f"Top-p leaves ESS/N at {final(nucleus, 'ess_mismatch'):.2g}, but lowers the mean ratio to "
-        f"{final(nucleus, 'mean_weight'):.2f}, the kept mass to the power of the length. "
-        f"Without mismatch both are {final(plain, 'mean_weight'):.2g}. Log ESS, KL and the mean ratio, because each "
+        f"{final(nucleus, 'mean_weight'):.2f}. The mean ratio is the mass of the kept tokens to the power of the "
+        "length. "
+        f"Without mismatch, ESS/N and the mean ratio are both {final(plain, 'mean_weight'):.2g}. Log ESS, KL and the "
+        "mean ratio, because each "
         "alone misses a case."
     )
 
@@ -76,8 +79,8 @@ def cached(found: Results) -> str:
     return (
         f"Keep the cache if updates are small, and compute ratios from the sampled log-probs. "
         f"At a learning rate of {small['lr']:g}, sampled log-probs differ by {small['mean']:.2g} nats from those after "
-        f"rereading. At {large['lr']:g} they differ by {large['mean']:.2g} nats. "
-        f"At the lower rate {share(stale[0]['mean'])} of tokens attended to stale entries. ESS/N between the two "
+        f"rereading. At {large['lr']:g}, the log-probs differ by {large['mean']:.2g} nats. "
+        f"At the lower rate, {share(stale[0]['mean'])} of tokens attended to stale entries. ESS/N between the two "
         f"samplers is {ess[0]['mean']:.2g}: rereading removes this loss at the cost of a second prefill. "
         "The effect on learning was not compared."
     )
@@ -88,29 +91,30 @@ def clip(found: Results) -> str:
     swept, compared = found
     counts, shares, *_ = column(swept, "clip_active")
     at = dict(zip(counts, shares, strict=True))
-    never = held(at[min(counts)] == 0.0 < at[max(counts)], "Not in the first update on a batch")
+    never = held(at[min(counts)] == 0.0 < at[max(counts)], "Yes, but not in the first update on a batch")
     return (
-        f"{never}: the weights have not changed yet, and the clip stops {share(at[min(counts)])} of tokens. "
-        f"With {max(counts):.0f} minibatches it stops {share(at[max(counts)])}, because each update makes the later "
-        f"minibatches off-policy. {verdicts(compared, CALLED)}"
+        f"{never}, because the weights have not changed yet. With {min(counts):.0f} minibatch, the clip stops "
+        f"{share(at[min(counts)])} of tokens. With {max(counts):.0f} minibatches, the clip stops "
+        f"{share(at[max(counts)])}, because each update makes the later minibatches off-policy. "
+        f"{verdicts(compared, CALLED)}"
     )
 
 
 def anchor(found: Results) -> str:
     """Whether a recomputed anchor sees staleness."""
     recomputed, behavior, compared = found
-    yes = held(final(recomputed, "clip_outside") == 0.0, "Yes, with one update per batch")
+    yes = held(final(recomputed, "clip_outside") == 0.0, "Yes. With one update per batch, the clip never acts")
     return (
-        f"{yes}: {share(final(recomputed, 'clip_outside'))} of tokens lie outside the clip range, "
-        f"whatever the staleness. With the recorded log-probs as anchor, "
+        f"{yes}, whatever the staleness. With the recomputed anchor, {share(final(recomputed, 'clip_outside'))} of "
+        f"tokens lie outside the clip range. With the recorded log-probs as anchor, "
         f"{share(final(behavior, 'clip_outside'))} do. {verdicts(compared, CALLED)}"
     )
 
 
 def unclipped(found: Results) -> str:
     """Whether ratios without a clip are worse at staleness 3."""
-    words = "Not with token ratios and the best learning rate for each method."
-    not_here = held("worse" not in words_of(found[0]), words)
+    words = "No. With token ratios and the best learning rate for each method, IS is at least as good as PPO."
+    not_here = held(words_of(found[0]) <= {"better", "equal"}, words)
     return f"{not_here} {verdicts(found[0])} A failure at one common learning rate does not compare the two losses."
 
 
@@ -119,7 +123,7 @@ def different(found: Results) -> str:
     compared, planned = found
     words = [pair["word"] for on in compared["tasks"] for pair in on["pairs"]]
     lost, most = words.count("worse"), len(words)
-    answer = "Not here." if not lost else "Yes." if lost == most else f"On {lost} of {most} tasks."
+    answer = f"A staleness of three versions is worse than a staleness of one version on {lost} of {most} tasks."
     hard = max(planned["plans"], key=lambda plan: plan["replicates"])
     return (
         f"{answer} {verdicts(compared, CALLED)} The metric is the return of the trained policy. The reward that "
@@ -136,11 +140,15 @@ def negative(found: Results) -> str:
     (unbounded,) = (each for each in free["findings"] if each["name"] == "no dual clip")
     (bend,) = (each for each in bent["kinks"] if each.startswith("bend"))
     far = max(bent["bias"], key=lambda each: (each["samples"], each["displacement"]))
+    trade = held(
+        far["variance"] < far["method_variance"] and far["bias"] > far["method_bias"],
+        "Yes, the negative branch is unbounded. A gate lowers the variance of the gradient, but raises its bias",
+    )
     return (
-        f"Yes, it is unbounded: {unbounded['evidence']}. The gate appears as a {bend}. "
+        f"{trade}. Without the gate, {unbounded['evidence']}. The gate appears as a {bend}. "
         f"Where the logits of the two policies differ by up to {far['displacement']:g}, the gate lowers the exact "
         f"variance of the gradient from {far['method_variance']:.3f} to {far['variance']:.3f}. "
-        f"The gate raises the bias from {far['method_bias']:.3f} to {far['bias']:.3f}, which is worthwhile if single "
+        f"The gate raises the bias from {far['method_bias']:.3f} to {far['bias']:.3f}. This is worthwhile if single "
         "tokens destabilize the run."
     )
 
@@ -151,9 +159,9 @@ def restored(found: Results) -> str:
     events = forgets["failure"]["events"]
     held("forgets its accepted count on recovery" in forgets["failure"]["likely"] and remembers["passed"], "forgets")
     return (
-        f"The controller forgets its accepted groups, and admits the same number again. "
-        f"The check demonstrates this in {len(events)} events, and names the bug. "
-        f"A controller that resets the count to version times batch at the restore passes every run."
+        f"After a restore, the controller has forgotten its accepted groups, and admits the same number again. "
+        f"The check demonstrates this with {len(events)} events, and names the bug. "
+        f"A controller that sets the count to version times batch at the restore passes every run."
     )
 
 

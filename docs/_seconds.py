@@ -71,11 +71,11 @@ def split(found: Results) -> str:
         waits[best] < 0.05 and waits[best - 1] > 0.2, "Use the fewest server GPUs that keep the trainer busy"
     )
     return (
-        f"{balanced}: here {generate[best]:.0f} of {GPUS}. An update then takes {seconds(times[best])}. "
-        f"With {generate[0]:.0f} server GPUs the trainer waits {share(waits[0])} of the time. "
-        f"An update then takes {seconds(times[0])}. "
-        f"With {generate[-1]:.0f} server GPUs the trainer is the bottleneck, at {times[-1]['mean']:.3g} s per update. "
-        f"Then {share(waste[-1])} of tokens become too stale to use, compared with {share(waste[best])} "
+        f"{balanced}: here {generate[best]:.0f} of {GPUS}. With this division, updates are fastest: an update takes "
+        f"{seconds(times[best])}. With only {generate[0]:.0f} server GPUs, the trainer waits {share(waits[0])} of the "
+        f"time, and an update takes {times[0]['mean']:.3g} s. "
+        f"With {generate[-1]:.0f} server GPUs, the trainer is the bottleneck, at {times[-1]['mean']:.3g} s per update. "
+        f"In addition, {share(waste[-1])} of tokens then become too stale to use, compared with {share(waste[best])} "
         f"with {generate[best]:.0f} server GPUs. "
         "Training time is assumed to scale inversely with the trainer's GPUs."
     )
@@ -88,18 +88,19 @@ def apart(found: Results) -> str:
     near = held(
         abs(both["seconds"]["mean"] / alone["seconds"]["mean"] - 1.0) < 0.1
         and abs(both["staleness"]["mean"] - alone["staleness"]["mean"]) < 0.1,
-        "No. Sharing is nearly as fast if long responses continue under new weights",
+        "No. Sharing GPUs is nearly as fast as separate GPUs if long responses continue under new weights",
     )
     less = held(
         at(shared, 1)["seconds"]["high"] < at(own, 1)["seconds"]["low"], "At a limit of one version, sharing is faster"
     )
     return (
-        f"{near}. With all machines shared, an update takes {seconds(both['seconds'])}. "
+        f"{near}. At a limit of two versions, an update takes {seconds(both['seconds'])} with all machines shared. "
         f"With half of the machines for each side, an update takes {seconds(alone['seconds'])}. "
         f"Mean staleness is {alone['staleness']['mean']:.2g} versions in both systems. "
         f"{less}: {at(shared, 1)['seconds']['mean']:.3g} s instead of {at(own, 1)['seconds']['mean']:.3g} s. "
-        f"Without partial rollouts, sharing takes {seconds(at(shared, 2, False)['seconds'])}. "
-        f"Sharing has the heavier tail: one token in a hundred is staler than {oldest(both):.2g} versions, "
+        f"If responses do not continue under new weights, an update on shared machines takes "
+        f"{seconds(at(shared, 2, False)['seconds'])}. Sharing gives staleness a heavier tail: one token in a hundred "
+        f"is staler than {oldest(both):.2g} versions, "
         f"instead of {oldest(alone):.2g}. "
         "The memory of two engines on one GPU is outside the model."
     )
@@ -112,11 +113,11 @@ def param_sync(found: Results) -> str:
     limit, every, took = given["staleness_limit"][0], given["publish_every"], given["sync_seconds"]
     on, off = at(result, limit)["seconds"], at(result, limit, False)["seconds"]
     longer = every * (off["mean"] - on["mean"])
-    waits = held(longer > took, "Without partial rollouts, a sync waits for the longest response")
+    waits = held(longer > took, "Without partial rollouts, a weight sync waits for the longest response")
     return (
-        f"{waits}. An update then takes {seconds(off)}. With partial rollouts, an update takes {seconds(on)}. "
-        f"A sync follows every {every} updates: it waits for {longer:.2g} s, and then transfers weights for "
-        f"{took} s. "
+        f"{waits}. An update then takes {seconds(off)} on average. With partial rollouts, an update takes only "
+        f"{seconds(on)}. A sync follows every {every} updates: the sync waits for {longer:.2g} s, and then transfers "
+        f"weights for {took} s. "
         "A sync of many minutes would need equally long responses; an abort that hangs is outside the model."
     )
 
@@ -125,16 +126,21 @@ def refit(found: Results) -> str:
     """What weights in flight gain."""
     (result,) = found
     least, *_, most = of("refit")["staleness_limit"]
+    gain = held(
+        at(result, least)["seconds"]["high"] < at(result, least, False)["seconds"]["low"]
+        and at(result, most)["seconds"]["high"] < at(result, least)["seconds"]["low"],
+        "Weight updates in flight make training faster, and more so at higher staleness limits",
+    )
     flat = held(
         at(result, most, False)["seconds"]["mean"] > 0.95 * at(result, least, False)["seconds"]["mean"],
-        "If generation is drained before each sync, a higher limit does not help",
+        "If a sync waits, a higher limit does not help",
     )
     return (
-        f"At a limit of one version, an update takes {seconds(at(result, least)['seconds'])} with weight updates in "
-        "flight. "
+        f"{gain}. At a limit of one version, an update takes {seconds(at(result, least)['seconds'])} with weight "
+        "updates in flight. "
         f"If a sync waits for all responses, an update takes {seconds(at(result, least, False)['seconds'])}. "
-        f"{flat}. At a limit of {most}, an update still takes {at(result, most, False)['seconds']['mean']:.3g} s. "
-        f"With weight updates in flight, an update takes only {seconds(at(result, most)['seconds'])}. "
+        f"{flat}: at a limit of {most}, an update still takes {at(result, most, False)['seconds']['mean']:.3g} s. "
+        f"With weight updates in flight, an update at this limit takes only {seconds(at(result, most)['seconds'])}. "
         f"The cost is a mean staleness of {at(result, most)['staleness']['mean']:.2g} versions."
     )
 
@@ -144,19 +150,23 @@ def queue(found: Results) -> str:
     batches, levels = found
     least, *_, most = of("queue")["staleness_limit"]
     one, many = at(batches, least, False), at(batches, most, False)
-    no = held(abs(many["seconds"]["mean"] / one["seconds"]["mean"] - 1.0) < 0.02, "No, in neither system")
     slow = max(levels["values"]["train_time"])
     low, *_, high = levels["values"]["max_async_level"]
     first, last = (row(levels, "seconds_per_update", train_time=slow, max_async_level=each) for each in (low, high))
     stale = [row(levels, "staleness", train_time=slow, max_async_level=each)["mean"] for each in (low, high)]
+    no = held(
+        abs(many["seconds"]["mean"] / one["seconds"]["mean"] - 1.0) < 0.02 and last["mean"] > 0.98 * first["mean"],
+        "No. A longer queue or a higher async level makes almost no difference in speed",
+    )
     return (
-        f"{no}. With OpenRLHF's shortest queue an update takes {seconds(one['seconds'])}. "
+        f"{no}. OpenRLHF generates each batch as a unit, so the longest response of a batch determines the speed. "
+        f"With the shortest queue, an update takes {seconds(one['seconds'])}. "
         f"With a queue of {most}, an update takes {many['seconds']['mean']:.4g} s. "
-        "Each batch is generated as a unit, so its longest response determines the speed. "
-        f"If prime-rl's trainer is the bottleneck, an update at the lowest level takes {seconds(first)}. "
+        "In prime-rl, a higher async level hides jitter, but not a bottleneck. "
+        f"If the trainer is the bottleneck, an update at the lowest level takes {seconds(first)}. "
         f"At level {high:.0f}, an update takes {last['mean']:.3g} s. "
         f"Mean staleness grows from {stale[0]:.2g} to {stale[1]:.2g} versions. "
-        "A higher level hides jitter, but not a bottleneck. The simulation follows an earlier revision of prime-rl."
+        "The simulation follows an earlier revision of prime-rl."
     )
 
 
@@ -165,18 +175,21 @@ def every(found: Results) -> str:
     (result,) = found
     counts = [each["weight_sync_steps"] for each in rows(result, "seconds_per_update")]
     times, stale = ([each["mean"] for each in rows(result, name)] for name in ("seconds_per_update", "staleness"))
-    shared = held(all(a > b for a, b in itertools.pairwise(times)), "Sync less often")
+    less = held(
+        all(a > b for a, b in itertools.pairwise(times)) and counts[-1] * stale[-1] > stale[0],
+        "Sync less often: this saves time, but makes each rollout staler in optimizer updates",
+    )
     agree = held(
         all(each["low"] == each["high"] for each in rows(result, "seconds_per_update")),
         "All realizations give the same times",
     )
     second = held(counts[1] == 2, "second update")
     return (
-        f"{shared}: an update takes {times[0]:.3g} s with a sync after each update, and {times[1]:.3g} s with a sync "
+        f"{less}. An update takes {times[0]:.3g} s with a sync after each update, and {times[1]:.3g} s with a sync "
         f"after every {second}. "
         f"With a sync after every {counts[-1]:.0f} updates, an update takes {times[-1]:.3g} s. {agree}. "
-        f"Mean staleness falls from {stale[0]:.2g} to {stale[-1]:.2g} versions, but grows to "
-        f"{counts[-1] * stale[-1]:.2g} updates (versions times updates per sync). "
+        f"Mean staleness then falls from {stale[0]:.2g} to {stale[-1]:.2g} versions, but grows to "
+        f"{counts[-1] * stale[-1]:.2g} optimizer updates (versions times updates per sync). "
         "Whether learning tolerates this staleness is another question. The simulated system admits rollouts by TRL's "
         "rule."
     )
@@ -188,14 +201,15 @@ def turns(found: Results) -> str:
     least, *_, most = of("turns")["staleness_limit"]
     tight, loose = at(result, least), at(result, most)
     both = held(
-        min(tight["trainer_idle"]["mean"], tight["generator_idle"]["mean"]) > 0.2, "Each side waits for the other"
+        least == 1 and min(tight["trainer_idle"]["mean"], tight["generator_idle"]["mean"]) > 0.2,
+        "lets generation run only one batch ahead, each side waits for the other",
     )
     return (
-        f"{both} while `async_generation_ratio` allows only {least} batch ahead. "
+        f"Because `async_generation_ratio={least}` {both}. "
         f"The trainer waits {share(tight['trainer_idle']['mean'])} of the time, and "
         f"{share(tight['generator_idle']['mean'])} of slots are idle. "
         f"An update takes {seconds(tight['seconds'])}. "
-        f"At the highest ratio tried, an update takes {seconds(loose['seconds'])}. "
+        f"At the highest ratio tried, {most}, an update takes {loose['seconds']['mean']:.4g} s. "
         f"The trainer then waits {share(loose['trainer_idle']['mean'])} of the time, at a mean staleness of "
         f"{loose['staleness']['mean']:.2g} versions. Time inside a training step, such as moving weights, is outside "
         "the model."
@@ -209,14 +223,16 @@ def idle(found: Results) -> str:
     trainer, slots = ([each["mean"] for each in rows(result, name)] for name in ("trainer_idle", "generator_idle"))
     sums = [a + b for a, b in zip(trainer, slots, strict=True)]
     best = sums.index(min(sums))
-    bound = held(trainer[-1] == 0.0 and slots[-1] > 0.3, "No, not if training is the bottleneck")
+    bound = held(trainer[-1] == 0.0 and slots[-1] > 0.3, "No. If training is the bottleneck, generator slots are idle")
     pace = row(result, "seconds_per_update", train_time=times[-1])["mean"]
     return (
-        f"{bound}. At {times[-1]:.3g} s per training step the trainer never waits, but slots are idle "
-        f"{share(slots[-1])} of the time. The slots generate a batch in less than the {pace:.3g} s of an update. "
-        f"Both shares are small only near balance, here at {times[best]:.3g} s, where they are {share(trainer[best])} "
-        f"and {share(slots[best])}. "
-        "If a log shows two zeros and a slow trainer, the log misses pauses. Causes of slow training are outside the "
+        f"{bound}. At {times[-1]:.3g} s per training step, the trainer never waits, but slots are idle "
+        f"{share(slots[-1])} of the time. The reason is that the slots generate a batch in less than the {pace:.3g} "
+        "s of an update. "
+        f"Both shares are small only if the two sides are equally fast, here at {times[best]:.3g} s. The trainer then "
+        f"waits {share(trainer[best])} of the time, and slots are idle {share(slots[best])}. "
+        "If your log shows zero for both shares although training is slow, the log misses pauses. Causes of slow "
+        "training are outside the "
         "model."
     )
 
@@ -227,10 +243,11 @@ def sweet_spot(found: Results) -> str:
     middle, small, large = (each["name"] for each in result["tasks"][0]["arms"])
     held([pair(result, each, "s")[0] for each in (small, large)] == ["worse", "equal"], "small is worse, large equal")
     return (
-        f"Yes. Of the limits tried, {middle.removeprefix('limit ')} is the smallest that suffices. "
-        f"At this limit, training reaches the target return in {seconds(arm(result, middle))}. "
-        f"The smaller limit is slower by {pair(result, small, 's')[1]}. "
-        f"The larger limit is equally fast, with a difference of {pair(result, large, 's')[1]}. "
+        f"Yes. Of the limits tried, {middle.removeprefix('limit ')} is best: a smaller limit is slower, and a larger "
+        "limit is not faster. "
+        f"At the best limit, training reaches the target return in {seconds(arm(result, middle))}. "
+        f"The smaller limit takes longer by {pair(result, small, 's')[1]}. "
+        f"The larger limit is equally fast: the difference is {pair(result, large, 's')[1]}. "
         "Once slots never wait, a larger limit changes neither speed nor data. "
         "This task does not show how much staleness a language model tolerates."
     )
@@ -241,12 +258,12 @@ def doubled(found: Results) -> str:
     time, cost = found
     few, twice = (each["name"] for each in time["tasks"][0]["arms"])
     (faster, less), (costlier, more) = pair(time, twice, "s", -1.0), pair(cost, twice, "slot-hours")
-    both = held((faster, costlier) == ("better", "worse"), "They save time, but cost more")
+    both = held((faster, costlier) == ("better", "worse"), "Twice the GPUs save time, but cost more slot-hours")
     return (
-        f"{both}. The smaller system reaches the return after {arm(time, few)['mean']:.3g} s and "
-        f"{arm(cost, few)['mean']:.3g} slot-hours. Twice the slots save {less}. Their additional cost is {more}. "
-        "The cost counts the trainer as four times as many slots as the smaller system has. "
-        "Both arms use the same learning rate, and the cost of GPUs is outside the model."
+        f"{both}. The smaller system reaches the target return after {arm(time, few)['mean']:.3g} s and "
+        f"{arm(cost, few)['mean']:.3g} slot-hours. Twice the slots save {less}. The additional cost is {more}. "
+        "In this cost, the trainer counts as four times as many slots as the smaller system has. "
+        "Both systems use the same learning rate, and the cost of GPUs is outside the model."
     )
 
 

@@ -22,9 +22,9 @@ TABLE = ("",)
 def verl(found: Results) -> str:
     """Whether everything was on-policy."""
     stale = found[0]["staleness"]
-    yes = held(stale["max"] == 0, "Yes, in the event model")
+    yes = held(stale["max"] == 0, "Yes. In the event model, every batch is on-policy")
     return (
-        f"{yes}. The maximum staleness is {stale['max']}, and a hard bound guarantees this for any lengths. "
+        f"{yes}. The maximum staleness is {stale['max']}, and a hard bound guarantees this for all response lengths. "
         f"The trainer is busy {share(found[0]['trainer_utilization'])} of the time. "
         "Race conditions and numerical differences between engines are outside the model."
     )
@@ -38,13 +38,13 @@ def cap(found: Results) -> str:
     low, high = (
         [waste for n, waste in zip(flights, wasted, strict=True) if (n >= edge) is over] for over in (False, True)
     )
+    yes = held(max(low) < 0.1 * min(high), "Yes, the limit binds once enough rollouts are in flight")
     return (
-        f"With {knob(few, 'max_inflight')} rollouts in flight the mean staleness is {few['staleness']['mean']:.3g}, "
-        f"and the limit drops {share(few['dropped_fraction'])} of groups. "
-        f"With {knob(many, 'max_inflight')} in flight it drops {share(many['dropped_fraction'])} of groups, "
-        f"which wastes {share(many['wasted_token_fraction'])} of tokens. "
-        f"{held(max(low) < 0.1 * min(high), 'The limit binds once the rollouts in flight reach')} "
-        f"limit times batch, here {edge}, whatever `TARGET_LAG` is."
+        f"{yes}, whatever `TARGET_LAG` is. The threshold is the limit times the batch, here {edge} rollouts. "
+        f"With {knob(few, 'max_inflight')} rollouts in flight, the mean staleness is {few['staleness']['mean']:.3g}, "
+        f"and the limit drops only {share(few['dropped_fraction'])} of groups. "
+        f"With {knob(many, 'max_inflight')} rollouts in flight, the limit drops {share(many['dropped_fraction'])} of "
+        f"groups, which wastes {share(many['wasted_token_fraction'])} of tokens."
     )
 
 
@@ -53,10 +53,11 @@ def lead(found: Results) -> str:
     result = found[0]
     trained, generated = result["mean_length_trained"], result["mean_length_generated"]
     at_limit = result["staleness"]["pmf"][-1]
-    no = held(at_limit > 0.5, "Not if generation is faster than training")
+    waste = result["wasted_token_fraction"]
+    no = held(min(at_limit, waste) > 0.5, "Not if generation is faster than training, because most tokens are wasted")
     return (
-        f"{no}. Without `TARGET_LAG`, {share(at_limit)} of groups are trained "
-        f"at the staleness limit, and {share(result['wasted_token_fraction'])} of tokens are wasted. "
+        f"{no}. Without `TARGET_LAG`, {share(at_limit)} of groups are trained at the staleness limit, and "
+        f"{share(waste)} of tokens become too stale to use. "
         f"Trained responses are on average {trained / generated:.2f} times as long as generated ones."
     )
 
@@ -67,22 +68,28 @@ def where(found: Results) -> str:
     return (
         held(
             slow["in_flight"] > slow["in_queue"] and fast["in_flight"] < fast["in_queue"],
-            "That depends on the slower side. ",
+            "If generation is slower, most staleness arises in flight; otherwise, most arises in the queue. ",
         )
         + f"With a slow generator, {slow['in_flight']:.2f} versions arise in flight and {slow['in_queue']:.2f} in the "
-        f"queue. With a slow trainer, the numbers are {fast['in_flight']:.2f} and {fast['in_queue']:.2f}."
+        f"queue. With a slow trainer, {fast['in_flight']:.2f} versions arise in flight and {fast['in_queue']:.2f} in "
+        "the queue."
     )
 
 
 def strict(found: Results) -> str:
     """What dropping costs, and what it buys."""
     drops, keeps = found
+    costly = held(
+        drops["wasted_token_fraction"] > 0.5 and keeps["dropped_fraction"] == 0.0,
+        "Dropping at this limit wastes most tokens here, but without the limit some groups become very stale",
+    )
     return (
-        f"Dropping discards {share(drops['dropped_fraction'])} of groups and {share(drops['wasted_token_fraction'])} "
+        f"{costly}. Dropping discards {share(drops['dropped_fraction'])} of groups and "
+        f"{share(drops['wasted_token_fraction'])} "
         f"of tokens. Trained responses are on average "
         f"{drops['mean_length_trained'] / drops['mean_length_generated']:.2f} times as long as generated ones. "
-        f"Without the limit no group is dropped, but mean staleness is {keeps['staleness']['mean']:.3g} "
-        f"versions, with a maximum of {keeps['staleness']['max']}."
+        f"Without the limit, no group is dropped, but the mean staleness is {keeps['staleness']['mean']:.3g} versions "
+        f"and the maximum {keeps['staleness']['max']}."
     )
 
 
@@ -90,9 +97,9 @@ def unit(found: Results) -> str:
     """How far the three numbers of a sample are apart."""
     result = found[0]
     return (
-        f"The three numbers differ. Mean staleness is {result['staleness']['mean']:.2f} for a sample's oldest token, "
-        f"{result['newest']:.2f} for its newest token, and {result['token_staleness']:.2f} for the average token. "
-        "A limit must state which of the three it bounds."
+        "The three tokens differ in staleness, so a limit must state which of them it bounds. "
+        f"Mean staleness is {result['staleness']['mean']:.2f} for a sample's oldest token, {result['newest']:.2f} for "
+        f"its newest token, and {result['token_staleness']:.2f} for the average token."
     )
 
 
@@ -100,10 +107,14 @@ def steps(found: Results) -> str:
     """Staleness in updates."""
     once, *_, most, _ = found
     count, versions, updates = knob(most, "num_steps_per_rollout"), most["staleness"]["mean"], most["update_staleness"]
-    none = held(abs(versions - once["staleness"]["mean"]) < 0.01, "None in versions")
+    none = held(
+        abs(versions - once["staleness"]["mean"]) < 0.01 and updates > count * once["update_staleness"],
+        "Several steps add no staleness in versions, but much in optimizer updates",
+    )
     return (
-        f"{none}: the mean is {once['staleness']['mean']:.3g} with one step and {versions:.3g} with {count:.3g}. "
-        f"In optimizer updates, staleness grows from {once['update_staleness']:.3g} to {updates:.3g}. "
+        f"{none}. In versions, the mean is {once['staleness']['mean']:.3g} with one step per rollout, and "
+        f"{versions:.3g} with {count:.3g} steps. "
+        f"In optimizer updates, the mean grows from {once['update_staleness']:.3g} to {updates:.3g}. "
         f"Each version is {count:.3g} updates, and earlier steps on the same batch add "
         f"{updates - count * versions:.3g} on average."
     )
@@ -115,12 +126,17 @@ def pace(found: Results) -> str:
     speed = paced["throughput"] / discard["throughput"]
     last = rows(all_paced, "groups_per_hour")[-1]
     loose = row(all_discard, "groups_per_hour", max_steps_off_policy=last["max_steps_off_policy"])
-    none = held(paced["wasted_token_fraction"] == 0.0, "Pacing wastes no tokens and leaves the lengths unchanged")
+    trade = held(
+        paced["wasted_token_fraction"] == 0.0 < discard["wasted_token_fraction"] and speed < 1.0,
+        "Discarding is faster, but wastes tokens and shortens responses; pacing avoids both",
+    )
     return (
-        f"Discarding wastes {share(discard['wasted_token_fraction'])} of tokens, and shortens trained responses to "
+        f"{trade}. Discarding wastes {share(discard['wasted_token_fraction'])} of tokens, and shortens trained "
+        "responses to "
         f"{discard['mean_length_trained'] / discard['mean_length_generated']:.2f} of the generated mean length. "
-        f"{none}, at {speed:.2f} times the throughput. "
-        f"At a limit of {last['max_steps_off_policy']:.3g} pacing reaches {last['mean'] / loose['mean']:.2f} times the "
+        f"Pacing wastes no tokens, but reaches only {speed:.2f} times the throughput of discarding. "
+        f"At a limit of {last['max_steps_off_policy']:.3g}, pacing reaches {last['mean'] / loose['mean']:.2f} times "
+        "the "
         "throughput: a hard bound without waste must wait for the longest response."
     )
 
@@ -132,12 +148,14 @@ def overlap(found: Results) -> str:
     best = max(range(len(times)), key=lambda k: ahead[k] / synchronous[k])
     only = held(max(ahead[0], drained[0]) < 1.1 * synchronous[0], "Overlap hides only the training time")
     return (
-        f"{only}. With {times[0]:.3g} s of training, one step ahead raises throughput by "
+        f"{only}, which is short if generation dominates. With {times[0]:.3g} s of training, one step ahead raises "
+        "throughput by "
         f"{share(ahead[0] / synchronous[0] - 1)}, and draining before each publish by "
         f"{share(drained[0] / synchronous[0] - 1)}. "
-        f"The maximum gain is {share(ahead[best] / synchronous[best] - 1)}, with {times[best]:,.0f} s of training. "
-        f"Partial rollouts do not wait for the longest response, and reach {partial[0] / synchronous[0]:.2g} times the "
-        "synchronous throughput."
+        f"The maximum gain of running one step ahead is {share(ahead[best] / synchronous[best] - 1)}, with "
+        f"{times[best]:,.0f} s of training. "
+        "With partial rollouts, training does not wait for the longest response. Throughput is then "
+        f"{partial[0] / synchronous[0]:.2g} times the synchronous throughput."
     )
 
 
@@ -147,12 +165,16 @@ def generators(found: Results) -> str:
     (values, speeds, *_), (more, faster, *_) = (column(each, "groups_per_hour") for each in found)
     idle = rows(tight, "generator_idle")[-1]["mean"]
     double = more.index(2 * more[0])
+    tight_first = held(
+        faster[double] / faster[0] > speeds[-1] / speeds[0],
+        "If the staleness bound is tight, raise it before you add generators",
+    )
     return (
-        f"At a bound of one version, {values[-1]:.3g} slots instead of {values[0]:.3g} raise throughput by "
-        f"{share(speeds[-1] / speeds[0] - 1)}. The slots are then idle {share(idle)} of the time, because no permit is "
+        f"{tight_first}. At a bound of one version, {values[-1]:.3g} slots instead of {values[0]:.3g} raise throughput "
+        f"by only {share(speeds[-1] / speeds[0] - 1)}. The slots are then idle {share(idle)} of the time, because no "
+        "permit is "
         "free. "
-        f"At a bound of four versions, the same doubling gains {share(faster[double] / faster[0] - 1)}. "
-        + held(faster[double] / faster[0] > speeds[-1] / speeds[0], "If the bound is tight, raise it first.")
+        f"At a bound of four versions, the same doubling raises throughput by {share(faster[double] / faster[0] - 1)}."
     )
 
 
@@ -164,11 +186,12 @@ def first(found: Results) -> str:
     early = held(gain[2] - 1.0 > 0.7 * (gain[-1] - 1.0) > 0.0, "The first extra samples bring most of the gain")
     short = held(some["mean_length_trained"] < some["mean_length_generated"], "a bias against long responses")
     return (
-        f"Groups no longer wait for their longest responses: {knob(some, 'group_size_redundancy')} extra samples "
-        f"multiply throughput by {some['throughput'] / usual['throughput']:.2g}. But "
+        "Redundant samples raise throughput, but the long responses among them are discarded. "
+        f"With {knob(some, 'group_size_redundancy')} extra samples, a group no longer waits for its longest "
+        f"responses, and throughput is {some['throughput'] / usual['throughput']:.2g} times as high. But "
         f"{share(some['wasted_token_fraction'])} of tokens are discarded. Kept responses are on average "
         f"{some['mean_length_trained'] / some['mean_length_generated']:.2g} times as long as generated ones, "
-        f"{short}. {early}: {gain[2]:.2g} times the throughput with {extra[2]:.0f} extra samples."
+        f"{short}. {early}: {extra[2]:.0f} extra samples give {gain[2]:.2g} times the throughput."
     )
 
 
