@@ -171,7 +171,7 @@ def _header(names: Iterable[str], mapping: Mapping[str, str], run: str | None, s
     refused |= {name: "of another run" for name in names if name not in bare}
     stacks = _log_stacks.STACKS.values()
     stamps = {theirs for stack in stacks for ours in STAMPS for theirs in stack.columns.get(ours, ())}
-    if not set(first) - {"step", "reward"} and ({"sample_id", *STAMPS} | stamps) & set(names):
+    if not set(first) - {"step", "reward"} and ({"sample_id", *STAMPS} | stamps) & {*names} - {first.get("step")}:
         remedy = "use `asyncsim log`, which reads stamps of versions: a row of this file is a sample"
         raise checks.InputError("columns", names, "of steps or tokens", remedy)
     # Steps with nothing but columns of other quantities are telemetry: why each is not used is an answer.

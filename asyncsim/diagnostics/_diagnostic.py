@@ -164,6 +164,7 @@ def metric(
 
     def make(function: Callable[..., Tensor]) -> Any:
         name, own, about["outputs"], about["range"] = function.__name__, parts.declared(function), outputs, range
+        checks.require(isinstance(unit, str), "unit", unit, "text", "write @metric(outputs=('log_prob',), range=SHARE)")
         if not own:
             summary, *texts = [" ".join(text.split()) for text in (inspect.getdoc(function) or "").split("\n\n")]
             about["equation"], of = (texts.pop(0), about["of"][0]) if "of" in about else ("", "")
@@ -176,9 +177,8 @@ def metric(
             changed = [str(value) for key, value in given.items() if value != own[key].usual]
             return Metric("_".join([name, *changed]), Bound(function, tuple(given.items())), **about)
 
-        words = parts.told(own), f"Returns a metric of shape `[R]`, {unit}. Raises `InputError` for other values."
-        example = f">>> {name}().name\n{name!r}"
-        doc = parts.documented(function.__doc__, *words, f"Source: {source}.", example=example)
+        words = f"Returns a metric of shape `[R]`, {unit}. Raises `InputError` for other values.", f"Source: {source}."
+        doc = parts.documented(function.__doc__, parts.told(own), *words, example=f">>> {name}().name\n{name!r}")
         return parts.factory(name, function, own, of_knobs, doc)
 
     return make

@@ -114,9 +114,9 @@ def test_runs_are_read_on_their_common_range_of_steps_seconds_or_tokens():
     assert sim.judge_runs(*clocks, over="seconds").stop == 990.0
     tokens = [each | {"tokens": np.arange(100) * 1e6 * (k + 1)} for k, each in enumerate((a, b))]
     assert sim.judge_runs(*tokens, over="tokens").stop == 99e6
-    # One quantity under the names of two trainers.
-    other = {"training/global_step": b["step"], "critic/rewards/mean": b["reward"]}
-    found = sim.judge_runs(run(0), other)
+    # One quantity under the names of two trainers; a log of samples may also have a column global_step.
+    for step in ("training/global_step", "global_step"):
+        found = sim.judge_runs(run(0), {step: b["step"], "critic/rewards/mean": b["reward"]})
     assert any("reward in a[0] and critic/rewards/mean in b[0]" in note for note in found.notes)
     # Evaluations are rare: steps between them have an empty cell.
     rare = [run(k) | {"val/acc": [0.5 + k + s / 1e3 if s % 10 == 0 else None for s in range(100)]} for k in (0, 1)]
