@@ -106,7 +106,11 @@ def draw(rows: Any) -> Figure:
         draw_boundaries(axes[3], rows)
         for ax in axes[::2]:
             ax.set_ylabel("learning rate × curvature")
-        words = "Without a ratio the stable rate falls as 1/staleness; with weights or a clip far less"
+        own = _script.pick(rows, part="boundary", task="bandit").dropna(subset="value")
+        own = own[(own.arm != "plain") & (own.staleness > 0)]
+        times = [predicted(int(row.staleness), row.arm) / row.value for row in own.itertuples()]
+        below = f"up to {max(times, default=1.0):.0f} times below the prediction"
+        words = f"Without a ratio the stable rate falls as 1/staleness; with weights or a clip less, but {below}"
         title = _script.finding(falls(rows), words, "Learning rates at which runs collapse, by staleness")
         figure.suptitle(title, x=0.01, ha="left")
     return figure
