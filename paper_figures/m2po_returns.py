@@ -12,7 +12,7 @@ from paper_figures import _m2po as arms
 from paper_figures import _script
 from paper_figures import _vcpo as look
 
-EXPERIMENTS = {"m2po": {"part": "compare", "tuned": True, "unit": "updates"}}
+EXPERIMENTS = {"m2po": {"part": "compare", "tuned": True, **arms.PAID}}
 ORDER = ("fresh", "none", "areal", "release", "clip")
 ENDS = {"none": "no trust region", "m2po": "M2PO"}
 """Arms that are drawn, with their names; numbers are of all."""

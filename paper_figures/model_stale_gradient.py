@@ -56,7 +56,7 @@ def draw(rows: Any) -> Figure:
             shown = _models.means(own, "staleness", method=name, quantity="along")
             _models.points(ax, shown.staleness * dodge, shown, _style.COLORS[color], marker=MARK[name])
             last = shown.iloc[-1]
-            look = {"color": _style.COLORS[color], "fontsize": 7.5, "va": "center"}
+            look: dict[str, Any] = {"color": _style.COLORS[color], "fontsize": 7.5, "va": "center"}
             ax.text(last.staleness * 1.15, last.value, NAMES[name], **look)
         places = sorted(own.staleness.unique())
         ax.plot(places, [1.0] * len(places), label="predicted with full IS", **_style.PREDICTED)
