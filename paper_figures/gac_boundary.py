@@ -83,7 +83,7 @@ def draw_same_step(ax: Axes, rows: Any) -> bool:
         ax.text(*place, name, color=color, fontsize=7, ha="right" if schedule == "fixed" else "left")
     edges = [_gac.boundary(schedule, LATE) for schedule in OTHERS]
     ax.text(
-        np.mean(edges),
+        float(np.mean(edges)),
         -0.75,
         "dotted: largest stable learning rate of each",
         color=_style.COLORS["muted"],

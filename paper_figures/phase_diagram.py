@@ -65,7 +65,7 @@ def draw_boundaries(ax: Axes, rows: Any) -> None:
     """Rates at which half of the runs collapse, both tasks."""
     names = {}
     for (task, arm), own in _script.pick(rows, part="boundary").dropna(subset="value").groupby(["task", "arm"]):
-        style = {"color": look.COLOR[COLOR[arm]], "marker": MARKS[task]}
+        style: dict[str, Any] = {"color": look.COLOR[COLOR[arm]], "marker": MARKS[task]}
         style |= look.HOLLOW if task == "graded" else {}
         if task == "bandit":
             names[NAMES[arm]] = (float(own.sort_values("staleness").value.iloc[-1]), style["color"])
