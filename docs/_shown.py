@@ -9,7 +9,10 @@ import re
 import shlex
 from functools import partial
 from pathlib import Path
+from typing import Any
 from unittest import mock
+
+from matplotlib.figure import Figure
 
 from asyncsim.plotting import _decisions, _style
 from docs import _page
@@ -31,12 +34,30 @@ def commands() -> dict[Path, list[str]]:
 def draw() -> None:
     """Draw all of them, in about a minute."""
     held = json.loads((_page.HERE / "your-run" / "held-out.json").read_text(encoding="utf-8"))
-    shown = partial(_decisions.draw_forecast, held=held)
+    shown = partial(draw_held_out, held=held)
     for words in commands().values():
         draws = mock.patch.object(_decisions, "draw_forecast", shown)
         with contextlib.chdir(ROOT), contextlib.redirect_stdout(io.StringIO()), draws:
             _page.run("asyncsim", words)
     draw_verdicts(_page.HERE / "pictures" / "verdicts.png")
+
+
+def draw_held_out(found: Any, held: dict[str, list[float]], drawn: Any = _decisions.draw_forecast) -> Figure:
+    """The forecast beside runs held out, titled by what they show; `drawn` is bound before `draw` replaces it."""
+    figure = drawn(found, held=held)
+    inside = [
+        band.low <= value <= band.high
+        for name, values in held.items()
+        for band, value in zip(found.line(name).forecasts, values, strict=True)
+        if name in _decisions.PANELS and name != "k3"
+    ]
+    words = "Forecast bands from one log contain the held-out runs in time, staleness and ESS"
+    part = f"Forecast bands from one log contain {sum(inside)} of {len(inside)} values of held-out runs"
+    figure.suptitle(words if all(inside) else part, ha="left", x=0.02)
+    if found.line("staleness").measured is None:
+        left = {"transform": figure.axes[1].transAxes, "color": _style.COLORS["muted"], "fontsize": 7.5}
+        figure.axes[1].text(0.05, 0.9, "the log has no staleness", **left)
+    return figure
 
 
 def draw_verdicts(path: Path) -> None:
@@ -45,7 +66,7 @@ def draw_verdicts(path: Path) -> None:
         ("held", 0.15, 0.5, "measured"),
         ("violated", 1.7, 0.5, "contrast"),
         ("inconclusive", 0.5, 1.6, "muted"),
-        ("holds, not tight\n(bounds only)", -2.2, 0.5, "measured"),
+        ("holds, not tight\n(of a bound: safe, but loose)", -2.2, 0.5, "measured"),
     ]
     with _style.applied():
         figure = _style.picture(1.3 * _style.COLUMN, 1.9)
@@ -55,8 +76,11 @@ def draw_verdicts(path: Path) -> None:
         for row, (_, middle, half, color) in enumerate(examples):
             ax.errorbar(middle, row, xerr=half, **{**_style.MEASURED, "color": _style.COLORS[color]})
         ax.set(
-            xlim=(-3.0, 3.0), ylim=(len(examples) - 0.5, -0.5), xlabel="measured minus predicted, in smallest effects"
+            xlim=(-3.0, 3.0),
+            ylim=(len(examples) - 0.5, -0.5),
+            xlabel="measured − predicted (1: smallest difference that matters)",
         )
         ax.set_yticks(range(len(examples)), [name for name, *_ in examples])
-        ax.set_title("Dashed: the prediction. Shaded: one smallest effect either side.", fontsize=7.5)
+        figure.suptitle("How an interval becomes a verdict on a formula", x=0.01, ha="left")
+        ax.set_title("Dashed: the prediction. Shaded: differences too small to matter.", fontsize=7.5)
         _style.write(figure, path)

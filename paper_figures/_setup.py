@@ -2,7 +2,8 @@
 
 `EXPERIMENTS` of a script may be a dict. For each experiment it has values of columns, which select the rows that are
 drawn, and texts for what neither rows nor settings have: for `FIELDS` or their columns, `unit` of staleness, `tuned`.
-`names` are what the panels call tasks or laws of staleness; `pooled` says that the panels do not tell tasks apart.
+`names` are what the panels call tasks or laws of staleness, `means` what tasks pay where `MEANS` does not say so;
+`pooled` says that the panels do not tell tasks apart.
 """
 
 from __future__ import annotations
@@ -52,9 +53,9 @@ NAMES = {
 MEANS = {
     "graded": "share of right tokens",
     "noisy graded": "share of right tokens",
-    "sparse": "1 if enough bits are right",
-    "pass or fail": "1 if enough bits are right",
-    "chain of bits": "1 if enough bits are right",
+    "sparse": "1 if 3/4 of the bits are right",
+    "pass or fail": "1 if 12 of 16 bits are right",
+    "chain of bits": "1 if 12 of 16 are right, less a KL penalty",
     "bits with a penalty": "1 if enough are right, less a KL penalty",
     "forks": "every fourth bit uncertain; 1 if enough are right",
     "rarely paid": "1 if nearly all bits are right",
@@ -70,7 +71,7 @@ def line(asked: Any, tables: list[Any]) -> str:
     if len(tables) > len(FIELDS):
         return ""
     found: dict[str, list[Any]] = {name: [] for name in FIELDS}
-    unit, tuned, names = "versions", False, dict(NAMES)
+    unit, tuned, names, means = "versions", False, dict(NAMES), dict(MEANS)
     for name, rows in zip(asked, tables, strict=True):
         drawn = asked[name] if isinstance(asked, Mapping) else {}
         said, own, settings = {}, rows, pd.DataFrame(rows.attrs.get("settings", []))
@@ -82,6 +83,7 @@ def line(asked: Any, tables: list[Any]) -> str:
                 said[column] = values
         unit = drawn.get("unit", unit)
         names |= drawn.get("names", {})
+        means |= drawn.get("means", {})
         tuned |= "tuned" in drawn or "chosen" in drawn or ("tried" in own and bool(own.tried.notna().any()))
         for field, columns in FIELDS.items():
             stated = [said[key] for key in (field, *columns) if key in said]
@@ -92,7 +94,7 @@ def line(asked: Any, tables: list[Any]) -> str:
         f" {unit.rstrip('s') if texts['staleness'] == '1' else unit}" if texts["staleness"][-1:].isdigit() else ""
     )
     texts["task"] = ", ".join(
-        each + (f" ({MEANS[each]})" if each in MEANS else "") for each in texts["task"].split(", ")
+        each + (f" ({means[each]})" if each in means else "") for each in texts["task"].split(", ")
     )
     pooled = isinstance(asked, Mapping) and any("pooled" in drawn for drawn in asked.values())
     if "," in texts["seeds"] or " to " in texts["seeds"]:

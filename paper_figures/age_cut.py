@@ -44,8 +44,8 @@ def keeping(limit: int, lengths: np.ndarray) -> np.ndarray:
     return np.clip(limit + 1.0 - lengths / predicted(limit)["period"], 0.0, 1.0)
 
 
-def draw_kept(ax: Axes, rows: Any) -> Axes:
-    """Share trained of each bin of lengths, for three limits, on the predicted curves."""
+def draw_kept(ax: Axes, rows: Any) -> bool:
+    """Share trained of each bin of lengths, for three limits; whether long ones are dropped."""
     grid = np.linspace(0.0, 4.8, 400)
     for (limit, shade), spot in zip(_script.shades(rows.limit), ((0.1, 0.4), (1.65, 0.5), (2.75, 0.5)), strict=True):
         levels, mean, half = intervals(rows[rows.limit == limit], "kept")
@@ -55,27 +55,25 @@ def draw_kept(ax: Axes, rows: Any) -> Axes:
         ax.text(*spot, f"limit {limit}")
     ax.set(xlim=(0.0, 4.8), ylim=(0, 1.05), xlabel="length of a sample / mean length", ylabel="samples trained (share)")
     own = rows[rows.quantity == "kept"].groupby(["limit", "level"]).value.mean().unstack()
-    falls = (own.iloc[:, -1] < 0.5 * own.iloc[:, 0]).all()
-    ax.set_title(_script.finding(falls, "A limit on staleness\ndrops long samples", "Share trained, by length"))
-    return ax
+    ax.set_title("One trainer under three limits (versions)")
+    return bool((own.iloc[:, -1] < 0.5 * own.iloc[:, 0]).all())
 
 
-def draw_systems(ax: Axes, rows: Any) -> Axes:
-    """Mean length trained of every system."""
-    dropped = []
+def draw_systems(ax: Axes, rows: Any) -> bool:
+    """Mean length trained of every system; whether those that drop, and no others, train on shorter samples."""
+    dropped, shorter = [], []
     for place, system in enumerate(CUTS):
         own = rows[rows.system == system]
         dropped.append(number(own, "dropped")[0] > 0)
         (length, half), (drawn, _) = number(own, "length_trained"), number(own, "length_drawn")
+        shorter.append(length < 0.9 * drawn)
         color = _style.COLORS["contrast" if dropped[-1] else "measured"]
         ax.errorbar(length / drawn, place, xerr=half / drawn, color=color, **_style.MEASURED)
     ax.axvline(1.0, **_style.REFERENCE)
     ax.set(ylim=(len(CUTS) - 0.5, -0.5), yticks=range(len(CUTS)), yticklabels=list(CUTS.values()), xlim=(0, 1.1))
     ax.set(xlabel="mean trained length / mean generated length")
-    title = "Systems that drop (orange) train on shorter\nsamples; those that wait (blue) do not"
-    both = any(dropped) and not all(dropped)
-    ax.set_title(_script.finding(both, title, "Length trained, by system"))
-    return ax
+    ax.set_title("Discarding (orange) and waiting (blue) systems")
+    return any(dropped) and not all(dropped) and shorter == dropped
 
 
 def draw(rows: Any) -> Figure:
@@ -84,8 +82,11 @@ def draw(rows: Any) -> Figure:
     with _style.applied():
         figure = _style.picture(_style.WIDTH, 2.6)
         left, right = figure.subplots(1, 2)
-        draw_kept(left, own[own.system == "open loop"])
-        draw_systems(right, own[own.system != "open loop"])
+        falls = draw_kept(left, own[own.system == "open loop"])
+        shorter = draw_systems(right, own[own.system != "open loop"])
+        words = "A limit on staleness that drops samples drops the long ones; systems that wait train on all lengths"
+        title = _script.finding(falls and shorter, words, "Lengths trained under a limit on staleness")
+        figure.suptitle(title, x=0.01, ha="left")
     return figure
 
 

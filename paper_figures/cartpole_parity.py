@@ -49,9 +49,13 @@ def draw(curves: Any, minibatches: Any) -> Figure:
         left, right = figure.subplots(1, 2, sharey=True)
         draw_curves(left, curves).set(ylabel="episode return")
         draw_curves(right, minibatches)
-        for ax, rows, name in ((left, curves, "Whole batches"), (right, minibatches, "Minibatches")):
-            low, high = (float(compare_areas(rows)[end]) for end in ("low", "high"))
-            ax.set_title(_script.finding(-NEAR < low < high < NEAR, f"{name}: the same curve", name))
+        left.set_title("Whole batches")
+        right.set_title("Minibatches")
+        areas = [compare_areas(rows) for rows in (curves, minibatches)]
+        same = all(-NEAR < float(each["low"]) < float(each["high"]) < NEAR for each in areas)
+        words = "PPO learns CartPole in asyncsim as in stable-baselines3, on whole batches and on minibatches"
+        title = _script.finding(same, words, "PPO on CartPole in asyncsim and in stable-baselines3")
+        figure.suptitle(title, x=0.01, ha="left")
         for side, place in zip(SIDES, (0.16, 0.06), strict=True):
             color = _style.COLORS[SIDES[side]]
             left.text(0.97, place, side, color=color, ha="right", transform=left.transAxes)

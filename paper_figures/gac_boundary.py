@@ -55,8 +55,8 @@ def of(rows: Any, schedule: str, staleness: int, quantity: str = "correlation") 
     return own[own.value.notna()].sort_values("fraction")
 
 
-def draw_constant(ax: Axes, rows: Any) -> None:
-    """Constant staleness, by share of its own boundary."""
+def draw_constant(ax: Axes, rows: Any) -> bool:
+    """Constant staleness, by share of its own boundary; whether gradients align strongly only near it."""
     names: dict[str, tuple[float, Any]] = {}
     for tau, marker in CONSTANT.items():
         known, own, color = curve("fixed", tau), of(rows, "fixed", tau), ramp(tau, LATE)
@@ -69,13 +69,12 @@ def draw_constant(ax: Axes, rows: Any) -> None:
     ends(ax, names)
     ax.set_ylabel("correlation of consecutive gradients")
     own = of(rows, "fixed", LATE)
-    near = at(rows, "fixed", LATE, "correlation", 1.0).value > 2.0 * own[own.fraction <= 0.5].value.max()
-    words = "Stale gradients align strongly\nonly near their stability limit"
-    ax.set_title(_script.finding(near, words, "Constant staleness, by share\nof the largest stable rate"))
+    ax.set_title("Constant staleness")
+    return bool(at(rows, "fixed", LATE, "correlation", 1.0).value > 2.0 * own[own.fraction <= 0.5].value.max())
 
 
-def draw_same_step(ax: Axes, rows: Any) -> None:
-    """Three schedules of the same largest staleness, by the learning rate itself; each ends where it diverges."""
+def draw_same_step(ax: Axes, rows: Any) -> bool:
+    """Three schedules of one largest staleness by the learning rate; whether the varying ones align gradients less."""
     for schedule, (color, marker, name, place) in OTHERS.items():
         edge, own = _gac.boundary(schedule, LATE), of(rows, schedule, LATE)
         ax.plot(SPAN * edge, curve(schedule, LATE), **_style.PREDICTED)
@@ -84,7 +83,7 @@ def draw_same_step(ax: Axes, rows: Any) -> None:
         ax.text(*place, name, color=color, fontsize=7, ha="right" if schedule == "fixed" else "left")
     edges = [_gac.boundary(schedule, LATE) for schedule in OTHERS]
     ax.text(
-        np.mean(edges),
+        float(np.mean(edges)),
         -0.75,
         "dotted: largest stable learning rate of each",
         color=_style.COLORS["muted"],
@@ -98,8 +97,8 @@ def draw_same_step(ax: Axes, rows: Any) -> None:
     last = {name: of(rows, name, LATE) for name in OTHERS if name != "fixed"}
     # Every other schedule at the largest rate that it shares with constant staleness.
     less = [own[own.step <= fixed.step.max()].value.max() < 0.5 * fixed.value.max() for own in last.values()]
-    words = "At one learning rate, varying\nstaleness aligns gradients less"
-    ax.set_title(_script.finding(all(less) and known > 0.0, words, "Three schedules, by learning rate"))
+    ax.set_title("Constant and varying staleness")
+    return all(less) and known > 0.0
 
 
 def draw(rows: Any) -> Figure:
@@ -107,8 +106,10 @@ def draw(rows: Any) -> Figure:
     with _style.applied():
         figure = _style.picture(_style.WIDTH, 3.2)
         first, second = figure.subplots(1, 2, sharey=True)
-        draw_constant(first, rows)
-        draw_same_step(second, rows)
+        near, less = draw_constant(first, rows), draw_same_step(second, rows)
+        words = "Stale gradients align strongly only near the stability limit, and less if staleness varies"
+        title = _script.finding(near and less, words, "Alignment of gradients by learning rate and staleness")
+        figure.suptitle(title, x=0.01, ha="left")
     return figure
 
 

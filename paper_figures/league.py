@@ -18,6 +18,8 @@ EXPERIMENTS = {"league": {"law": ("fresh", "constant 8", "constant 32")}}
 WORDS = {"better": "held", "equal": "effect", "worse": "violated"}
 """The color of each word; undecided has none."""
 TITLES = {"bandit": "bandit", "graded": "graded sequences", "sparse": "sparse sequences"}
+NAMES = {"GAC": "GAC with skips"}
+"""Arms that are called otherwise: `rivals` has a GAC that never skips a batch."""
 SHORT = {"fresh": "0", "constant 8": "8", "constant 32": "32"}
 """Distributions of staleness that are drawn; the others are numbers."""
 OLD = "constant 32"
@@ -42,7 +44,7 @@ def cells(ax: Axes, rows: Any, arms: list[str], column: str, names: dict[str, st
         look.say(ax, x, y, size, ink, ha="center", fontsize=7)
     ax.set(xlim=(-0.5, len(names) - 0.5), ylim=(len(arms) - 0.5, -0.5))
     ax.set_xticks(range(len(names)), list(names.values()))
-    ax.set_yticks(range(len(arms)), arms)
+    ax.set_yticks(range(len(arms)), [NAMES.get(arm, arm) for arm in arms])
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
 
@@ -64,7 +66,7 @@ def draw(rows: Any) -> Figure:
         for ax, (task, title) in zip(axes, TITLES.items(), strict=True):
             cells(ax, _script.pick(rows, task=task), arms, "law", SHORT)
             ax.set_title(title)
-        axes[1].set_xlabel("staleness (versions); numbers: mean return − that of RLOO")
+        axes[1].set_xlabel("staleness (versions); numbers: mean return of batches − that of RLOO")
         words = rows[(rows.law != "fresh") & rows.law.isin(list(SHORT)) & (rows.arm != league.BASE)].word.dropna()
         counts = [f"{(words == word).sum()} {word}" for word in ("better", "worse", "undecided")]
         title = f"Tuned stabilizers rarely beat plain RLOO on stale data: of {len(words)}, {_script.listed(counts)}"

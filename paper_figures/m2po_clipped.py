@@ -36,7 +36,11 @@ def draw(rows: Any) -> Figure:
         clipped.locator_params(axis="y", nbins=4, steps=[1, 2, 5, 10])
         clipped.set(ylim=(0, None), ylabel="tokens clipped or masked", title="Clipping")
         clipped.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=" %"))
-        second.set(yscale="log", ylabel="second moment of\nharmful log ratios (nats²)", title="Second moment")
+        second.set(
+            yscale="log",
+            ylabel="second moment of log ratios\nthat the update would widen (nats²)",
+            title="Second moment",
+        )
         ends, own = {}, {}
         for (arm, quantity), (name, more) in MOMENTS.items():
             own[name] = steps.curve(rows, arm, quantity, rate)
@@ -47,9 +51,9 @@ def draw(rows: Any) -> Figure:
         look.ends(clipped, names)
         look.ends(second, ends, gap=0.15)
         free, _, after = (each.value.max() for each in own.values())
-        late = [steps.curve(rows, arm, "masked", rate).value.iloc[-1] for arm in ("clip", "m2po")]
-        words = "M2PO ends with fewer tokens masked than the clip, and holds the second moment low"
-        holds = after < 0.1 * free and late[1] < 0.5 * late[0]
+        clip, mask = (steps.curve(rows, arm, "masked", rate).value.to_numpy() for arm in ("clip", "m2po"))
+        words = "M2PO holds the second moment low; it masks more tokens than the clip midway, fewer at the end"
+        holds = after < 0.1 * free and mask[-1] < 0.5 * clip[-1] and mask.max() > 1.5 * clip[mask.argmax()]
         title = _script.finding(holds, words, "Tokens clipped, and second moment of ratios")
         figure.suptitle(title, x=0.01, ha="left")
     return figure

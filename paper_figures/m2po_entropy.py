@@ -18,7 +18,7 @@ RATE = 0.1
 """Largest learning rate whose entropies are quoted; at bolder ones policies end deterministic."""
 DRAWN = tuple(sorted(rate for rate in (*m2po.RATES, *m2po.BETWEEN) if rate <= RATE)[1:])
 """Rates but for the least, at which no token is masked."""
-EXPERIMENTS = {"m2po": {"part": "grid", "staleness": 256, "rate": DRAWN, "unit": "updates"}}
+EXPERIMENTS = {"m2po": {"part": "grid", "staleness": 256, "rate": DRAWN, **arms.PAID}}
 SHOWN = ("clip", "m2po")
 TITLES = {
     "forks": "Pass or fail: some tokens\nare nearly certain",

@@ -13,7 +13,7 @@ from paper_figures import _m2po as arms
 from paper_figures import _script
 from paper_figures import _vcpo as look
 
-EXPERIMENTS = {"m2po": {"part": "grid", "staleness": 256, "unit": "updates"}}
+EXPERIMENTS = {"m2po": {"part": "grid", "staleness": 256, **arms.PAID}}
 CLIPPED, MASKED = 0.0122, 0.0006
 """Shares of tokens that the paper's abstract has, of the clip and of M2PO."""
 LOOKS: dict[str, dict[str, Any]] = {

@@ -12,7 +12,7 @@ from paper_figures import _m2po as arms
 from paper_figures import _script
 from paper_figures import _vcpo as look
 
-EXPERIMENTS = {"m2po": {"part": "compare", "tuned": True, "unit": "updates"}}
+EXPERIMENTS = {"m2po": {"part": "compare", "tuned": True, **arms.PAID}}
 ORDER = ("fresh", "none", "areal", "release", "clip")
 ENDS = {"none": "no trust region", "m2po": "M2PO"}
 """Arms that are drawn, with their names; numbers are of all."""
@@ -31,11 +31,12 @@ def draw(rows: Any) -> Figure:
                 if (row := ends[task, arm]) is not None:
                     own = row.to_frame().T.infer_objects()
                     look.points(ax, [y + side], own, sideways=True, **arms.ARMS[arm])
-        ax.set(ylim=(2.6, -0.6), xlabel=f"final return − that of fresh data (shaded: within ±{m2po.SMALLEST:g})")
+        after = f"return after {max(_script.settings(rows, 'updates'))} updates"
+        ax.set(ylim=(2.6, -0.6), xlabel=f"{after} − that of fresh data (shaded: within ±{m2po.SMALLEST:g})")
         look.ticks(ax.yaxis, range(len(arms.TASKS)), list(arms.TASKS.values()))
         for height, (arm, name) in zip((-0.15, 0.15), ENDS.items(), strict=True):
             own = {"transform": ax.get_yaxis_transform()}
-            look.say(ax, 0.03, height, name, arms.ARMS[arm]["color"], **own)
+            look.say(ax, 0.5, height, name, arms.ARMS[arm]["color"], **own)
         free = all(ends[task, "none"] is not None and ends[task, "none"].word == "equal" for task in arms.TASKS)
         graded = ends["graded", "m2po"]
         lower = graded is not None and graded.high < -m2po.SMALLEST

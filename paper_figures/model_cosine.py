@@ -49,8 +49,10 @@ def draw(rows: Any) -> Figure:
         ax.set(xlim=(-0.5, len(found) - 0.5), xlabel="staleness of training (versions)")
         ax.set_ylabel("cosine of consecutive gradients")
         ax.legend(loc="upper center")
-        words = "Staleness does not make consecutive gradients more alike"
-        ax.set_title(_script.finding(not any(kept(rows)), words, "Consecutive gradients against staleness"))
+        off = f"at {found[-1][0]} they are less alike than predicted"
+        words = f"Staleness does not make a character model's gradients more alike; {off}"
+        holds = not any(kept(rows)) and found[-1][1].high < found[-1][2].low
+        figure.suptitle(_script.finding(holds, words, "Consecutive gradients against staleness"), x=0.01, ha="left")
     return figure
 
 

@@ -72,9 +72,10 @@ def draw(rows: Any) -> Figure:
         ax.text(len(names) - 0.6, EQUAL + 0.02, "if all changes came from\none normal distribution", fontsize=7.5)
         ax.set_xticks(range(len(names)), names)
         ax.set(xlim=(-0.6, len(names) + 0.6), ylim=(0, 1.02))
-        ax.set_ylabel("share of the squared change in the\n5 % of tokens that change most")
+        ax.set_ylabel("share of the squared change of\nlog-probs in 5 % of the tokens")
         reach = f"{100 * measured.value.min():.0f} to {100 * measured.value.max():.0f} %"
-        words = f"In one update, 5 % of tokens carry {reach} of the squared change"
+        met = f"equal noise predicts {sum(shares(rows))} of {len(shares(rows))} shares"
+        words = f"5 % of tokens carry {reach} of the squared change of log-probs in one update; {met}"
         drawn = "Share of an update in the tokens that change most"
         figure.suptitle(_script.finding(measured.low.min() > EQUAL, words, drawn), x=0.01, ha="left")
     return figure

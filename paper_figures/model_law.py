@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -13,6 +14,8 @@ from paper_figures import _models, _script
 
 EXPERIMENTS = {"model_ratios": {"task": "sums"}}
 COLOR = {"char": "measured", "smollm2": "contrast"}
+ALLOWED = f"±{100 * _models.NEAR:.0f} %"
+"""Beyond the interval, what `_models.meets` allows."""
 MARK = {"char": "o", "smollm2": "s"}
 
 
@@ -56,7 +59,16 @@ def draw_one(ax: Axes, rows: Any, quantity: str) -> None:
             levels |= set(at)
             color = _style.COLORS[COLOR[model]]
             shown = _models.means(own, "staleness", quantity=quantity, tokens=0)
-            ax.plot(at, [told(own, s)[quantity] for s in at], **{**_style.PREDICTED, "color": color})
+            law = np.array([told(own, s)[quantity] for s in at])
+            ax.plot(at, law, **{**_style.PREDICTED, "color": color})
+            near = law * (1.0 - _models.NEAR), law * (1.0 + _models.NEAR)
+            band: dict[str, Any] = {"color": color, "alpha": 0.15, "linewidth": 0, "label": f"predicted {ALLOWED}"}
+            ax.fill_between(at, *near, **band)
+            for name, staleness, what, row, value in judged(rows):
+                if (name, what) == (model, quantity) and not _models.meets(row, value):
+                    ax.annotate(
+                        "missed", (staleness, row.high), (0, 5), textcoords="offset points", color=color, ha="center"
+                    )
             label = _models.MODELS[model]
             _models.points(ax, shown.staleness, shown, color, linestyle="none", marker=MARK[model], label=label)
     _models.levels(ax, sorted(levels))
@@ -72,11 +84,19 @@ def draw(rows: Any) -> Figure:
         draw_one(right, rows, "ess")
         left.set_yscale("log")
         left.set(title="Variance of an answer's log ratio", ylabel="variance (nats²)")
-        right.set(title="Effective sample size (ESS)", ylabel="ESS / number of answers", ylim=(0, 1.06))
-        words = "Ratios at staleness 1 predict those at larger staleness"
-        part = f"{words} in {sum(kept(rows))} of {len(kept(rows))} cases"
-        title = _script.finding(all(kept(rows)), words, part)
-        handles, labels = left.get_legend_handles_labels()
+        right.set(
+            title="Effective sample size (ESS)",
+            ylabel="ESS / number of answers",
+            ylim=(0, 1.06),
+            yticks=(0.0, 0.5, 1.0),
+        )
+        words = "Staleness 1 predicts variance and ESS at larger staleness"
+        part = f"{words} at {sum(kept(rows))} of {len(kept(rows))} points (intervals meet {ALLOWED})"
+        drawn = "Variance and ESS beside what staleness 1 predicts"
+        title = _script.finding(sum(kept(rows)) >= 2 / 3 * len(kept(rows)), part, drawn)
+        marks = dict(zip(*reversed(left.get_legend_handles_labels()), strict=True))
+        labels = [name for name in marks if name in _models.MODELS.values()]
+        handles = [marks[name] for name in labels]
         more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
         figure.legend(handles, labels, ncols=len(labels), title=title, **more)
     return figure

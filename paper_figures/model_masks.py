@@ -77,7 +77,9 @@ def draw(rows: Any) -> Figure:
         found = {(run, quantity, level): row.value for run, quantity, level, row, _ in judged(rows)}
         ratios = [found[run, "masked", level] / found[run, "clip", level] for run in RUNS for level in levels]
         reach = f"{100 * min(ratios):.0f} to {100 * max(ratios):.0f} %"
-        words = f"On the same batches, M2PO's mask stops {reach} as many tokens as PPO's clip"
+        off = [row.value / told for _, quantity, _, row, told in judged(rows) if quantity == "masked"]
+        more_than = f"{min(off):.1f} to {max(off):.1f} times as many as predicted"
+        words = f"M2PO's mask stops {reach} as many tokens as PPO's clip, and {more_than}"
         handles, labels = axes[0].get_legend_handles_labels()
         more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
         title = _script.finding(all(fewer(rows)), words, "Tokens whose gradient a clip and a mask stop")

@@ -56,15 +56,20 @@ def draw(rows: Any) -> Figure:
             shown = _models.means(own, "staleness", method=name, quantity="along")
             _models.points(ax, shown.staleness * dodge, shown, _style.COLORS[color], marker=MARK[name])
             last = shown.iloc[-1]
-            look = {"color": _style.COLORS[color], "fontsize": 7.5, "va": "center"}
+            look: dict[str, Any] = {"color": _style.COLORS[color], "fontsize": 7.5, "va": "center"}
             ax.text(last.staleness * 1.15, last.value, NAMES[name], **look)
         places = sorted(own.staleness.unique())
         ax.plot(places, [1.0] * len(places), label="predicted with full IS", **_style.PREDICTED)
         _models.levels(ax, places)
         ax.set(xlabel="staleness (versions)", xlim=(0.85 * places[0], 3.5 * places[-1]))
         ax.axhline(0.0, color=_style.COLORS["muted"], linewidth=0.6)
-        ax.set_ylabel("mean gradient along the fresh one\n(1: all of its length)")
-        words = "Without ratios a stale gradient loses direction; full importance sampling keeps it"
+        ax.set_ylabel("part of the fresh gradient that\nthe mean stale one keeps (1: all)")
+        last = {
+            name: float(_models.mean(own, method=name, quantity="along", staleness=places[-1]).value) for name in COLOR
+        }
+        part = [f"{100 * last[name]:.0f} %" for name in COLOR]
+        first = f"At staleness {places[-1]:g}, the mean gradient keeps {part[0]} of the fresh one without ratios"
+        words = f"{first}, {part[1]} with full IS"
         title = _script.finding(biased(rows), words, "Mean gradient of stale batches along that of fresh ones")
         figure.suptitle(title, x=0.01, ha="left")
     return figure

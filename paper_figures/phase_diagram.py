@@ -65,7 +65,7 @@ def draw_boundaries(ax: Axes, rows: Any) -> None:
     """Rates at which half of the runs collapse, both tasks."""
     names = {}
     for (task, arm), own in _script.pick(rows, part="boundary").dropna(subset="value").groupby(["task", "arm"]):
-        style = {"color": look.COLOR[COLOR[arm]], "marker": MARKS[task]}
+        style: dict[str, Any] = {"color": look.COLOR[COLOR[arm]], "marker": MARKS[task]}
         style |= look.HOLLOW if task == "graded" else {}
         if task == "bandit":
             names[NAMES[arm]] = (float(own.sort_values("staleness").value.iloc[-1]), style["color"])
@@ -106,7 +106,11 @@ def draw(rows: Any) -> Figure:
         draw_boundaries(axes[3], rows)
         for ax in axes[::2]:
             ax.set_ylabel("learning rate × curvature")
-        words = "Without a ratio the stable rate falls as 1/staleness; with weights or a clip far less"
+        own = _script.pick(rows, part="boundary", task="bandit").dropna(subset="value")
+        own = own[(own.arm != "plain") & (own.staleness > 0)]
+        times = [predicted(int(row.staleness), row.arm) / row.value for row in own.itertuples()]
+        below = f"up to {max(times, default=1.0):.0f} times below the prediction"
+        words = f"Without a ratio the stable rate falls as 1/staleness; with weights or a clip less, but {below}"
         title = _script.finding(falls(rows), words, "Learning rates at which runs collapse, by staleness")
         figure.suptitle(title, x=0.01, ha="left")
     return figure

@@ -51,8 +51,8 @@ def best(rows: Any, task: str) -> Any:
     return min(found, key=lambda row: float(row.value))
 
 
-def draw_stairs(ax: Axes, rows: Any) -> None:
-    """Tokens of samples whose lengths have the largest spread, on the prediction."""
+def draw_stairs(ax: Axes, rows: Any) -> bool:
+    """Tokens of samples whose lengths have the largest spread, on the prediction; whether later ones are fresher."""
     sigma = pipeline_rl.SPREADS[-1]
     found = _script.pick(rows, part="stairs", sigma=sigma).groupby("place").value.apply(_script.interval)
     fine = np.linspace(0.0, 1.0, 200)
@@ -62,9 +62,8 @@ def draw_stairs(ax: Axes, rows: Any) -> None:
     ax.errorbar(shown.index, means, yerr=reach, **{**_style.MEASURED, **PIPELINE})
     ax.set(xlabel="place in the sample (0: first token)", ylabel="staleness of the token (versions)", ylim=(0.0, None))
     means = _script.pick(rows, part="stairs", sigma=sigma).groupby("place").value.mean()
-    fresher = round(means.iloc[0]) == pipeline_rl.HEAD and means.iloc[-1] < means.iloc[0] - 1.0
-    words = "Within a PipelineRL sample, later tokens are fresher"
-    ax.set_title(_script.finding(fresher, words, "Staleness along a sample"))
+    ax.set_title(f"A sample whose first token is {pipeline_rl.HEAD} versions old")
+    return bool(round(means.iloc[0]) == pipeline_rl.HEAD and means.iloc[-1] < means.iloc[0] - 1.0)
 
 
 def draw_lag(ax: Axes, rows: Any, part: str, value: Any) -> None:
@@ -99,11 +98,13 @@ def draw(rows: Any) -> Figure:
     with _style.applied():
         figure = _style.picture(_style.WIDTH, 3.0)
         left, right = figure.subplots(1, 2)
-        draw_stairs(left, rows)
+        fresher = draw_stairs(left, rows)
         draw_lag(right, rows, "ess", lambda steps: ess(rows, steps))
         same = abs(ess(rows, 0)[0] - ess(rows, near(rows))[0]) < 0.05
-        title = _script.finding(same, "At equal mean staleness, ESS is the same", "ESS by mean staleness")
-        right.set(ylabel="effective sample size (ESS) / samples", title=title, ylim=(0.0, 1.05))
+        right.set(ylabel="effective sample size (ESS) / samples", title="Slots split for speed", ylim=(0.0, 1.05))
+        words = "In PipelineRL later tokens are fresher; ESS is that of conventional training at equal mean staleness"
+        title = _script.finding(fresher and same, words, "PipelineRL: staleness along a sample, and ESS")
+        figure.suptitle(title, x=0.01, ha="left")
         lag = speed(rows, 0)[0]
         look.say(right, lag, ess(rows, 0)[0] - 0.13, "PipelineRL\n(updates in flight)", PIPELINE["color"], ha="center")
         look.say(

@@ -133,14 +133,15 @@ def draw(rows: Any) -> Figure:
         draw_difference(below_right, lags, predicted)
         own = steps[steps.schedule == "fixed"].sort_values("staleness")
         smaller = (own.value * own.curvature).is_monotonic_decreasing and own.value.iloc[-1] < 0.5 * own.value.iloc[0]
-        words = "Staler gradients need\nsmaller learning rates"
-        left.set_title(finding(smaller, words, "Largest stable\nlearning rate"))
+        left.set_title("Largest stable learning rate")
         below_left.set_title("Measured / predicted − 1")
         below_right.set_title("Measured − predicted")
         before, after = (lags[lags.lag == lag].iloc[0] for lag in (tau, tau + 1))
         flips = before.low > 0.0 > after.high
-        words = "Their correlation flips sign after\nas many updates as the staleness"
-        right.set_title(finding(flips, words, "Correlation of gradients"))
+        right.set_title("Correlation of gradients")
+        words = "Staler gradients need smaller learning rates; their correlation flips sign after as many updates"
+        title = finding(smaller and flips, words, "Largest stable learning rate, and correlation of gradients")
+        figure.suptitle(title, x=0.01, ha="left")
     return figure
 
 

@@ -57,8 +57,8 @@ def stragglers(length: str) -> tuple[np.ndarray, np.ndarray]:
     return np.array(levels), np.array([found[f"tail[{k}]"] for k in levels])
 
 
-def draw_survival(ax: Axes, rows: Any) -> Axes:
-    """P(s >= k) of every system, on logarithmic axes; bounded ones fall off."""
+def draw_survival(ax: Axes, rows: Any) -> float:
+    """P(s >= k) of every system, on logarithmic axes; bounded ones fall off. Largest over mean staleness of areal."""
     for system, (color, marker, _) in LOOKS.items():
         levels, mean, half = intervals(rows[rows.system == system], "survival")
         seen, shade = mean > 0, _style.COLORS[color]
@@ -72,7 +72,7 @@ def draw_survival(ax: Axes, rows: Any) -> Axes:
     ax.plot(*stragglers(systems_stories.HEAVY[KIND]), **_style.PREDICTED, zorder=4)
     ax.axvline(4.0, **_style.REFERENCE)
     ax.text(30, 6e-3, "AReaL", color=_style.COLORS["measured"])
-    ax.text(9.5, 2.5e-5, "with hard\nlimits", color=_style.COLORS["muted"])
+    ax.text(9.5, 2.5e-5, "grey and orange:\nhard limits", color=_style.COLORS["muted"])
     ax.set(xscale="log", yscale="log", xlim=(0.9, 300), ylim=(FLOOR, 3.0), xlabel="staleness $k$ (versions)")
     ax.set(
         xticks=[1, 4, 10, 40, 200],
@@ -80,14 +80,13 @@ def draw_survival(ax: Axes, rows: Any) -> Axes:
         ylabel="share of samples\nwith staleness $\\geq k$",
     )
     own = rows[rows.system == "areal"]
-    mean, largest = number(own, "mean")[0], number(own, "largest")[0]
-    words = f"A limit of {mean:.0f} on the mean staleness\nlets single samples grow very stale"
-    ax.set_title(_script.finding(largest > 10.0 * mean, words, "Staleness of samples"))
-    return ax
+    limit, largest = number(own, "mean")[0], number(own, "largest")[0]
+    ax.set_title(f"Staleness of samples (limit: {limit:.0f})")
+    return largest / limit
 
 
-def draw_price(ax: Axes, rows: Any) -> Axes:
-    """Mean length trained against throughput."""
+def draw_price(ax: Axes, rows: Any) -> bool:
+    """Mean length trained against throughput; whether hard limits cost either."""
     for system, (color, marker, name) in LOOKS.items():
         own, shade, scale = rows[rows.system == system], _style.COLORS[color], 100.0 / systems_stories.BATCH
         (speed, reach), (length, half) = number(own, "throughput"), number(own, "length_trained")
@@ -112,10 +111,8 @@ def draw_price(ax: Axes, rows: Any) -> Axes:
     )
     ends = {s: [number(rows[rows.system == s], q)[0] for q in ("throughput", "length_trained")] for s in LOOKS}
     costs = [ends[s][0] < 0.9 * ends["areal"][0] or ends[s][1] < 0.9 for s in LOOKS if s != "areal"]
-    ax.set_title(
-        _script.finding(all(costs), "Hard limits cost throughput,\nor drop long samples", "Speed and lengths trained")
-    )
-    return ax
+    ax.set_title("Throughput and lengths trained")
+    return all(costs)
 
 
 def draw(rows: Any) -> Figure:
@@ -124,8 +121,10 @@ def draw(rows: Any) -> Figure:
     with _style.applied():
         figure = _style.picture(_style.WIDTH, 3.0)
         left, right = figure.subplots(1, 2)
-        draw_survival(left, own)
-        draw_price(right, own)
+        tail, costs = draw_survival(left, own), draw_price(right, own)
+        words = "A limit on the mean lets single samples grow very stale; hard limits cost speed or long samples"
+        title = _script.finding(tail > 10.0 and costs, words, "Staleness, throughput and lengths under limits")
+        figure.suptitle(title, x=0.01, ha="left")
     return figure
 
 

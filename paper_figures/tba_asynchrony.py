@@ -13,7 +13,13 @@ from paper_figures import _tba_steps as tba
 from paper_figures import _vcpo as look
 
 EXPERIMENTS = {"tba_steps": {"part": "grid", "task": "arms", "rate": "best synchronous"}}
-BESIDE, CLIPPED = ("TBA", "Dr. GRPO"), ("Proximal RLOO", "Dr. GRPO")
+BESIDE, CLIPPED, FREE = ("TBA", "Dr. GRPO"), ("Proximal RLOO", "Dr. GRPO"), ("TBA", "RLOO")
+NAMES = {
+    "RLOO, KL of now": "RLOO, KL of current policy",
+    "Proximal RLOO": "Proximal RLOO (clipped)",
+    "Dr. GRPO": "Dr. GRPO (clipped)",
+}
+"""Arms as the labels of this picture have them."""
 SEARCHED = ("arms", "rare")
 """Tasks on which searchers were varied."""
 
@@ -39,7 +45,7 @@ def draw_steps(ax: Axes, rows: Any) -> None:
         look.points(
             ax, found, own, **look.CONNECTED, **{**style, "markersize": 5.5 if arm in tba.LABELS else 3.5, **over}
         )
-        names[tba.LABELS.get(arm, arm)] = (float(own.value.iloc[-1]), style["color"])
+        names[NAMES.get(arm, arm)] = (float(own.value.iloc[-1]), style["color"])
     ax.set(xlabel="staleness (versions)", ylabel="mean return over training", ylim=(0.0, 1.0))
     ax.set_xscale("symlog", base=2, linthresh=1, linscale=0.5)
     ax.set(xlim=(-0.1, 1.3 * found[-1] + 0.1), title="By staleness")
@@ -91,8 +97,8 @@ def draw(rows: Any) -> Figure:
         left, right = figure.subplots(1, 2)
         draw_steps(left, rows)
         draw_course(right, rows, old(rows))
-        holds = cost(rows, "TBA", 1.0) < 0.5 * min(cost(rows, arm, 1.0) for arm in CLIPPED)
-        words = "At one learning rate, staleness costs TBA less return than clipped methods"
+        holds = max(cost(rows, arm, 1.0) for arm in FREE) < 0.5 * min(cost(rows, arm, 1.0) for arm in CLIPPED)
+        words = "At one learning rate, staleness costs TBA and RLOO less return than clipped methods"
         title = _script.finding(holds, words, "Return by staleness and over updates")
         figure.suptitle(title, x=0.01, ha="left")
     return figure

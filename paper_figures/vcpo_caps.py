@@ -47,7 +47,7 @@ def draw(rows: Any) -> Figure:
         draw_caps(right, rows, "when")
         left.set(title="Final return", ylabel="return at the end of training")
         right.set(title="Time until half of the gain is gone", ylabel="median update")
-        words = "Truncated importance sampling with sequence ratios falls at every cap; token ratios keep the return"
+        words = "At a bold rate, truncated IS with sequence ratios falls at every cap; token ratios keep the return"
         kept = caps(rows, "token", "end", BOLD).low.min() > 0.5
         title = _script.finding(falls(rows) and kept, words, "Return and fall by the cap on importance ratios")
         figure.suptitle(title, x=0.01, ha="left")

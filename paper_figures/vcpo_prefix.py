@@ -72,10 +72,13 @@ def draw(rows: Any) -> Figure:
         axes = figure.subplots(1, len(SWEEPS), sharey=True)
         for ax, sweep in zip(axes, SWEEPS, strict=True):
             draw_one(ax, rows, sweep)
+        axes[0].set_title(f"Batches of {CENTER['batch']}")
+        axes[1].set_title(f"Staleness {CENTER['lag']}")
         axes[0].set_ylabel("return at the end of training")
         look.ends(axes[1], {NAMES[k]: (ends(rows, "batch", k)[1].value, LOOKS[k]["color"]) for k in LOOKS}, gap=0.15)
         bits = CENTER["horizon"]
-        words = f"On {bits} bits, staleness and large batches cost token ratios return; sequence ratios keep theirs"
+        first = f"Uncapped, on {bits} bits with a penalty, sequence ratios keep their return"
+        words = f"{first} where token ratios lose it"
         title = _script.finding(robust(rows), words, "Return by ratio, staleness and batch size")
         figure.suptitle(title, x=0.01, ha="left")
     return figure

@@ -86,24 +86,20 @@ def draw(rows: Any) -> Figure:
         draw_curves(curves, rows[(rows.part == "curve")])
         main, largest = rows[rows.part == "end"], int(ends.staleness.max())
         there, stalled = (at(main, "graded", "adam", SHOWN, arm, "final").value for arm in ("vcpo", "truncated"))
-        words = (
-            f"At staleness {SHOWN}, VCPO learns the task; truncated IS stalls, {100 * fallen:.0f} % of runs collapse"
-        )
         holds = there > 0.9 > stalled and fallen > 0.05
-        curves.set_title(_script.finding(holds, words, f"Return over updates at staleness {SHOWN}"))
+        curves.set_title(f"Return over updates at staleness {SHOWN}")
         draw_ends(final, ends, "final")
         early, late = (at(main, "graded", "adam", largest, "vcpo", "final", later).value for later in (False, True))
-        words = f"At staleness {largest}, VCPO needs longer"
-        title = _script.finding(early < 0.9 and late > early + 0.05, words, "Return at the end")
-        final.set(ylim=(0, 1.08), ylabel="return at the end", title=title)
+        longer = early < 0.9 and late > early + 0.05
+        final.set(ylim=(0, 1.08), ylabel="return at the end", title="Final return")
         final.axhline(1.0, **_style.REFERENCE)
         draw_ends(lost, ends, "collapsed")
         look.shares(lost)
         never = (ends[(ends.arm == "vcpo") & (ends.quantity == "collapsed")].value < 0.05).all()
-        lost.set(
-            ylabel="runs that collapse",
-            title=_script.finding(never, "VCPO hardly ever collapses", "Runs that collapse"),
-        )
+        lost.set(ylabel="runs that collapse", title="Runs that collapse")
+        words = "VCPO learns from stale graded rewards, if slowly; truncated IS stalls, and some runs collapse"
+        title = _script.finding(holds and longer and never, words, "Training on stale data with graded rewards")
+        figure.suptitle(title, x=0.01, ha="left")
         look.say(final, -0.3, 0.3, "truncated IS", look.COLOR["stale"])
         look.say(final, -0.3, 0.18, "VCPO", look.COLOR["controlled"])
         words = f"filled: {int(ends.horizon.min())} updates\nhollow: {int(ends.horizon.max())}, at staleness {largest}"

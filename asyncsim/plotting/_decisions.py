@@ -29,7 +29,7 @@ SETTINGS = ("predicted", "contrast", "held", "tuned", "partial")
 """Of numbers of machines in a forecast."""
 MOST = len(COLORS)
 RING = {"markersize": 11, "fillstyle": "none", "color": _style.INK}
-PANELS = {"seconds per update": "seconds", "staleness": "versions", "token ESS": "ESS / N", "k3": "nats per token"}
+PANELS = {"seconds per update": "seconds", "staleness": "versions", "token ESS": "ESS / tokens", "k3": "nats per token"}
 """Quantities and their units; the first three that are known are drawn."""
 
 
