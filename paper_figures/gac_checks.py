@@ -39,7 +39,7 @@ def grouped(own: Any) -> list[tuple[str, Any, str]]:
     ):
         if len(part):
             most, few = part.loc[part.value.idxmax()], f"{len(part)} condition{'s' * (len(part) > 1)}"
-            found.append((f"{name} ({few})", most, f"{word} (mark: maximum of the {few})"))
+            found.append((f"{name} ({few})", most, f"{word} (largest shown)"))
     return found
 
 

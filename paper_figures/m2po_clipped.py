@@ -52,7 +52,7 @@ def draw(rows: Any) -> Figure:
         look.ends(second, ends, gap=0.15)
         free, _, after = (each.value.max() for each in own.values())
         clip, mask = (steps.curve(rows, arm, "masked", rate).value.to_numpy() for arm in ("clip", "m2po"))
-        words = "M2PO holds the second moment low; it masks more tokens than the clip midway, fewer at the end"
+        words = "M2PO holds the second moment low; it masks more tokens than the clip midway, fewer later"
         holds = after < 0.1 * free and mask[-1] < 0.5 * clip[-1] and mask.max() > 1.5 * clip[mask.argmax()]
         title = _script.finding(holds, words, "Tokens clipped, and second moment of ratios")
         figure.suptitle(title, x=0.01, ha="left")

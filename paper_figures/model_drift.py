@@ -69,7 +69,7 @@ def draw(rows: Any) -> Figure:
         for place, value in enumerate(told.value):
             ax.plot([place - 0.3, place + 0.3], [value, value], label=NOISE, **_style.PREDICTED)
         ax.axhline(EQUAL, **_style.REFERENCE)
-        ax.text(len(names) - 0.6, EQUAL + 0.02, "if all changes came from\none normal distribution", fontsize=7.5)
+        ax.text(len(names) - 0.6, EQUAL + 0.02, "one normal\ndistribution", fontsize=7.5)
         ax.set_xticks(range(len(names)), names)
         ax.set(xlim=(-0.6, len(names) + 0.6), ylim=(0, 1.02))
         ax.set_ylabel("share of the squared change of\nlog-probs in 5 % of the tokens")

@@ -102,19 +102,12 @@ def draw(rows: Any) -> Figure:
         draw_lag(right, rows, "ess", lambda steps: ess(rows, steps))
         same = abs(ess(rows, 0)[0] - ess(rows, near(rows))[0]) < 0.05
         right.set(ylabel="effective sample size (ESS) / samples", title="Slots split for speed", ylim=(0.0, 1.05))
-        words = "In PipelineRL later tokens are fresher; ESS is that of conventional training at equal mean staleness"
+        words = "In PipelineRL later tokens are fresher; at equal mean staleness, ESS is as in conventional training"
         title = _script.finding(fresher and same, words, "PipelineRL: staleness along a sample, and ESS")
         figure.suptitle(title, x=0.01, ha="left")
         lag = speed(rows, 0)[0]
-        look.say(right, lag, ess(rows, 0)[0] - 0.13, "PipelineRL\n(updates in flight)", PIPELINE["color"], ha="center")
-        look.say(
-            right,
-            2.6 * lag,
-            0.72,
-            "conventional\n(generation and training by turns)",
-            CONVENTIONAL["color"],
-            ha="center",
-        )
+        look.say(right, lag, ess(rows, 0)[0] - 0.13, "PipelineRL\n(in flight)", PIPELINE["color"], ha="center")
+        look.say(right, 2.6 * lag, 0.72, "conventional\n(by turns)", CONVENTIONAL["color"], ha="center")
     return figure
 
 

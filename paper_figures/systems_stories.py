@@ -15,11 +15,11 @@ from paper_figures import _script
 
 EXPERIMENTS = {"systems_stories": {"story": "straggler", "task": "none (timing only)"}}
 LOOKS: dict[str, tuple[str, str, str]] = {
-    "areal": ("measured", "o", "AReaL: no hard limit"),
+    "areal": ("measured", "o", "AReaL: mean limit"),
     "torchtitan": ("muted", "v", ""),
     "verl_separate_async wait": ("muted", "s", ""),
     "nemo_rl_in_order": ("muted", "D", ""),
-    "verl_separate_async drop": ("contrast", "^", "verl drops late groups"),
+    "verl_separate_async drop": ("contrast", "^", "verl: drops groups"),
 }
 """Color, marker and name: gray where the trainer waits for late groups, orange where they are dropped."""
 KIND = "lognormal"
@@ -72,7 +72,7 @@ def draw_survival(ax: Axes, rows: Any) -> float:
     ax.plot(*stragglers(systems_stories.HEAVY[KIND]), **_style.PREDICTED, zorder=4)
     ax.axvline(4.0, **_style.REFERENCE)
     ax.text(30, 6e-3, "AReaL", color=_style.COLORS["measured"])
-    ax.text(9.5, 2.5e-5, "grey and orange:\nhard limits", color=_style.COLORS["muted"])
+    ax.text(9.5, 2.5e-5, "others:\nhard limits", color=_style.COLORS["muted"])
     ax.set(xscale="log", yscale="log", xlim=(0.9, 300), ylim=(FLOOR, 3.0), xlabel="staleness $k$ (versions)")
     ax.set(
         xticks=[1, 4, 10, 40, 200],
@@ -101,7 +101,7 @@ def draw_price(ax: Axes, rows: Any) -> bool:
                 ha="right",
                 va="center",
             )
-    ax.text(14, 0.94, "NeMo RL, torchtitan\nand verl wait for them", color=_style.COLORS["muted"], va="top")
+    ax.text(14, 0.94, "NeMo RL, torchtitan,\nverl: wait", color=_style.COLORS["muted"], va="top")
     ax.axhline(1.0, zorder=1, **_style.REFERENCE)
     ax.set(
         xlim=(0, 108),
