@@ -72,8 +72,8 @@ def draw(rows: Any) -> Figure:
             ax.set(title=name.partition(" (")[0].capitalize(), ylabel=f"mean {name} over training")
         for ax, low, high in ((axes[0], 0.42, 0.6), (axes[1], 0.28, 0.92)):
             more: dict[str, Any] = {"transform": ax.transAxes}
-            look.say(ax, 0.04, low, "lower bound\n← wider", BOUNDS["c_low"]["color"], **more)
-            look.say(ax, 0.6, high, "upper bound\nwider →", BOUNDS["c_high"]["color"], ha="right", **more)
+            look.say(ax, 0.04, low, "lower:\n← wider", BOUNDS["c_low"]["color"], **more)
+            look.say(ax, 0.6, high, "upper:\nwider →", BOUNDS["c_high"]["color"], ha="right", **more)
         name = task(rows)
         up = [rises(rows, name, knob, "mean") for knob in BOUNDS]
         entropy = rises(rows, name, "c_low", "entropy_mean")

@@ -38,7 +38,7 @@ def draw_best(ax: Axes, rows: Any) -> None:
     for correction, (_, style) in ANCHORS.items():
         own = pd.concat([ends(rows, correction, level).nlargest(1, "value") for level in levels])
         look.points(ax, range(len(levels)), own, **look.CONNECTED, **style)
-    ax.set(xlabel="staleness (versions)", ylabel="final episode return", title="At the best learning rate")
+    ax.set(xlabel="staleness (versions)", ylabel="final episode return", title="With the learning rate tuned")
     look.ticks(ax.xaxis, range(len(levels)), levels)
 
 

@@ -72,7 +72,7 @@ def draw(rows: Any) -> Figure:
         ax.set_yticks([1, 2, 3, 4], ["1", "2", "3", "4"])
         ax.minorticks_off()
         look.ends(ax, {name: (last, shade) for name, last, shade in ends}, 0.07)
-        ax.text(1.02, 0.5, "$\\sigma$: standard deviation\nof log length", transform=ax.transAxes, **look.LETTERS)
+        ax.text(1.02, 0.5, "$\\sigma$: sd(log\nlength)", transform=ax.transAxes, **look.LETTERS)
         long = [speeds(rows, *arm) for arm in ARMS if arm[1] >= 1.0]
         twice, last = ([own[ratio][0] for own in long] for ratio in (SHOWN[0], SHOWN[-1]))
         holds = all(1.75 <= each < 2.75 for each in twice) and all(2.75 <= each < 4.5 for each in last)
