@@ -1,6 +1,7 @@
 """Systems on the command line: words of limits and laws, headers, runs that are refused or too short."""
 
 import json
+import re
 import sys
 import warnings
 from pathlib import Path
@@ -21,8 +22,8 @@ TIMED = (*AREAL, "--set", "length=1.0", "--set", "load=1")
 
 def setting(result, name: str) -> str | None:
     """A setting as the header prints it; None where it is as it is unless set."""
-    words = [word for word in result.output.split("  ") if word.startswith(f"{name}=")]
-    return words[0].partition("=")[2].split("\n")[0] if words else None
+    found = re.search(rf"(?<!\w){name}=([^,\s]+)", result.output)
+    return found[1] if found else None
 
 
 @pytest.mark.parametrize("word", ["none", "None", "NONE", "null", "inf", "INF", "Infinity"])
@@ -150,8 +151,10 @@ def test_rewards_are_late_from_the_command_line() -> None:
 def test_a_run_has_the_minibatches_that_its_system_recommends() -> None:
     m2po = ("--set", "system.train_batch_size=2", "--set", "system.stale_iteration=1", "--set", "system.length=1")
     words = ("run", "--system", "m2po", *m2po, "--set", "system.load=1", "--updates", 8, "--replicates", 2)
-    assert 'minibatches=4  cut="samples"' in call(*words).output
+    assert "minibatches=4, cut=samples" in " ".join(call(*words, "-v").output.split())
     assert "minibatches=" not in call(*words, "--minibatches", 1).output
-    assert 'minibatches=2  cut="parts"' in call(*words, "--minibatches", 2, "--cut", "parts").output
+    assert "minibatches=2, cut=parts" in " ".join(
+        call(*words, "--minibatches", 2, "--cut", "parts", "-v").output.split()
+    )
     for name in ("m2po", "miles"):
         assert "minibatches" in call("list", "systems", name).output

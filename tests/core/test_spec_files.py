@@ -156,7 +156,7 @@ def test_the_command_prints_checks_and_runs_specs(tmp_path):
     assert json.loads(printed.output)["task"] == {"tasks.token_bandit": {}}
     dry = call("run", tmp_path / "s.json", "--dry-run")
     assert dry.exit_code == 0
-    assert 'task="token_bandit"' in dry.output
+    assert dry.output.startswith("token_bandit (tabular) with reinforce")
     assert "last tenth" not in dry.output
     by_file = call("run", tmp_path / "s.json", "--seed", "4", "--json", tmp_path / "a.json")
     by_words = call(
