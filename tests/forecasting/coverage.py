@@ -23,6 +23,10 @@ PRESETS = {
     "open_instruct": {"staleness_limit": 2},
     "miles": {"staleness_limit": 2},
     "torchtitan": {"staleness_limit": 2},
+    "openrlhf": {"staleness_limit": 2},
+    "trl": {"staleness_limit": 2},
+    "roll": {"staleness_limit": 2},
+    "colocated": {"staleness_limit": 1},
 }
 """Trainers with the limit at which their run was logged."""
 SYNCS = {"staleness_limit": 1, "partial_rollouts": True, "publish_every": 4, "sync_seconds": 8.0}
