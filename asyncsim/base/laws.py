@@ -61,7 +61,7 @@ class Law(calls.Told):
     @classmethod
     def parse(cls, text: str) -> "Law":
         """Parse the text that `str` gives, `kind:parameter:parameter`; raises `InputError`."""
-        remedy = "write a distribution as kind:parameter:..., such as lognormal:1.0:0.8"
+        remedy = "write lognormal:MEAN:SIGMA (sigma of log X), gamma:MEAN:SHAPE, exponential:MEAN or constant:VALUE"
         kind, *numbers = text.split(":")
         checks.one_of("law", kind, MAKERS, remedy)
         values = [checks.real(f"distribution {kind}", measured.number(each), remedy) for each in numbers]
@@ -296,7 +296,7 @@ def as_law(field: str, value: Any) -> Law:
     if isinstance(value, str) and ":" in value:
         return Law.parse(value)
     if isinstance(value, str) and not measured.is_number(value):
-        remedy = "write a distribution as lognormal:1.0:0.8, or @lengths.csv:column for the numbers of a file"
+        remedy = "write lognormal:MEAN:SIGMA (sigma of log X), or @lengths.csv:column for the numbers of a file"
         raise checks.InputError(field, value, "a positive number or the text of a distribution", remedy)
     if isinstance(value, (list, tuple, dict)) or getattr(value, "ndim", 0) > 0:
         remedy = "write empirical:3:5:8 (sim.empirical(numbers) in Python), lognormal:MEAN:SPREAD, or @FILE.csv:COLUMN"

@@ -157,7 +157,7 @@ class Search:
         for name, value, side, wanted in (("low", low, ends[0], -1), ("high", high, ends[1], 1)):
             size, side_of, sign = ("smaller", "below", "<") if wanted < 0 else ("larger", "above", ">")
             at = f"{grids.Cell(dict(setting), spec).name}: {self.reading} {sign} {self.share:g}"
-            remedy = f"give a {size} value, other updates, or another event: over='reached' with a target"
+            remedy = f"give a {size} value, other updates, noisier rewards, or over='reached' with a target"
             bound = f"{side_of} the boundary at {at}, measured in {self.events.get(value)}"
             remedy += "; an interval of these counts still includes the share: raise max_replicates" * int(side == 0)
             checks.require(side == wanted, name, value, bound, remedy)
