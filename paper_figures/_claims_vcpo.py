@@ -61,7 +61,7 @@ CLAIMS = (
         "mixed",
         "up to staleness {one_rate:oldest}, {one_rate:vcpo_bold} of VCPO's runs and {one_rate:ppo_bold} of PPO's fall",
         "one_rate",
-        when="no run of VCPO falls up to this staleness, but its return is lower; most other methods recover",
+        when="no run of VCPO falls, but its return is lower; most other methods recover",
         test="We compare methods over tasks and staleness at this rate, and count runs that fall",
     ),
     _claim(
