@@ -51,7 +51,7 @@ CLAIMS = (
         test="We count runs that collapse on tasks with a KL penalty",
     ),
 )
-PENALTY = "bits with a tabular policy; a penalty that the paper lacks; norm clip"
+PENALTY = "tabular bits; penalty; norm clip"
 TABLES = "tabular policies, not language models; penalty on three tasks; final policies, not best checkpoints"
 ITEMS: tuple[Item, ...] = (
     _item(
@@ -132,7 +132,7 @@ ITEMS: tuple[Item, ...] = (
         PENALTY,
         "m2po_staleness",
         "mostly",
-        "mean return on the oldest data: clip {m2po_staleness:clip_mean_old}, M2PO {m2po_staleness:m2po_mean_old}",
+        "mean return on the stalest data: clip {m2po_staleness:clip_mean_old}, M2PO {m2po_staleness:m2po_mean_old}",
     ),
     _item(
         "Clipped share over updates, 0 and 256",
@@ -160,9 +160,8 @@ ITEMS: tuple[Item, ...] = (
         PENALTY,
         "m2po_methods",
         "mostly",
-        "runs that fall at the bold rate, in this order: {m2po_methods:cispo_fell}, {m2po_methods:areal_fell}, "
-        "{m2po_methods:topr_fell}, "
-        "{m2po_methods:gppo_fell}, {m2po_methods:gspo_fell}",
+        "runs that fall at four times the best synchronous rate, in this order: {m2po_methods:cispo_fell}, "
+        "{m2po_methods:areal_fell}, {m2po_methods:topr_fell}, {m2po_methods:gppo_fell}, {m2po_methods:gspo_fell}",
     ),
     _item(
         "The bound τ",

@@ -37,8 +37,8 @@ CLAIMS = (
     _claim(
         "Off-policy methods end on par with synchronous training",
         "mixed",
-        "{roll_returns:equal} comparisons are equal on solved tasks; on unsolved tasks, {roll_parity:own_worse} "
-        "of {roll_parity:judged} are worse",
+        "all {roll_returns:equal} final returns equal the synchronous one on solved tasks; on unsolved tasks, "
+        "{roll_parity:own_worse} of {roll_parity:judged} are lower",
         "roll_parity",
         when="PPO and TOPR lose return while tasks are unsolved",
         test="We compare the returns of tuned methods over tasks and asynchronous ratios",

@@ -29,7 +29,7 @@ CLAIMS = (
         "mixed",
         "{vcpo_training:truncated_late_collapsed} of runs collapse",
         "vcpo_training",
-        when="at four times the best synchronous rate, or with noisy graded rewards; not with tuned rates",
+        when="at the bold rate, or with noisy graded rewards; not with tuned rates",
         test="We vary staleness and learning rate, and count runs that collapse",
     ),
     _claim(
@@ -37,7 +37,7 @@ CLAIMS = (
         "mostly",
         "return is {vcpo_training:vcpo_late} of 1; at the bold rate, {vcpo_rates:bold_vcpo_collapsed} of runs collapse",
         "vcpo_training",
-        when="stable but slow at the best synchronous rate, not stable at four times this rate",
+        when="stable but slow at the best synchronous rate, not stable at the bold rate",
         test="We vary the learning rate, and measure final return and collapse",
     ),
     _claim(
@@ -45,13 +45,13 @@ CLAIMS = (
         "not reproduced",
         "the ESS rule changes return by {vcpo_timing:late_learning}",
         "vcpo_timing",
-        test="We replace VCPO's step factors by their mean during learning, and measure return",
+        test="We replace VCPO's step factors by one constant, their mean over the learning phase, and measure return",
     ),
     _claim(
         "Prior stabilizers fail at high staleness, and VCPO does not",
         "mixed",
-        "VCPO returns {vcpo_controls:high_vcpo_tuned}, truncated IS {vcpo_controls:high_tis_tuned}; after more "
-        "updates, they are nearly equal",
+        "VCPO reaches a return of {vcpo_controls:high_vcpo_tuned}, truncated IS {vcpo_controls:high_tis_tuned}; after "
+        "more updates, they are nearly equal",
         "vcpo_controls",
         when="in short runs only; VCPO's baseline alone suffices",
         test="We tune truncated IS and VCPO at staleness 128, and compare final returns",
@@ -61,16 +61,17 @@ CLAIMS = (
         "mixed",
         "up to staleness {one_rate:oldest}, {one_rate:vcpo_bold} of VCPO's runs and {one_rate:ppo_bold} of PPO's fall",
         "one_rate",
-        when="VCPO never falls, but its return is lower; most other methods recover",
+        when="no run of VCPO falls, but its return is lower; most other methods recover",
         test="We compare methods over tasks and staleness at this rate, and count runs that fall",
     ),
     _claim(
         "At staleness 12 masking and clipping collapse, and VCPO does not",
         "mixed",
-        "{vcpo_suite:bold_less} of {vcpo_suite:arms} rivals return less than VCPO, {vcpo_suite:bold_more} return more",
+        "of {vcpo_suite:arms} rivals, {vcpo_suite:bold_less} reach a lower return than VCPO, {vcpo_suite:bold_more} a "
+        "higher one",
         "vcpo_suite",
         when="few rivals fall in most runs, and PPO is as good as VCPO",
-        test="We compare mean return and falls at four times the best synchronous rate",
+        test="We compare mean return and falls at the bold rate",
     ),
     _claim(
         "VCPO outperforms a broad suite of stabilizers",
@@ -78,13 +79,13 @@ CLAIMS = (
         "rivals are worse in {rivals:vcpo_worse} of {rivals:vcpo_judged} comparisons and better in "
         "{rivals:vcpo_better}",
         "rivals",
-        when="most comparisons are equal or undecided",
+        when="in most comparisons, both are equal, or the result is undecided",
         test="We vary task and staleness, tune every method, and compare returns",
     ),
     _claim(
         "VCPO's off-policy baseline minimizes the gradient's variance",
         "mostly",
-        "it leaves {vcpo_baselines:many_opob_variance} % of the variance with a batch mean",
+        "the variance is {vcpo_baselines:many_opob_variance} % of that with a batch-mean baseline",
         "vcpo_baselines",
         when="with truncated ratios or large batches; in small batches, part of the reduction is bias",
         stated="2602.17616/baseline",
@@ -117,7 +118,7 @@ CLAIMS = (
         test="We measure gradient norms around falls at three large learning rates",
     ),
     _claim(
-        "A mask on geometric mean ratios removes everything",
+        "A mask on the geometric-mean ratio removes every sequence",
         "reproduced",
         "it removes {vcpo_masks:geometric_removed} of tokens",
         "vcpo_masks",
@@ -126,9 +127,8 @@ CLAIMS = (
     _claim(
         "Sequence ratios stay reliable as staleness, batch and horizon grow; token ratios do not",
         "mixed",
-        "sequence ratios return {vcpo_prefix:lag_sequence_most}, token ratios {vcpo_prefix:lag_token_most} at "
-        "staleness "
-        "{vcpo_prefix:lag_most}",
+        "at staleness {vcpo_prefix:lag_most}, sequence ratios reach a return of {vcpo_prefix:lag_sequence_most}, "
+        "token ratios {vcpo_prefix:lag_token_most}",
         "vcpo_prefix",
         when="for staleness and batch size with a penalty, not for horizon",
         test="We vary staleness, batch size and horizon, and measure final return",
@@ -182,7 +182,7 @@ ITEMS: tuple[Item, ...] = (
         "exact policies; imposed drift; truncated ratios",
         "vcpo_baselines",
         "mostly",
-        "{vcpo_baselines:many_opob_variance} % of the variance remains",
+        "the variance is {vcpo_baselines:many_opob_variance} % of that with a batch-mean baseline",
     ),
     _item(
         "Step scaled by the root of ESS",
@@ -226,11 +226,11 @@ ITEMS: tuple[Item, ...] = (
         "Suite of baselines at staleness 12",
         "notes",
         "figure",
-        "tables; penalty; batches of 32",
+        "tabular policies; penalty; batches of 32",
         "vcpo_suite",
         "mixed",
-        "{vcpo_suite:bold_less} of {vcpo_suite:arms} rivals return less at one rate, {vcpo_suite:own_less} with "
-        "tuned rates",
+        "{vcpo_suite:bold_less} of {vcpo_suite:arms} rivals reach a lower return at one rate, {vcpo_suite:own_less} "
+        "with tuned rates",
         "most baselines collapse",
     ),
     _item(
@@ -279,7 +279,7 @@ ITEMS: tuple[Item, ...] = (
         "penalty; batches of up to 2,048; one sweep at a time",
         "vcpo_prefix",
         "mixed",
-        "at staleness {vcpo_prefix:lag_most}, sequence ratios return {vcpo_prefix:lag_sequence_most}, token "
+        "at staleness {vcpo_prefix:lag_most}, sequence ratios reach a return of {vcpo_prefix:lag_sequence_most}, token "
         "ratios {vcpo_prefix:lag_token_most}, "
         "geometric ratios {vcpo_prefix:lag_geometric_most}; not reproduced for horizon",
         "sequence ratios robust",
