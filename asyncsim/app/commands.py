@@ -352,11 +352,14 @@ def print_header(header: dict[str, Any], verbose: bool, given: Iterable[str] = (
 
 
 def _brief(header: dict[str, Any], given: set[str]) -> Iterable[str]:
-    """Lines on what is trained (of each step its first argument), on the system (alone in a timeline), and sizes."""
+    """Lines on what is trained, on the system (alone in a timeline), and sizes; of a step one argument or all."""
     system = header.get("system", header)
     if "task" in header:
         own = _listed({k: v for k, v in header.items() if k in given and k not in SIZES})
-        steps = (re.sub(r"\((.*?)(, \w+=.*)?\)$", r" \1", text).strip() for text in header["update"])
+        short = (re.sub(r"\((.*?)(, \w+=.*)?\)$", r" \1", text).strip() for text in header["update"])
+        # An argument that was given is not left out.
+        both = zip(header["update"], short, strict=True)
+        steps = (text if given & {*re.findall(r"(\w+)=", text)[1:]} else first for text, first in both)
         method = ", ".join(filter(None, (f"{header['method']}", f"advantage {header.get('advantage')}", own)))
         yield f"{header['task']} ({header['policy']}) with {method}; {', '.join(steps)}"
     yield f"system {system['name']}: {_listed(system['knobs'] | {k: v for k, v in system.items() if k in given})}"

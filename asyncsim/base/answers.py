@@ -348,16 +348,8 @@ class Answer(calls.Told):
             best = f"{row['knob']} {row['chosen']:.3g}" if row["knob"] else "not tuned"
             pair = form.format(**row) if "word" in row else ""
             mean = [mean_of(row, self.unit == SHARE)] * means
-            lines.append(
-                [
-                    *(cell(row[name]) for name in along),
-                    row["arm"],
-                    *mean,
-                    best,
-                    pair,
-                    *[row.get("word", "")] * bool(along),
-                ]
-            )
+            cells = [*(cell(row[name]) for name in along), row["arm"], *mean, best, pair]
+            lines.append([*cells, row.get("word", "")] if along else cells)
         return aligned(lines)
 
     def row(self) -> dict[str, Any]:

@@ -40,6 +40,7 @@ arguments that do not fit, = for names that an argument may not have, [] for an 
 _SPLIT = ((places.split(), words.split(), advice) for places, words, advice in _PLACES)
 ELSEWHERE |= {f"{of} {word}": advice for places, words, advice in _SPLIT for of in places for word in words}
 _TAKES: dict[str, inspect.Signature] = {}
+"""Arguments of the calls that make parts, by the name of the call."""
 _MADE: dict[int, tuple[weakref.ref[Any], Made]] = {}
 """How each living part was made, by its identity: equal parts may come from different calls."""
 
@@ -283,8 +284,8 @@ def remembering(make: Callable[..., Any], name: str) -> Callable[..., Any]:
 
     The memory stands beside the part, so that a copy with changes does not have it.
     """
-    _TAKES[name], refusing = inspect.signature(make), named(make)
-    signature = _TAKES[name]
+    signature = _TAKES[name] = inspect.signature(make)
+    refusing = named(make)
 
     @functools.wraps(make)
     def made(*arguments: Any, **settings: Any) -> Any:

@@ -151,21 +151,17 @@ def test_damaged_files_are_refused_in_one_line(tmp_path, name, text, message):
 
 
 def test_the_command_prints_checks_and_runs_specs(tmp_path):
-    printed = call("run", "--task", "token-bandit", "--updates", "4", "--replicates", "2", "--print-spec")
+    words = ("run", "--task", "token-bandit", "--updates", "4", "--replicates", "2")
+    printed = call(*words, "--print-spec")
     (tmp_path / "s.json").write_text(printed.output, encoding="utf-8")
     assert json.loads(printed.output)["task"] == {"tasks.token_bandit": {}}
     dry = call("run", tmp_path / "s.json", "--dry-run")
-    assert dry.exit_code == 0
-    assert dry.output.startswith("token_bandit (tabular) with reinforce")
+    assert dry.exit_code == 0 and dry.output.startswith("token_bandit (tabular) with reinforce")
+    given = ("--link", "adam", "--set", "adam.lr=0.1", "--set", "adam.beta2=0.8")
+    assert "beta2=0.8" in call("run", *given, "--dry-run").output
     assert "last tenth" not in dry.output
     by_file = call("run", tmp_path / "s.json", "--seed", "4", "--json", tmp_path / "a.json")
-    by_words = call(
-        *("run", "--task", "token-bandit", "--updates", "4", "--replicates", "2"),
-        "--seed",
-        "4",
-        "--json",
-        tmp_path / "b.json",
-    )
+    by_words = call(*words, "--seed", "4", "--json", tmp_path / "b.json")
     assert by_file.exit_code == by_words.exit_code == 0
     first, second = (json.loads((tmp_path / name).read_text(encoding="utf-8")) for name in ("a.json", "b.json"))
     assert first["final"] == second["final"]
