@@ -26,7 +26,6 @@ class Claim:
 
     `when`: the conditions, or what was not tested; `rebuilt`: our reconstruction of the method is judged. `stated`: the
     sentence in `claims.papers()`, whose exact results are set against it too. Without a figure they alone decide.
-    `test`: what was varied and measured.
     """
 
     source: str
@@ -37,7 +36,6 @@ class Claim:
     when: str = ""
     rebuilt: bool = False
     stated: str = ""
-    test: str = ""
 
     @property
     def claims(self) -> tuple[str, ...]:

@@ -94,17 +94,16 @@ def filled(text: str, numbers: Mapping[str, Mapping[str, str]]) -> str:
 
 
 def table(known: Iterable[Claim] = CLAIMS) -> str:
-    """Claims as Markdown, with placeholders for numbers; with what was varied and measured where any says so."""
+    """Claims as Markdown, with placeholders for numbers."""
     known = tuple(known)
     several = len({each.source for each in known}) > 1
-    tested = any(each.test for each in known)
     head = "claim" if several or known[0].source in OWN else f"{known[0].source} claims"
-    heads = [*["source"] * several, head, *["test"] * tested, "result", "verdict"]
+    heads = [*["source"] * several, head, "result", "verdict"]
     rows = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for each in known:
         claim = (f"[{each.text}](#{each.figure})" if each.figure else each.text) + "\\*" * each.rebuilt
         verdict = f"**{each.verdict}**" + (f": {each.when}" if each.when else "")
-        cells = [*[each.source] * several, claim, *[each.test] * tested, each.number, verdict]
+        cells = [*[each.source] * several, claim, each.number, verdict]
         rows.append(f"| {' | '.join(cells)} |")
     note = "\n\\* judged on our reconstruction of the method\n" if any(each.rebuilt for each in known) else ""
     return "\n".join(rows) + "\n" + note

@@ -13,7 +13,6 @@ CLAIMS = (
         "reproduced",
         "the mean staleness is {systems_stories:lognormal_mean}",
         "systems_stories",
-        test="We simulate long-tailed lengths, and measure the staleness of trained groups",
     ),
     _claim(
         "Staleness harms naive PPO",
@@ -22,7 +21,6 @@ CLAIMS = (
         "{areal:naive_end_worse} at the end",
         "areal",
         when="staleness harms it during learning, but hardly at the end",
-        test="We vary the staleness bound and the task, and compare returns with decoupled PPO's",
     ),
     _claim(
         "The decoupled objective tolerates a staleness bound of 8",
@@ -30,7 +28,6 @@ CLAIMS = (
         "it equals fresh data in {areal:held} of {areal:within} settings",
         "areal",
         when="this holds at the end; during learning, fresh data are better",
-        test="We vary the staleness bound and the task, and compare final returns with those on fresh data",
     ),
     _claim(
         "Asynchronous training is up to 2.77 times faster",
@@ -38,7 +35,5 @@ CLAIMS = (
         "{areal:long_4} times as fast at a staleness bound of 4; {areal:longest_4} times for longer tails",
         "areal_speed",
         when="with long-tailed lengths; other lengths gain less",
-        test="We vary the staleness bound and the spread of lengths, and measure speed relative to synchronous "
-        "training",
     ),
 )

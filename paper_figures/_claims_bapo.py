@@ -15,7 +15,6 @@ CLAIMS = (
         "the clip ends with {bapo_steps:noisy_clip_h} nats at a return of {bapo_steps:noisy_clip_r}",
         "bapo_steps",
         when="from a peaked start, entropy falls without a gain in return; on fresh data, as the policy learns",
-        test="We compare methods on two tasks with data 32 versions old, and measure final entropy",
     ),
     _claim(
         "On off-policy data training collapses",
@@ -23,7 +22,6 @@ CLAIMS = (
         "the clip ends at {bapo_steps:long_clip_r}, fresh data at {bapo_steps:long_fresh_r}",
         "bapo_steps",
         when="clipped training stalls; training without a clip does not",
-        test="We measure final return in the same runs",
     ),
     _claim(
         "Samples with negative advantage dominate the gradient",
@@ -31,7 +29,6 @@ CLAIMS = (
         "positive advantages contribute {bapo_returns:positive_clip}; without a clip {bapo_returns:positive_none}",
         "bapo_balance",
         when="the claim holds with a clip; without a clip, positive advantages dominate",
-        test="We train with and without a clip, and measure what share of the gradient comes from positive advantages",
     ),
     _claim(
         "An update changes entropy by −Cov(log π, x)",
@@ -40,7 +37,6 @@ CLAIMS = (
         "bapo_rule",
         when="the formula is exact for a natural gradient",
         rebuilt=True,
-        test="We compare exact changes of entropy with the formula, on random policies",
     ),
     _claim(
         "PPO's clip blocks the updates that raise entropy",
@@ -48,7 +44,6 @@ CLAIMS = (
         "in {bapo_tokens:peaked_plain} settings; from a uniform start, in {bapo_tokens:uniform_plain}",
         "bapo_tokens",
         when="the initial policy is 90 % sure of a wrong token, and data are 32 versions old",
-        test="We compare two initial policies, and count settings in which updates raising entropy are blocked more",
     ),
     _claim(
         "BAPO's adaptive bounds re-balance positive and negative samples",
@@ -57,7 +52,6 @@ CLAIMS = (
         "bapo_target",
         when="the claim holds at target 0.5; at 0.4, the bounds do not move",
         rebuilt=True,
-        test="We vary BAPO's target, and measure the upper bound",
     ),
     _claim(
         "BAPO preserves the policy's entropy",
@@ -66,7 +60,6 @@ CLAIMS = (
         "bapo_steps",
         when="the claim holds at target 0.5; at 0.4, BAPO keeps less entropy than the clip",
         rebuilt=True,
-        test="We vary the target on data 32 versions old, and measure final entropy",
     ),
     _claim(
         "BAPO trains faster and more stably than the clip",
@@ -75,7 +68,6 @@ CLAIMS = (
         "bapo_places",
         when="BAPO wins at four times the best synchronous rate, else mostly ties; training without a clip wins more",
         rebuilt=True,
-        test="We compare mean return at four times the best synchronous rate and at tuned rates, in 18 settings",
     ),
 )
 _OURS = "tabular policies; answers of equal length; constant staleness"

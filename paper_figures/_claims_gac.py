@@ -17,7 +17,6 @@ CLAIMS = (
         "gac_cosine",
         when="this holds on the chain of bits; on sequences of 32 tokens, fresh gradients align more",
         rebuilt=False,
-        test="We measure the cosine of consecutive gradients at four levels of staleness on three tasks",
     ),
     _claim(
         "High alignment is the signature of stale training",
@@ -26,7 +25,6 @@ CLAIMS = (
         "gac_causes",
         rebuilt=False,
         stated="2603.01501/alignment",
-        test="We measure the correlation of consecutive gradients with large batches, reuse, momentum and staleness",
     ),
     _claim(
         "High alignment warns of instability",
@@ -36,7 +34,6 @@ CLAIMS = (
         when="this holds on some tasks, but staleness alone ranks runs better",
         rebuilt=False,
         stated="2603.01501/early-warning",
-        test="We score runs by cosine, return, ESS and staleness, and measure each score's AUC",
     ),
     _claim(
         "Controlling alignment keeps training stable",
@@ -46,7 +43,6 @@ CLAIMS = (
         "gac_steps",
         when="the drop is clear in one of nine settings; the stability limit equals that of synchronous descent",
         stated="2603.01501/projection",
-        test="We vary staleness and task, and measure the share of runs that fall and the stability limit",
     ),
     _claim(
         "At four times the best synchronous rate, controlling alignment keeps training stable",
@@ -55,7 +51,6 @@ CLAIMS = (
         "{gac_steps:gac_bold} on GRPO",
         "one_rate",
         when="few falls remain on RLOO (half of them on other tasks), but nearly all remain on GRPO",
-        test="We compare RLOO and GRPO with and without projection, and count runs that fall",
     ),
     _claim(
         "GAC matches synchronous training at staleness 8 to 32",
@@ -63,7 +58,6 @@ CLAIMS = (
         "final returns are equal in {gac_steps:even} of {gac_steps:places} settings",
         "gac_steps",
         when="GRPO alone is equal in more settings; averaged over training, GAC is never equal",
-        test="We vary staleness and task, and compare final returns with fresh data",
     ),
     _claim(
         "GAC outperforms GRPO, M2PO and BAPO on stale data",
@@ -71,7 +65,6 @@ CLAIMS = (
         "wins/ties/losses are {gac_steps:all_bold} for GAC on GRPO and {gac_steps:rloo_all_bold} for GAC on RLOO",
         "gac_steps",
         when="GAC on GRPO is never better than M2PO or BAPO; GAC on RLOO is better, but so is RLOO alone",
-        test="We compare mean returns at the bold rate",
     ),
     _claim(
         "GAC also outperforms tuned stabilizers",
@@ -79,7 +72,6 @@ CLAIMS = (
         "rivals are worse in {rivals:gac_worse} of {rivals:gac_judged} comparisons and better in {rivals:gac_better}",
         "rivals",
         when="staleness is constant; RLOO without GAC performs as well",
-        test="We put GAC on RLOO, tune every method, and compare returns",
     ),
     _claim(
         "GAC converges under bounded staleness",
@@ -88,7 +80,6 @@ CLAIMS = (
         "gac_bound",
         when="our bound holds for plain descent only",
         rebuilt=False,
-        test="We compare plain descent with our own bound",
     ),
 )
 ITEMS: tuple[Item, ...] = (

@@ -15,7 +15,6 @@ CLAIMS = (
         "M2PO masks at most {m2po_masked:worst} where the clip masks {m2po_masked:clipped}",
         "m2po_masked",
         when="M2PO masks fewer tokens at every rate, but seldom ten times fewer",
-        test="We vary learning rate and task, and count masked tokens",
     ),
     _claim(
         "M2PO masks the tokens of high variance",
@@ -23,7 +22,6 @@ CLAIMS = (
         "masked tokens have {m2po_entropy:forks_m2po} times the mean entropy",
         "m2po_entropy",
         when="the claim holds on forks, also for the clip; on other tasks, all tokens are alike",
-        test="On three tasks, we measure the entropy of masked tokens",
     ),
     _claim(
         "M2PO matches fresh training on data 256 updates old",
@@ -32,7 +30,6 @@ CLAIMS = (
         "m2po_tasks",
         when="PPO's clip matches fresh training on at least as many tasks",
         stated="2510.01161/second-moment",
-        test="We compare final returns on six tasks, at shared and at tuned learning rates",
     ),
     _claim(
         "Stale data are as informative as fresh data",
@@ -40,7 +37,6 @@ CLAIMS = (
         "stale data match fresh data on {m2po_tasks:free} of {m2po_tasks:tasks} tasks",
         "m2po_tasks",
         when="the claim concerns the best checkpoint, before training collapses",
-        test="We train without a trust region at tuned rates, and compare best checkpoints",
     ),
     _claim(
         "Without a trust region training on stale data collapses",
@@ -48,7 +44,6 @@ CLAIMS = (
         "{m2po_methods:none_fell} of runs collapse at four times the best synchronous rate",
         "m2po_methods",
         when="the claim holds at four times the best synchronous rate; at that rate itself, far fewer runs collapse",
-        test="We count runs that collapse on tasks with a KL penalty",
     ),
 )
 PENALTY = "tabular bits; penalty; norm clip"

@@ -15,7 +15,6 @@ CLAIMS = (
         "conventional setting",
         "pipeline_rl_speed",
         when="faster on graded and sparse tasks; undecided on the bandit",
-        test="We vary the task and optimizer steps per generation, and measure the time to a target return",
     ),
     _claim(
         "In-flight weight updates keep data close to on-policy",
@@ -24,6 +23,5 @@ CLAIMS = (
         "{pipeline_rl:near_lag}",
         "pipeline_rl",
         when="on one task at one rate; at equal staleness, conventional data are as good",
-        test="We vary optimizer steps per generation, and measure ESS and staleness",
     ),
 )

@@ -15,7 +15,6 @@ CLAIMS = (
         "{roll_flash:long_2} times as fast at ratio 2; on 128 GPUs {roll_sizes:gpus_128} times",
         "roll_flash",
         when="faster for all spreads of length; slower only when all lengths are equal",
-        test="We vary the asynchronous ratio and the spread of lengths, and measure relative speed",
     ),
     _claim(
         "Asynchronous training is 2.72 times faster on agentic tasks",
@@ -23,7 +22,6 @@ CLAIMS = (
         "{roll_flash:agentic_4} times as fast at ratio 4; {roll_agents:agents_both} times with "
         "environment-level rollouts and spare samples",
         "roll_flash",
-        test="We vary the asynchronous ratio and rollout scheduling, and measure relative speed",
     ),
     _claim(
         "A modest asynchronous ratio yields nearly all of the gain",
@@ -32,7 +30,6 @@ CLAIMS = (
         "{roll_sizes:least}",
         "roll_sizes",
         when="this holds for large batches with similar lengths; small batches or long tails need a larger ratio",
-        test="We vary the asynchronous ratio and samples per step, and measure speed",
     ),
     _claim(
         "Off-policy methods end on par with synchronous training",
@@ -41,7 +38,6 @@ CLAIMS = (
         "{roll_parity:own_worse} of {roll_parity:judged} are lower",
         "roll_parity",
         when="PPO and TOPR lose return while tasks are unsolved",
-        test="We compare the returns of tuned methods over tasks and asynchronous ratios",
     ),
 )
 ITEMS: tuple[Item, ...] = (

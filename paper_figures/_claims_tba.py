@@ -15,7 +15,6 @@ CLAIMS = (
         "it ends at most {tba_optimum:worst} nats from its optimum",
         "tba_optimum",
         when="learning is slow where data seldom show the optimum",
-        test="We train on fresh, stale, replayed and frozen data, and measure the KL to the optimum",
     ),
     _claim(
         "On-policy methods are not robust to replayed data",
@@ -23,7 +22,6 @@ CLAIMS = (
         "at one rate, RLOO loses {tba_frontier:rloo_old_usual} of the objective, TBA {tba_frontier:tba_old_usual}",
         "tba_frontier",
         when="RLOO's penalty is as old as its data; with the current penalty, RLOO ties with TBA",
-        test="We compare methods over KL coefficients, and measure the loss of the objective",
     ),
     _claim(
         "TBA stays accurate as asynchrony grows",
@@ -32,7 +30,6 @@ CLAIMS = (
         "on fresh data",
         "tba_asynchrony",
         when="at one rate; not where rewards are rare and data are 32 versions old",
-        test="We vary staleness, and measure mean return",
     ),
     _claim(
         "TBA outperforms RLOO and Dr. GRPO",
@@ -41,7 +38,6 @@ CLAIMS = (
         "{tba_asynchrony:beside_rloo_best} against RLOO",
         "tba_asynchrony",
         when="both beat TBA where rewards are rare and data are old",
-        test="We vary task and staleness, tune every method, and compare returns",
     ),
     _claim(
         "TBA trains 4 times faster or more",
@@ -49,7 +45,6 @@ CLAIMS = (
         "updates are {tba_speed:speed_10} times faster; the time to a target is undecided",
         "tba_speed",
         when="updates are faster where generation dominates",
-        test="We vary the interval between exchanges, and measure updates and the time to a target",
     ),
     _claim(
         "Sampling recent data helps as generation scales",
@@ -58,7 +53,6 @@ CLAIMS = (
         "{tba_buffer:uniform_0_many} on any data",
         "tba_buffer",
         when="recent data lose with few samples; rarely paid bits gain most with one searcher",
-        test="We vary the number of searchers and the sampling, and measure return",
     ),
     _claim(
         "Sampling data by reward helps as generation scales",
@@ -67,7 +61,6 @@ CLAIMS = (
         "on any data",
         "tba_buffer",
         when="diversity rises, but return falls",
-        test="We vary the number of searchers and the sampling, and measure return and diversity",
     ),
     _claim(
         "Where rewards are rare, more searchers raise the return",
@@ -76,7 +69,6 @@ CLAIMS = (
         "{tba_asynchrony:most}",
         "tba_searchers",
         when="on both tasks, at one rate and with tuned rates",
-        test="We vary the number of searchers from one to 32, and measure return",
     ),
 )
 ITEMS: tuple[Item, ...] = (

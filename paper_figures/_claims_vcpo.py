@@ -14,7 +14,6 @@ CLAIMS = (
         "reproduced",
         "one of {vcpo_ess:batch} samples holds {vcpo_ess:share_most} % of the weight",
         "vcpo_ess",
-        test="We vary staleness and length, and measure the maximum weight in a batch",
     ),
     _claim(
         "Few samples dominate because importance ratios are heavy-tailed",
@@ -22,7 +21,6 @@ CLAIMS = (
         "Hill's index falls to {vcpo_tail:last}, and is below 1 from staleness {vcpo_tail:below_mean}",
         "vcpo_tail",
         when="the tail is heavy over the sampled range, but bounded in theory",
-        test="We vary staleness, and measure Hill's index of sequence ratios",
     ),
     _claim(
         "Truncated importance sampling (IS) collapses at high staleness",
@@ -30,7 +28,6 @@ CLAIMS = (
         "{vcpo_training:truncated_late_collapsed} of runs collapse",
         "vcpo_training",
         when="at the bold rate, or with noisy graded rewards; not with tuned rates",
-        test="We vary staleness and learning rate, and count runs that collapse",
     ),
     _claim(
         "VCPO trains stably up to staleness 128",
@@ -38,14 +35,12 @@ CLAIMS = (
         "return is {vcpo_training:vcpo_late} of 1; at the bold rate, {vcpo_rates:bold_vcpo_collapsed} of runs collapse",
         "vcpo_training",
         when="stable but slow at the best synchronous rate, not stable at the bold rate",
-        test="We vary the learning rate, and measure final return and collapse",
     ),
     _claim(
         "The learning rate must follow the ESS of each batch",
         "not reproduced",
         "the ESS rule changes return by {vcpo_timing:late_learning}",
         "vcpo_timing",
-        test="We replace VCPO's step factors by one constant, their mean over the learning phase, and measure return",
     ),
     _claim(
         "Prior stabilizers fail at high staleness, and VCPO does not",
@@ -54,7 +49,6 @@ CLAIMS = (
         "more updates, they are nearly equal",
         "vcpo_controls",
         when="in short runs only; VCPO's baseline alone suffices",
-        test="We tune truncated IS and VCPO at staleness 128, and compare final returns",
     ),
     _claim(
         "At four times the best synchronous rate, prior stabilizers fail, and VCPO does not",
@@ -62,7 +56,6 @@ CLAIMS = (
         "up to staleness {one_rate:oldest}, {one_rate:vcpo_bold} of VCPO's runs and {one_rate:ppo_bold} of PPO's fall",
         "one_rate",
         when="no run of VCPO falls, but its return is lower; most other methods recover",
-        test="We compare methods over tasks and staleness at this rate, and count runs that fall",
     ),
     _claim(
         "At staleness 12 masking and clipping collapse, and VCPO does not",
@@ -71,7 +64,6 @@ CLAIMS = (
         "higher one",
         "vcpo_suite",
         when="few rivals fall in most runs, and PPO is as good as VCPO",
-        test="We compare mean return and falls at the bold rate",
     ),
     _claim(
         "VCPO outperforms a broad suite of stabilizers",
@@ -80,7 +72,6 @@ CLAIMS = (
         "{rivals:vcpo_better}",
         "rivals",
         when="in most comparisons, both are equal, or the result is undecided",
-        test="We vary task and staleness, tune every method, and compare returns",
     ),
     _claim(
         "VCPO's off-policy baseline minimizes the gradient's variance",
@@ -89,7 +80,6 @@ CLAIMS = (
         "vcpo_baselines",
         when="with truncated ratios or large batches; in small batches, part of the reduction is bias",
         stated="2602.17616/baseline",
-        test="We measure the gradient's variance with three baselines, over staleness and truncation",
     ),
     _claim(
         "A low ESS reliably predicts collapse",
@@ -98,7 +88,6 @@ CLAIMS = (
         "vcpo_collapse",
         when="better than chance, but not reliable",
         stated="2602.17616/ess-predicts-collapse",
-        test="We score runs by ESS before they collapse, and measure the AUC",
     ),
     _claim(
         "Sharp drops of ESS precede collapse",
@@ -107,7 +96,6 @@ CLAIMS = (
         "{vcpo_collapse:chain_drop_far}",
         "vcpo_fall",
         when="with a peaked initial policy; not on other chains",
-        test="We measure ESS around falls at three large learning rates",
     ),
     _claim(
         "Spikes of the gradient norm precede collapse",
@@ -115,14 +103,12 @@ CLAIMS = (
         "the norm peaks at {vcpo_fall:peak_fell} times its earlier median",
         "vcpo_fall",
         when="the spike comes with the fall, not before it",
-        test="We measure gradient norms around falls at three large learning rates",
     ),
     _claim(
         "A mask on the geometric-mean ratio removes every sequence",
         "reproduced",
         "it removes {vcpo_masks:geometric_removed} of tokens",
         "vcpo_masks",
-        test="We compare masks at several levels of staleness, and count tokens without a gradient",
     ),
     _claim(
         "Sequence ratios stay reliable as staleness, batch and horizon grow; token ratios do not",
@@ -131,7 +117,6 @@ CLAIMS = (
         "token ratios {vcpo_prefix:lag_token_most}",
         "vcpo_prefix",
         when="for staleness and batch size with a penalty, not for horizon",
-        test="We vary staleness, batch size and horizon, and measure final return",
     ),
     _claim(
         "At staleness 2 VCPO matches synchronous accuracy 2.5 times faster",
@@ -139,7 +124,6 @@ CLAIMS = (
         "it is {vcpo_hours:vcpo_paper_speed} times faster",
         "vcpo_hours",
         when="response lengths have long tails; the asynchronous system gives most of the gain",
-        test="We vary staleness and spread of lengths, and measure hours to a target",
     ),
 )
 ITEMS: tuple[Item, ...] = (

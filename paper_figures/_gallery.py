@@ -5,7 +5,7 @@
 from any page. `<!-- claims PAPER -->` and other names of tables are replaced by these, and `<!-- answer PAPER -->` by
 the index's item on that paper. The index shows its items as a table, each picture beside its words. `{key}` in an
 entry is a number of its own figure, `{figure:key}` anywhere one of another figure. What an entry has to say stands
-before its fold (`<details>`), how it was done behind it.
+before its fold (`<details>`), and behind it a table of settings, which says how it was done.
 """
 
 from __future__ import annotations
@@ -29,13 +29,15 @@ NOTICE = f"<!-- Written by `python -m paper_figures` from {ENTRIES}/: edit the f
 VERDICT = re.compile(
     r"\*(mostly(\s+not)?|mixed|not\s+reproduced|not\s+tested\s+here|reproduced|under\s+conditions)\b[^*]*\*", re.I
 )
-PARAGRAPHS = ("Claimed", "Measured", "Verdict", "Departures", "Conditions", "Made by")
-"""What an entry on a question of a paper has."""
+PARAGRAPHS = ("Claimed", "Measured", "Verdict")
+"""What an entry on a question of a paper has before its fold."""
+SETTINGS = ("differs from the paper", "command")
+"""Rows of its table of settings."""
 QUOTING = ("Measured", "Verdict")
 """Paragraphs in which every number comes from rows."""
 PLACEHOLDER = re.compile(r"\{(?:([a-z]\w*):)?([A-Za-z_]\w*)\}")
 FOLD = "<details>"
-BEFORE = 150
+BEFORE = 110
 """Most words of an entry before its fold."""
 MOST, MOST_INDEX, LINE = 2500, 1500, 60
 """Most words of a page, of the index, and of a line of a table.
@@ -199,7 +201,7 @@ def _tabled(text: str) -> list[str]:
 
 def _within(name: str, text: str, question: bool) -> list[str]:
     """What is wrong with one entry, to be read behind its path."""
-    parts, picture, wrong = paragraphs(text), f"../{PICTURES}/{name}.png", []
+    parts, picture, wrong = paragraphs(text.partition(FOLD)[0]), f"../{PICTURES}/{name}.png", []
     if not text.startswith("## "):
         wrong.append(": begin it with a heading, ## and what was found")
     if picture not in LINK.findall(text):
@@ -211,6 +213,7 @@ def _within(name: str, text: str, question: bool) -> list[str]:
         wrong += _short(text)
     if question:
         wrong += [f": no paragraph **{head}.**" for head in PARAGRAPHS if head not in parts]
+        wrong += [f": no setting {row}" for row in SETTINGS if f"\n| {row} | " not in text.partition(FOLD)[2]]
         if not VERDICT.search(parts.get("Verdict", "")):
             wrong.append(
                 ", Verdict: say *reproduced*, *mostly*, *mixed*, *mostly not*, *not reproduced* or *not tested here*"
