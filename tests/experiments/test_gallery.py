@@ -87,7 +87,7 @@ def test_a_page_is_short_and_its_sentences_hold_few_numbers(numbers, name, limit
     assert _gallery.unread(name, text) == []
     # What is read counts, wherever it stands; what is not read does not. Tables of claims have a limit for each line.
     rest = limit - _prose.words(_gallery.TABLE.sub("", text))
-    row = "| VCPO claims | test |\n| --- | --- |\n| VCPO | " + "word " * _gallery.LINE
+    row = "| VCPO claims | result |\n| --- | --- |\n| VCPO | " + "word " * _gallery.LINE
     (line,) = _gallery.unread(name, f"{text}\n{row} |\n\n")
     assert line.startswith(f"{name}: shorten the line | VCPO | word")
     assert _gallery.unread(name, text + "\n\n| word |\n" * rest) == []
@@ -102,7 +102,7 @@ def test_a_page_is_short_and_its_sentences_hold_few_numbers(numbers, name, limit
 @pytest.mark.rows
 @pytest.mark.committed
 def test_a_paper_has_its_answer_in_the_index_and_on_top_of_its_own_page(numbers):
-    """A bold sentence and two more; its claims say what was varied and measured."""
+    """A bold sentence and two more; its claims have a table."""
     pages, frames = _gallery.pages(FIGURES, numbers, _claims.tables())[0], _gallery.skeletons(FIGURES)
     for mark, text in _gallery.answers(frames["index"]).items():
         filled, paper = _claims.filled(text, numbers), mark.removeprefix("answer ")
@@ -110,7 +110,7 @@ def test_a_paper_has_its_answer_in_the_index_and_on_top_of_its_own_page(numbers)
         assert page == "systems.md" or f"\n# {paper}\n\n{filled}\n" in pages[page], page
         assert len(list(_prose.sentences(filled.replace("Dr. ", "Dr ")))) == 3 and filled.startswith("**"), filled
         assert f"<br>{' '.join(filled.split())} |" in pages["README.md"]
-        assert f"| {paper} claims | test | result | verdict |\n" in pages[page]
+        assert f"| {paper} claims | result | verdict |\n" in pages[page]
     assert {*re.findall(r"<!-- claims (.*?) -->", "".join(frames.values()))} == {c.source for c in _claims.CLAIMS}
 
 
@@ -235,11 +235,15 @@ ENTRY = """## A finding
 
 **Verdict.** *reproduced* at {a}.
 
-**Departures.** 1. Scale.
+<details><summary>Setting</summary>
 
-**Conditions.** 5 seeds.
+| setting | value |
+|---|---|
+| seeds | 5 |
+| differs from the paper | scale |
+| command | `python -m experiments {name}` |
 
-**Made by** `python -m experiments {name}` (2 s).
+</details>
 """
 NUMBERS = {"one": {"a": "1.5", "b": "7"}, "two": {"a": "2.5 ± 0.1", "b": "8"}}
 
@@ -294,7 +298,9 @@ FAULTS = {
     ),
     "entries/one.md, Verdict: 2 comes from nowhere": change(ONE, "at {a}.", "at {a} of 2"),
     "entries/one.md, Verdict: say *reproduced*": change(ONE, "*reproduced*", "fine"),
-    "entries/one.md: no paragraph **Conditions.**": change(ONE, "**Conditions.**", "Conditions"),
+    "entries/one.md: no paragraph **Claimed.**": change(ONE, "**Claimed.**", "Claimed"),
+    "entries/one.md: no setting differs from the paper": change(ONE, "differs from", "differs in"),
+    "entries/one.md: 137 words before its fold": change(ONE, "3 of 4.", "Three of four. " * 40),
     "entries/one.md: {c} has no number": change(ONE, "{b} in", "{b} {c} in"),
     "entries/_index.md: {one:c} has no number": change(FRAME, "{one:a}", "{one:c}"),
     "entries/_index.md: 0.3 in a table": change(FRAME, "Together", "| claim | held | 0.3 and {one:a} |\n\nTogether"),
@@ -324,7 +330,7 @@ def test_a_picture_on_the_front_that_no_script_makes_is_named(gallery, link):
 
 
 def test_fenced_code_is_left_as_it_is(gallery):
-    change(ONE, "**Made by**", "```\n# {none} 5\n```\n\n**Made by**")(gallery)
+    change(ONE, "<details>", "```\n# {none} 5\n```\n\n<details>")(gallery)
     assert told(gallery) == [] and "\n# {none} 5\n" in _gallery.pages(gallery, NUMBERS)[0]["README.md"]
 
 
