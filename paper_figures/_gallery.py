@@ -56,8 +56,8 @@ ENTRY = re.compile(r"^<!-- (\w+)\.md -->$", re.M)
 FENCED = re.compile(r"(^```.*?^```)", re.M | re.S)
 LINK = re.compile(r"!\[[^]]*\]\(([^)#\s]+)\)")
 PARAGRAPH = re.compile(r"^\*\*(\w[^*]*?)[.:]?\*\*", re.M)
-QUOTED = re.compile(r"`[^`]*`|\]\([^)]*\)|\b[a-z]+/[a-z][a-z0-9-]+|\b\d{4}\.\d{5}\b|" + PLACEHOLDER.pattern)
-"""Where digits may stand: code, targets of links, ids of claims, arXiv ids, placeholders."""
+QUOTED = re.compile(r"`[^`]*`|\]\([^)]*\)|\b4× rate\b|\b[a-z]+/[a-z][a-z0-9-]+|\b\d{4}\.\d{5}\b|" + PLACEHOLDER.pattern)
+"""Where digits may stand: code, targets of links, the 4× rate, ids of claims, arXiv ids, placeholders."""
 BARE = re.compile(r"(?<![A-Za-z0-9_])\d(?:[\w.,]*\w)?")
 """A number; digits within a name (SmolLM2) are none."""
 
