@@ -40,8 +40,9 @@ CLAIMS = (
     _claim(
         "Stabilizers beat RLOO on long sequences",
         "mostly not",
-        "better in {league_long:better_one} of {league_long:judged_one} comparisons, worse in {league_long:worse_one}",
+        "stabilizers win {league_long:better_one} of {league_long:judged_one} comparisons, "
+        "and lose {league_long:worse_one}",
         "league_long",
-        when="from a peaked start, both at one rate and at tuned rates",
+        when="the initial policy favors wrong tokens; learning rates are shared or tuned",
     ),
 )

@@ -11,19 +11,21 @@ CLAIMS = (
     _claim(
         "With a baseline below the mean, the policy improves and keeps several arms",
         "reproduced",
-        "{asymre:improved} of {asymre:below} policies improve; all are within {asymre:off} of the projection",
+        "{asymre:improved} of {asymre:below} policies improve; all are within {asymre:off} of the predicted projection",
         "asymre",
     ),
     _claim(
         "With a baseline at or above the mean, the policy collapses to one arm",
         "reproduced",
-        "{asymre:support_tenth} arms are left at −0.1, {asymre:support_zero} at 0, {asymre:support_above} at +0.1",
+        "{asymre:support_tenth} arms remain with a shift of −0.1, {asymre:support_zero} with 0, "
+        "{asymre:support_above} with +0.1",
         "asymre",
     ),
     _claim(
         "A shift of −0.1 is better off-policy than none",
         "mostly not",
-        "{asymre:again_tenth} with the shift, {asymre:again_zero} without; tuned, worse in {asymre:frozen} cases",
+        "return is {asymre:again_tenth} with the shift, {asymre:again_zero} without; at tuned rates, shifts lose "
+        "{asymre:frozen} comparisons",
         "asymre",
         when="the shift is better only over rounds of frozen data",
     ),

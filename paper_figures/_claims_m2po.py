@@ -12,21 +12,22 @@ CLAIMS = (
     _claim(
         "M2PO masks 0.06 % of tokens, PPO's clip 1.22 %",
         "mixed",
-        "M2PO masks at most {m2po_masked:worst} where the clip masks {m2po_masked:clipped}",
+        "where the clip masks {m2po_masked:clipped} of tokens, M2PO masks at most {m2po_masked:worst}",
         "m2po_masked",
         when="M2PO masks fewer tokens at every rate, but seldom ten times fewer",
     ),
     _claim(
         "M2PO masks the tokens of high variance",
         "mixed",
-        "masked tokens have {m2po_entropy:forks_m2po} times the mean entropy",
+        "on forks, masked tokens have {m2po_entropy:forks_m2po} times the mean entropy",
         "m2po_entropy",
-        when="the claim holds on forks, also for the clip; on other tasks, all tokens are alike",
+        when="the claim holds on forks, and for the clip too; on other tasks, all tokens are alike",
     ),
     _claim(
         "M2PO matches fresh training on data 256 updates old",
         "mixed",
-        "on {m2po_tasks:matched_usual} of {m2po_tasks:tasks} tasks; at tuned rates, on {m2po_tasks:matched_best}",
+        "M2PO matches on {m2po_tasks:matched_usual} of {m2po_tasks:tasks} tasks; at tuned rates, on "
+        "{m2po_tasks:matched_best}",
         "m2po_tasks",
         when="PPO's clip matches fresh training on at least as many tasks",
         stated="2510.01161/second-moment",
@@ -34,16 +35,16 @@ CLAIMS = (
     _claim(
         "Stale data are as informative as fresh data",
         "mostly",
-        "stale data match fresh data on {m2po_tasks:free} of {m2po_tasks:tasks} tasks",
+        "training without a trust region matches fresh data on {m2po_tasks:free} of {m2po_tasks:tasks} tasks",
         "m2po_tasks",
-        when="the claim concerns the best checkpoint, before training collapses",
+        when="the best checkpoints of tuned training are compared",
     ),
     _claim(
-        "Without a trust region training on stale data collapses",
+        "Without a trust region, training on stale data collapses",
         "mostly",
-        "{m2po_methods:none_fell} of runs collapse at four times the best synchronous rate",
+        "{m2po_methods:none_fell} of runs collapse at the 4× rate",
         "m2po_methods",
-        when="the claim holds at four times the best synchronous rate; at that rate itself, far fewer runs collapse",
+        when="the claim holds at the 4× rate; at the best synchronous rate, far fewer runs collapse",
     ),
 )
 PENALTY = "tabular bits; penalty; norm clip"
@@ -66,7 +67,7 @@ ITEMS: tuple[Item, ...] = (
         TABLES,
         "m2po_tasks",
         "mixed",
-        "it matches on {m2po_tasks:matched_usual} of {m2po_tasks:tasks} tasks; with tuned rates on "
+        "M2PO matches on {m2po_tasks:matched_usual} of {m2po_tasks:tasks} tasks; at tuned rates, on "
         "{m2po_tasks:matched_best}",
         "52.6 %, fresh 51.6 %",
     ),
@@ -77,7 +78,8 @@ ITEMS: tuple[Item, ...] = (
         TABLES,
         "m2po_tasks",
         "mixed",
-        "at one rate, M2PO wins {m2po_tasks:won_usual} and loses {m2po_tasks:lost_usual} of {m2po_tasks:tasks} tasks",
+        "at one rate, M2PO beats the clip on {m2po_tasks:won_usual} of {m2po_tasks:tasks} tasks, and loses on "
+        "{m2po_tasks:lost_usual}",
         "up to 11.2 % better",
     ),
     _item(
@@ -87,8 +89,7 @@ ITEMS: tuple[Item, ...] = (
         PENALTY,
         "m2po_steps",
         "mostly",
-        "at four times the best synchronous rate, return rises to {m2po_steps:top}, then ends at "
-        "{m2po_steps:none_bold}",
+        "at the 4× rate, return rises to {m2po_steps:top}, then ends at {m2po_steps:none_bold}",
     ),
     _item(
         "Clipped shares, averaged over training",
@@ -97,8 +98,8 @@ ITEMS: tuple[Item, ...] = (
         PENALTY,
         "m2po_clipped",
         "mixed",
-        "the clip stops {m2po_steps:masked_clip}, the mask {m2po_steps:masked_m2po}; where the clip stops 1.22 "
-        "%, the mask stops at most {m2po_masked:worst}",
+        "the clip masks {m2po_steps:masked_clip}, M2PO {m2po_steps:masked_m2po}; where the clip masks 1.22 %, M2PO "
+        "masks at most {m2po_masked:worst}",
         "1.22 and 0.06 % (32B)",
     ),
     _item(
@@ -108,7 +109,8 @@ ITEMS: tuple[Item, ...] = (
         "kinds of bits, not words; tabular policy; no penalty",
         "m2po_tokens",
         "reproduced",
-        "{m2po_tokens:forks_clipped} of forks, {m2po_tokens:others_clipped} of certain bits",
+        "the clip masks {m2po_tokens:forks_clipped} of uncertain bits, {m2po_tokens:others_clipped} of nearly "
+        "certain bits",
     ),
     _item(
         "Entropy by distance of the ratio from 1",
@@ -155,7 +157,7 @@ ITEMS: tuple[Item, ...] = (
         PENALTY,
         "m2po_methods",
         "mostly",
-        "runs that fall at four times the best synchronous rate, in this order: {m2po_methods:cispo_fell}, "
+        "runs that collapse at the 4× rate, in this order: {m2po_methods:cispo_fell}, "
         "{m2po_methods:areal_fell}, {m2po_methods:topr_fell}, {m2po_methods:gppo_fell}, {m2po_methods:gspo_fell}",
     ),
     _item(
@@ -165,8 +167,8 @@ ITEMS: tuple[Item, ...] = (
         PENALTY,
         "m2po_staleness",
         "mostly",
-        "return is {m2po_staleness:chain_near} for bounds from half to twice 0.04, {m2po_staleness:chain_high} "
-        "for the loosest",
+        "final return is {m2po_staleness:chain_near} for bounds from half to twice 0.04, and "
+        "{m2po_staleness:chain_high} for the loosest",
         "0.04 everywhere",
     ),
     _item(
@@ -176,7 +178,7 @@ ITEMS: tuple[Item, ...] = (
         PENALTY,
         "m2po_clipped",
         "reproduced",
-        "at most {m2po_steps:second_after} with the mask, {m2po_steps:second_free} without",
+        "the second moment is at most {m2po_steps:second_after} with the mask, {m2po_steps:second_free} without",
     ),
     _item(
         "KL over updates",
@@ -185,7 +187,7 @@ ITEMS: tuple[Item, ...] = (
         PENALTY,
         "m2po_divergence",
         "mostly not",
-        "KL: M2PO {m2po_tokens:kl_m2po_usual}, clip {m2po_tokens:kl_clip_usual}",
+        "maximum KL: M2PO {m2po_tokens:kl_m2po_usual} nats, clip {m2po_tokens:kl_clip_usual} nats",
     ),
 )
 """Figures, tables and headline statements of the paper that a toy can show, in its order."""

@@ -24,9 +24,9 @@ CLAIMS = (
         "asyncsim",
         "Stabilizers beat plain RLOO when all are tuned",
         "mostly not",
-        "better in {league:better} of {league:judged} comparisons, worse in {league:worse}",
+        "stabilizers win {league:better} of {league:judged} comparisons, and lose {league:worse}",
         "league",
-        when="at four times the best synchronous rate, some stabilizers do",
+        when="at the 4× rate, some stabilizers beat plain RLOO",
     ),
     Claim(
         "asyncsim",
@@ -73,8 +73,7 @@ CLAIMS = (
         "asyncsim",
         "Token ratios beat sequence ratios on stale data",
         "mostly",
-        "sequence ratios: worse in {token_ratios:worse} of {token_ratios:judged} settings, "
-        "better in {token_ratios:better}",
+        "sequence ratios lose {token_ratios:worse} of {token_ratios:judged} comparisons, and win {token_ratios:better}",
         "token_ratios",
         when="on mostly fresh data, both are equal",
     ),

@@ -11,16 +11,17 @@ CLAIMS = (
     _claim(
         "The maximum rate is flat in staleness S, then decreases as 1/S",
         "mixed",
-        "{step_limits:rule_inside} of {step_limits:rule_points} limits agree; "
-        "GRPO's limit on a proxy rises {step_limits:tokens}",
+        "with linear gradients, {step_limits:rule_inside} of {step_limits:rule_points} rates agree; on a proxy, GRPO's "
+        "rate at staleness {step_limits:stale} is {step_limits:tokens} that on fresh data",
         "step_limits",
-        when="the claim holds for linear gradients and graded tokens; on proxies, the rate rises",
+        when="the claim holds for linear gradients and graded tokens; on proxies, the rate increases",
         stated="2607.01083/step-limit",
     ),
     _claim(
         "Collapse time × learning rate is constant",
         "under conditions",
-        "time × rate is {step_limits:time_little}, then {step_limits:time_much}",
+        "for GRPO, time × rate is {step_limits:time_little} at small staleness × rate, and "
+        "{step_limits:time_much} at large",
         "collapse_times",
         when="staleness × rate is at most about one",
         stated="2607.01083/collapse-time",

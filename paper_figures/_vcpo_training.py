@@ -77,17 +77,11 @@ def rates(rows: Any) -> dict[str, str]:
     found = {"largest": f"{largest}", "long": f"{int(ends.horizon.max())}"}
     found["few"] = f"{int(ends[(ends.factor != 1.0) & (ends.quantity == 'final')].samples.max())}"
     for arm in ARMS:
-        for name, problem, factor in (
-            ("half", "graded", 0.5),
-            ("same", "graded", 1.0),
-            ("noisy", "noisy", 1.0),
-            ("double", "noisy", 2.0),
-        ):
+        for name, problem, factor in (("same", "graded", 1.0), ("double", "noisy", 2.0)):
             found[f"{name}_{arm}"] = value(end(problem, "adam", largest, arm, "final", True, factor))
     found["bold_vcpo_collapsed"] = (
         f"{100 * end('graded', 'adam', largest, 'vcpo', 'collapsed', True, BOLD).value:.0f} %"
     )
-    found["most_truncated"] = share(most(ends[ends.factor == 1.0], "noisy"))
     return found | _chosen(rows, ends[ends.factor == 1.0])
 
 
@@ -95,14 +89,8 @@ def _chosen(rows: Any, ends: Any) -> dict[str, str]:
     """How many synchronous runs end unsolved at the learning rates chosen."""
     steps = rows[(rows.part == "step") & (rows.optimizer == "adam") & (rows.quantity == "solved")]
     rate = ends[ends.optimizer == "adam"].groupby("problem").step.first()
-    found = {"choosing": f"{int(steps.samples.max())}"}
+    found = {}
     for problem in ("graded", "noisy"):
         own = steps[(steps.problem == problem) & np.isclose(steps.step, rate[problem])]
         found[f"{problem}_missed"] = f"{100 * (1 - own.value.iloc[0]):.1f} %"
     return found
-
-
-def most(ends: Any, problem: str, arm: str = "truncated") -> Any:
-    """An arm's row with the largest share collapsed."""
-    own = ends[(ends.problem == problem) & (ends.arm == arm) & (ends.quantity == "collapsed")].reset_index(drop=True)
-    return own.loc[own.value.idxmax()]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
@@ -76,22 +75,12 @@ def draw(rows: Any) -> Figure:
 
 
 def numbers(rows: Any) -> dict[str, str]:
-    """How many arms win, tie and lose at stale places, and the best and worst of them."""
+    """How many arms win and lose at stale places, which win, and by how much."""
     stale = rows[(rows.arm != league.BASE) & (rows.law != "fresh")]
     judged = stale[stale.word.notna()]
-    found = {word: str(int((judged.word == word).sum())) for word in WORDS}
-    arms, losers = order(rows), set(judged[judged.word == "worse"].arm)
+    found = {word: str(int((judged.word == word).sum())) for word in ("better", "worse")}
     wins = judged[judged.word == "better"]
-    found |= {"judged": str(len(judged)), "smallest": f"{league.SMALLEST:g}"}
-    found["open"] = f"{100 * float(np.mean(judged.word == 'undecided')):.0f} %" if len(judged) else "none"
+    found |= {"judged": str(len(judged)), "old": SHORT[OLD]}
     found["winners"] = _script.listed(sorted(set(wins.arm))) or "none"
     found["gain"] = f"{wins.difference.max():.3f}" if len(wins) else "0"
-    found["safe"] = _script.listed(arm.replace(", ", " ") for arm in arms if arm not in losers)
-    base = rows[rows.arm == league.BASE].set_index(["task", "law"])["mean"]
-    cost = {task: base[task, "fresh"] - base[task, OLD] for task in TITLES}
-    found["old"] = SHORT[OLD]
-    found["cost_low"], found["cost_high"] = f"{min(cost.values()):.2f}", f"{max(cost.values()):.2f}"
-    fresh = rows[(rows.arm != league.BASE) & (rows.law == "fresh")]
-    found["same"] = str(int((fresh.word == "equal").sum()))
-    found["fresh"] = str(len(fresh))
     return found

@@ -26,6 +26,8 @@ GROUPS = {
     "Other methods": ("RLOO", "PPO, recomputed", "CISPO", "TIS, token", "GAC", "TIS, sequence", "VCPO"),
 }
 """Methods that are drawn."""
+QUOTED = ("RLOO", "CISPO", "M2PO", "GSPO", "PPO")
+"""Methods whose returns are quoted."""
 
 
 def places(rows: Any) -> list[tuple[int, int]]:
@@ -118,15 +120,12 @@ def numbers(rows: Any) -> dict[str, str]:
     where = places(rows)
     last = max(where)
     found = {"samples": str(int(rows.samples.max())), "methods": str(rows.arm.nunique())}
-    lengths = sorted({tokens for tokens, _ in where})
-    found |= {name: str(tokens) for name, tokens in zip(("short", "middle", "last"), lengths, strict=False)}
-    for arm in league_long.TOLD:
+    ends = {"short": min(where), "last": last}
+    found |= {name: str(tokens) for name, (tokens, _) in ends.items()}
+    for arm in QUOTED:
         key = key_of(arm)
-        for tokens, batch in where:
-            if batch == league_long.PLACES[0][1]:
-                found[f"{key}_{lengths.index(tokens)}"] = (
-                    f"{at(rows, (tokens, batch), arm, usual(rows, (tokens, batch))).value:.2f}"
-                )
+        for name, place in ends.items():
+            found[f"{key}_{name}"] = f"{at(rows, place, arm, usual(rows, place)).value:.2f}"
         own = at(rows, last, arm)
         found[f"{key}_best"] = "≥ " * (not inside(rows, own)) + f"{own.value:.2f}"
     others = sorted(set(rows.arm) - {league.BASE})
@@ -138,5 +137,4 @@ def numbers(rows: Any) -> dict[str, str]:
         found[f"judged_{name}"] = str(len(each))
         found[f"better_{name}"] = str(sum(row.low > plain.high for plain, row in each))
         found[f"worse_{name}"] = str(sum(row.high < plain.low for plain, row in each))
-    found["fresh"] = f"{at(rows, last, league.BASE, law='fresh').value:.2f}"
     return found

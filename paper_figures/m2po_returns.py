@@ -13,9 +13,8 @@ from paper_figures import _script
 from paper_figures import _vcpo as look
 
 EXPERIMENTS = {"m2po": {"part": "compare", "tuned": True, **arms.PAID}}
-ORDER = ("fresh", "none", "areal", "release", "clip")
 ENDS = {"none": "no trust region", "m2po": "M2PO"}
-"""Arms that are drawn, with their names; numbers are of all."""
+"""Arms that are drawn, with their names."""
 
 
 def draw(rows: Any) -> Figure:
@@ -50,11 +49,9 @@ def numbers(rows: Any) -> dict[str, str]:
     own = rows[rows.part == "compare"]
     found = {"staleness": f"{own.staleness.max()}", "smallest": f"{m2po.SMALLEST:g}"}
     for task in arms.TASKS:
-        found |= {f"{task}_{arm}": said(arms.verdict(rows, task, arm)) for arm in ORDER}
         found |= {f"{task}_{arm}_end": said(arms.verdict(rows, task, arm, "end")) for arm in ENDS}
-    for key, arm in (("matched", "m2po"), ("equal", "none")):
-        words = [row.word for task in arms.TASKS if (row := arms.verdict(rows, task, arm, "end")) is not None]
-        found |= {key: f"{words.count('equal')}", "tasks": f"{len(words)}"}
+    words = [row.word for task in arms.TASKS if (row := arms.verdict(rows, task, "m2po", "end")) is not None]
+    found |= {"matched": f"{words.count('equal')}", "tasks": f"{len(words)}"}
     lost = [row for task in arms.TASKS for _, row in arms.grid(rows, task, "none", "collapsed").iterrows()]
     found["collapsed"] = look.share(max(lost, key=lambda row: float(row.value)))
     return found

@@ -11,14 +11,11 @@ from matplotlib.lines import Line2D
 from asyncsim.plotting import _style
 from paper_figures import _m2po_steps as steps
 from paper_figures import _script
-from paper_figures import _vcpo as look
 
 __all__ = ["EXPERIMENTS", "draw", "numbers"]
 
 EXPERIMENTS = steps.drawn(task="chain", rate="best synchronous")
 PUBLISHED = 0.04
-TASKS = ("chain", "forks")
-"""Tasks of the numbers on bounds."""
 
 
 def levels(rows: Any, arm: str, task: str = steps.TASK) -> list[int]:
@@ -36,9 +33,9 @@ def draw_levels(ax: Axes, rows: Any, arm: str, rate: float) -> list[Line2D]:
     return [Line2D([], [], color=color, label=f"staleness {staleness}") for staleness, color in shades]
 
 
-def bounds(rows: Any, task: str, rate: float) -> Any:
+def bounds(rows: Any, rate: float) -> Any:
     """Return at the end for every bound of M2PO."""
-    own = _script.pick(rows, over="run", task=task, arm="m2po", quantity="end")
+    own = _script.pick(rows, over="run", task=steps.TASK, arm="m2po", quantity="end")
     own = own[own.staleness == steps.oldest(rows)]
     own = own[(own.rate / rate - 1.0).abs() < 1e-6]
     return own.sort_values("tau").drop_duplicates("tau").reset_index(drop=True)
@@ -68,20 +65,14 @@ def title(rows: Any, rate: float) -> str:
 
 
 def numbers(rows: Any) -> dict[str, str]:
-    """Means over updates and ends at the extreme levels; ends over bounds."""
-    rate, found = steps.usual(rows), {"rate": f"{steps.usual(rows):g}", "slow": f"{steps.SLOW:g}"}
+    """Means over updates at the extreme levels; ends over bounds."""
+    rate, found = steps.usual(rows), {}
     for arm in ("clip", "m2po"):
-        low, high = levels(rows, arm)[0], levels(rows, arm)[-1]
-        for key, staleness in (("old", high), ("least", low)):
-            values = steps.curve(rows, arm, "return", rate, staleness=staleness).value
-            found[f"{arm}_mean_{key}"] = f"{values.mean():.2f}"
-        found[f"{arm}_end_old"] = look.value(steps.at(rows, steps.TASK, arm, "end", rate))
-    found |= {"least": str(low), "most": str(high)}
-    for task in TASKS:
-        own = bounds(rows, task, steps.rate_of(rows, task))
-        if len(own):
-            found |= {f"{task}_low": f"{own.value.iloc[0]:.2f}", f"{task}_high": f"{own.value.iloc[-1]:.2f}"}
-            near = own[(own.tau >= 0.49 * PUBLISHED) & (own.tau <= 2.1 * PUBLISHED)].value
-            found[f"{task}_near"] = " to ".join(dict.fromkeys(f"{value:.2f}" for value in (near.min(), near.max())))
-            found |= {"tau_low": f"{own.tau.iloc[0]:g}", "tau_high": f"{own.tau.iloc[-1]:.3g}"}
-    return steps.complete(found, [f"{task}_{key}" for task in TASKS for key in ("low", "near", "high")])
+        most = levels(rows, arm)[-1]
+        found[f"{arm}_mean_old"] = f"{steps.curve(rows, arm, 'return', rate, staleness=most).value.mean():.2f}"
+    least = steps.curve(rows, "m2po", "return", rate, staleness=levels(rows, "m2po")[0])
+    found |= {"most": str(most), "mean_least": f"{least.value.mean():.2f}"}
+    own = bounds(rows, rate)
+    near = own[(own.tau >= 0.49 * PUBLISHED) & (own.tau <= 2.1 * PUBLISHED)].value
+    found["chain_near"] = " to ".join(dict.fromkeys(f"{value:.2f}" for value in (near.min(), near.max())))
+    return found | {"chain_high": f"{own.value.iloc[-1]:.2f}", "tau_high": f"{own.tau.iloc[-1]:.3g}"}

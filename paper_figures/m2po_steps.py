@@ -22,7 +22,7 @@ def shape(rows: Any, rate: float) -> dict[str, float]:
     """The highest point of training without a region, what is left at the end, and what the clip has at that time."""
     free, clip = (steps.curve(rows, arm, "return", rate) for arm in ("none", "clip"))
     top = int(free.value.idxmax())
-    return {"top": free.value[top], "left": free.value.iloc[-1], "when": free["at"][top], "clip": clip.value[top]}
+    return {"top": free.value[top], "left": free.value.iloc[-1], "clip": clip.value[top]}
 
 
 def draw(rows: Any) -> Figure:
@@ -54,15 +54,15 @@ def numbers(rows: Any) -> dict[str, str]:
     """Readings at the best synchronous rate and the bold one."""
     usual, bold = steps.usual(rows), steps.BOLD * steps.usual(rows)
     found = {"staleness": f"{steps.oldest(rows)}", "usual": f"{usual:g}", "bold": f"{bold:g}"}
+    found["times"] = f"{steps.BOLD:g}×"
     found["runs"] = f"{int(rows[rows.task == steps.TASK].samples.max())}"
     for key, rate in (("usual", usual), ("bold", bold)):
         for arm in RETURNS:
             found[f"{arm}_{key}"] = look.value(steps.at(rows, steps.TASK, arm, "end", rate))
-        found[f"fell_{key}"] = steps.falls(steps.at(rows, steps.TASK, "none", "fell", rate))
-    top = shape(rows, bold)
-    found |= {"top": f"{top['top']:.2f}", "when": f"{top['when']:.0f}", "then": f"{top['clip']:.2f}"}
+    found["fell_bold"] = steps.falls(steps.at(rows, steps.TASK, "none", "fell", bold))
+    found["top"] = f"{shape(rows, bold)['top']:.2f}"
     for arm in OTHERS:
         found[f"masked_{arm}"] = steps.percent(steps.at(rows, steps.TASK, arm, "masked", usual).value)
-    for arm, quantity, key in (("none", "second", "free"), ("m2po", "second", "before"), ("m2po", "kept", "after")):
+    for arm, quantity, key in (("none", "second", "free"), ("m2po", "kept", "after")):
         found[f"second_{key}"] = f"{steps.curve(rows, arm, quantity, usual).value.max():.2g}"
     return found

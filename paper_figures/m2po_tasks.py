@@ -23,7 +23,6 @@ EXPERIMENTS = {
     "m2po_steps": {**_DRAWN, "staleness": (0, 256), "replicates": 128},
     "paired": {**_DRAWN, "of": "m2po_steps"},
 }
-ARMS = ("fresh", "m2po", "clip", "none")
 NAMES = {"chain": "16 bits, penalty", "long": "32 bits, penalty"}
 """Tasks that are called otherwise here than in `TASKS`, since their lengths differ."""
 READINGS = {"usual": "At the best synchronous rate", "bold": "", "best": "At own best rates"}
@@ -37,10 +36,8 @@ def tasks(paired: Any) -> list[str]:
 
 
 def apart(paired: Any, task: str, reading: str, arm: str = "m2po", base: str = "fresh") -> Any:
-    """The row of an arm less another, replicate by replicate; without a `base`, that of the arm."""
-    own = _script.pick(paired, of="m2po_steps", task=task, reading=reading, arm=arm, base=base)
-    # No return exceeds 1, nor does an interval.
-    return own if base else own.assign(high=own.high.clip(upper=1.0))
+    """The row of an arm less another, replicate by replicate."""
+    return _script.pick(paired, of="m2po_steps", task=task, reading=reading, arm=arm, base=base)
 
 
 def matched(paired: Any, reading: str, arm: str = "m2po") -> list[str]:
@@ -63,17 +60,12 @@ def beside(row: Any) -> int:
     return int(row.low > 0.0) - int(row.high < 0.0)
 
 
-def peaks(rows: Any, arm: str, reading: str) -> str:
-    """On how many tasks the best checkpoint of an arm is within `NEAR` of fresh training's, at one rate or own best."""
+def peaks(rows: Any) -> str:
+    """On how many tasks the best checkpoint without a trust region is within `NEAR` of fresh training's, both tuned."""
     found = []
     for task in steps.TASKS:
-        if all(len(steps.runs(rows, task, each, "peak")) for each in (arm, "fresh")):
-            own, fresh = (
-                steps.best(rows, task, each, "peak", "peak")
-                if reading == "best"
-                else steps.at(rows, task, each, "peak", steps.usual(rows, task))
-                for each in (arm, "fresh")
-            )
+        if all(len(steps.runs(rows, task, arm, "peak")) for arm in ("none", "fresh")):
+            own, fresh = (steps.best(rows, task, arm, "peak", "peak") for arm in ("none", "fresh"))
             found.append(own.value > fresh.value - steps.NEAR)
     return str(sum(found))
 
@@ -105,7 +97,7 @@ def draw(rows: Any, paired: Any) -> Figure:
 
 
 def numbers(rows: Any, paired: Any) -> dict[str, str]:
-    """Ends at the best synchronous rate; matches with fresh training, wins and losses beside the clip, by reading."""
+    """Matches with fresh training, wins and losses beside the clip, by reading."""
     there = tasks(paired)
     found = {"tasks": str(len(there)), "near": f"{steps.NEAR:g}", "staleness": f"{steps.oldest(rows)}"}
     found["runs"] = str(int(_script.pick(paired, of="m2po_steps").samples.max()))
@@ -114,7 +106,4 @@ def numbers(rows: Any, paired: Any) -> dict[str, str]:
         found[f"clip_matched_{reading}"] = str(len(matched(paired, reading, "clip")))
         signs = [beside(apart(paired, task, reading, "m2po", "clip").iloc[0]) for task in there]
         found |= {f"{key}_{reading}": str(signs.count(sign)) for key, sign in (("won", 1), ("lost", -1))}
-    found |= {"peaks": peaks(rows, "m2po", "usual"), "free": peaks(rows, "none", "best")}
-    for task in there:
-        found |= {f"{task}_{arm}": f"{apart(paired, task, 'usual', arm, '').value.iloc[0]:.2f}" for arm in ARMS}
-    return steps.complete(found, [f"{task}_{arm}" for task in steps.TASKS for arm in ARMS])
+    return found | {"free": peaks(rows)}

@@ -16,7 +16,6 @@ __all__ = ["EXPERIMENTS", "draw", "numbers"]
 
 EXPERIMENTS = steps.drawn(task="forks", staleness=256, rate="best synchronous", names={"forks": "forks"})
 KINDS = {1.0: "uncertain bits", 0.0: "nearly certain bits"}
-TASKS = ("forks", "chain")
 COLOR = look.COLOR["stale"]
 
 
@@ -47,11 +46,10 @@ def draw(rows: Any) -> Figure:
 def numbers(rows: Any) -> dict[str, str]:
     """Entropies over distances, clipped shares by kind, largest KL, and how often the bound holds."""
     found = {"slow": f"{steps.SLOW:g}"}
-    for task in TASKS:
-        own = tokens(rows, task, "distance").value
-        if len(own):
-            found |= {f"{task}_near": f"{own.iloc[0]:.2f}", f"{task}_far": f"{own.iloc[-1]:.2f}"}
-            found |= {"forks_peak": f"{own.max():.2f}"} if task == "forks" else {}
+    own = tokens(rows, "forks", "distance").value
+    if len(own):
+        found |= {"forks_near": f"{own.iloc[0]:.2f}", "forks_far": f"{own.iloc[-1]:.2f}"}
+        found["forks_peak"] = f"{own.max():.2f}"
     kinds = tokens(rows, "forks", "kind").set_index("at").value
     if len(kinds):
         found |= {"forks_clipped": steps.percent(kinds[1.0]), "others_clipped": steps.percent(kinds[0.0])}
@@ -59,9 +57,8 @@ def numbers(rows: Any) -> dict[str, str]:
     for arm in ("clip", "m2po", "none"):
         chi, most = (steps.curve(rows, arm, name, rate) for name in ("chi", "bound"))
         held, points = held + int((chi.value <= most.value).sum()), points + len(chi)
-    for times, key in ((1.0, "usual"), (steps.BOLD, "bold")):
-        for arm in ("clip", "m2po"):
-            found[f"kl_{arm}_{key}"] = f"{steps.curve(rows, arm, 'kl', times * rate).value.max():.2f}"
+    for arm in ("clip", "m2po"):
+        found[f"kl_{arm}_usual"] = f"{steps.curve(rows, arm, 'kl', rate).value.max():.2f}"
     found |= {"held": str(held), "points": str(points)}
     keys = [f"forks_{key}" for key in ("near", "peak", "far", "clipped")]
-    return steps.complete(found, [*keys, "chain_near", "chain_far", "others_clipped"])
+    return steps.complete(found, [*keys, "others_clipped"])

@@ -56,13 +56,11 @@ def draw(rows: Any) -> Figure:
 
 
 def numbers(rows: Any) -> dict[str, str]:
-    """How many rivals are better, equal and worse than each base, and how fresh data compare."""
+    """How many rivals are better, equal and worse than each base, and how often fresh data beat GAC."""
     found = {"smallest": f"{league.SMALLEST:g}", "old": LAW.split()[1]}
     for base in rivals.BASES:
         own, key = judged(rows, base), base.lower()
         found |= {f"{key}_{word}": str(int((own.word == word).sum())) for word in (*WORDS, "undecided")}
         found[f"{key}_judged"] = str(len(own))
-        fresh = _script.pick(rows, base=base, arm="fresh").dropna(subset="difference")
-        found[f"{key}_fresh"] = f"{fresh.difference.min():+.2f} to {fresh.difference.max():+.2f}".replace("-", "−")
     fresh = _script.pick(rows, base="GAC", arm="fresh").dropna(subset="difference")
     return found | {"gac_fresh_better": str(int((fresh.word == "better").sum())), "places": str(len(fresh))}

@@ -62,7 +62,6 @@ def numbers(rows: Any) -> dict[str, str]:
     found |= {"judged": str(len(own)), "smallest": f"{league.SMALLEST:g}", "old": OLD.split()[-1]}
     for pair in PAIRS:
         one = own[own.pair == pair]
-        found[f"{pair.lower()}_worse"] = f"{int((one.word == 'worse').sum())} of {len(one)}"
         for task in TITLES:
             row = _script.pick(one, task=task, law=OLD)
             found[f"{task}_{pair.lower()}"] = look.value(row.iloc[0]) if len(row) else "not compared"

@@ -58,12 +58,10 @@ def draw(rows: Any) -> Figure:
 
 
 def numbers(rows: Any) -> dict[str, str]:
-    """What the entry quotes: gains over each control at the ends."""
-    places = ends(rows)
-    named = dict(zip(("low", "middle", "late"), (places[0], places[len(places) // 2 - 1], places[-1]), strict=True))
-    found = {"low": f"{places[0][0]}", "middle": f"{named['middle'][0]}", "high": f"{places[-1][0]}"}
-    found |= {"long": f"{places[-1][1]}", "replicates": f"{int(rows[rows.quantity == 'difference'].samples.max())}"}
-    for name, place in named.items():
-        for against in AGAINST:
-            found[f"{name}_{against}"] = look.value(gain(rows, place, against).iloc[0], "+")
+    """What the entry quotes: gains over three controls at the last end."""
+    last = ends(rows)[-1]
+    found = {"high": f"{last[0]}", "long": f"{last[1]}"}
+    found["replicates"] = f"{int(rows[rows.quantity == 'difference'].samples.max())}"
+    for against in ("other", "learning", "shuffled"):
+        found[f"late_{against}"] = look.value(gain(rows, last, against).iloc[0], "+")
     return found
