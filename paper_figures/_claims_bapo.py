@@ -73,69 +73,121 @@ CLAIMS = (
         rebuilt=True,
     ),
 )
-_OURS = "tabular policies; answers of equal length; constant staleness"
 ITEMS: tuple[Item, ...] = (
     _item(
-        "Entropy rule", "notes", "figure", "all answers enumerated; we reconstructed the rule; plain gradient",
-        "bapo_rule", "mostly", "the rule gives the wrong sign for {bapo_rule:signs} of steps",
+        "Entropy rule",
+        "notes",
+        "figure",
+        "enumerated answers; plain gradient",
+        "bapo_rule",
+        "mostly",
+        "the rule has the wrong sign for {bapo_rule:signs} of steps",
     ),
     _item(
-        "Share of positive tokens", "notes", "figure", f"{_OURS}; uniform start",
-        "bapo_balance", "mixed", "share of positive tokens: clip {bapo_returns:positive_clip}, BAPO "
-        "{bapo_returns:positive_bapo}",
+        "Share of positive tokens",
+        "notes",
+        "figure",
+        "uniform start",
+        "bapo_balance",
+        "mixed",
+        "positive share of the gradient: clip {bapo_returns:positive_clip}, BAPO {bapo_returns:positive_bapo}",
     ),
     _item(
-        "Partial rollouts", "notes", "figure", "event simulation; 16 tokens; tuned rates",
-        "bapo_returns", "mixed", "BAPO beats the clip in {bapo_returns:clip_worse} of {bapo_returns:places} settings",
+        "Partial rollouts",
+        "notes",
+        "figure",
+        "simulated staleness; tuned rates",
+        "bapo_returns",
+        "mixed",
+        "BAPO beats the clip in {bapo_returns:clip_worse} of {bapo_returns:places} settings",
     ),
     _item(
-        "Entropy over steps, off policy", "notes", "figure", f"{_OURS}; peaked start",
-        "bapo_steps", "mixed", "final entropy: clip {bapo_steps:noisy_clip_h}, fresh data {bapo_steps:noisy_fresh_h}",
+        "Entropy over steps, off policy",
+        "notes",
+        "figure",
+        "peaked start",
+        "bapo_steps",
+        "mixed",
+        "final entropy: clip {bapo_steps:noisy_clip_h}, fresh data {bapo_steps:noisy_fresh_h}",
     ),
     _item(
-        "Training curves, compared with the clip", "notes", "figure", f"{_OURS}; 32 versions old",
-        "bapo_steps", "mixed", "final return: BAPO {bapo_steps:long_half_r}, clip {bapo_steps:long_clip_r}",
+        "Training curves, compared with the clip",
+        "notes",
+        "figure",
+        "staleness 32",
+        "bapo_steps",
+        "mixed",
+        "final return: BAPO {bapo_steps:long_half_r}, clip {bapo_steps:long_clip_r}",
     ),
     _item(
-        "Staleness", "notes", "figure", f"{_OURS}; staleness counted in updates",
-        "bapo_places", "mixed", "wins/ties/losses: {bapo_places:staleness_bold} at four times the best "
-        "synchronous rate, "
-        "{bapo_places:staleness_best} with tuned rates",
+        "Staleness",
+        "notes",
+        "figure",
+        "staleness in updates",
+        "bapo_places",
+        "mixed",
+        "wins/ties/losses against the clip: {bapo_places:staleness_bold} at the 4× rate, "
+        "{bapo_places:staleness_best} at tuned rates",
         "AIME 24 at staleness 2, 4: clip 58.3, 54.2; BAPO 60.9, 62.0",
     ),
     _item(
-        "Main table", "notes", "proxy", "three tabular tasks, not two benchmarks; all levels of staleness; tuned rates",
-        "bapo_places", "mixed", "wins/ties/losses against the clip: {bapo_places:half_clip_best}",
+        "Main table",
+        "notes",
+        "proxy",
+        "three tasks; tuned rates",
+        "bapo_places",
+        "mixed",
+        "wins/ties/losses against the clip: {bapo_places:half_clip_best}",
         "AIME 24: BAPO 70.8, GRPO 69.2",
     ),
     _item(
-        "Ratio against probability and entropy", "notes", "figure", f"{_OURS}; runs of the clip",
-        "bapo_ratios", "mostly", "probability falls from {bapo_tokens:peaked_prob_near} near a ratio of 1 to "
-        "a minimum of {bapo_tokens:peaked_prob_far}",
+        "Ratio against probability and entropy",
+        "notes",
+        "figure",
+        "runs of the clip",
+        "bapo_ratios",
+        "mostly",
+        "probability: {bapo_tokens:peaked_prob_near} near a ratio of 1, {bapo_tokens:peaked_prob_far} at the minimum",
     ),
     _item(
-        "Sweep of c_high and of c_low", "notes", "figure", f"{_OURS}; peaked start",
-        "bapo_bounds", "mixed",
-        "return rises from {bapo_bounds:c_high_return_least} to {bapo_bounds:c_high_return_most} over c_high, "
-        "and from {bapo_bounds:c_low_return_most} to {bapo_bounds:c_low_return_least} as c_low is lowered",
+        "Sweep of c_high and of c_low",
+        "notes",
+        "figure",
+        "peaked start",
+        "bapo_bounds",
+        "mixed",
+        "the return rises from {bapo_bounds:c_high_return_least} to {bapo_bounds:c_high_return_most} over "
+        "c_high, from {bapo_bounds:c_low_return_most} to {bapo_bounds:c_low_return_least} as c_low falls",
     ),
     _item(
-        "Bounds over steps", "notes", "figure", f"{_OURS}; 64 tokens",
-        "bapo_target", "mixed", "c_high is {bapo_bounds:bapo_high} with target 0.4, and up to "
-        "{bapo_bounds:half_high} with target 0.5",
+        "Bounds over steps",
+        "notes",
+        "figure",
+        "64 tokens",
+        "bapo_target",
+        "mixed",
+        "c_high reaches {bapo_bounds:bapo_high} at target 0.4, {bapo_bounds:half_high} at target 0.5",
     ),
     _item(
-        "Return against the target, its ranges and its steps", "notes", "figure", f"{_OURS}; one rate",
-        "bapo_target", "mixed",
-        "return is {bapo_bounds:target_04} at target 0.4, {bapo_bounds:target_05} at 0.5; it varies by "
+        "Return against the target, its ranges and its steps",
+        "notes",
+        "figure",
+        "one rate",
+        "bapo_target",
+        "mixed",
+        "return: {bapo_bounds:target_04} at target 0.4, {bapo_bounds:target_05} at 0.5; it varies by "
         "{bapo_bounds:spread_high_cap} over ranges",
         "66.7 at 0.40, 66.1 at 0.50",
     ),
     _item(
-        "Reuse 2, 4 and 8 times", "notes", "figure", f"{_OURS}; epochs on fresh batches",
-        "bapo_places", "mixed", "wins/ties/losses: {bapo_places:epochs_bold} at four times the best "
-        "synchronous rate, "
-        "{bapo_places:epochs_best} with tuned rates",
+        "Reuse 2, 4 and 8 times",
+        "notes",
+        "figure",
+        "epochs on fresh batches",
+        "bapo_places",
+        "mixed",
+        "wins/ties/losses against the clip: {bapo_places:epochs_bold} at the 4× rate, "
+        "{bapo_places:epochs_best} at tuned rates",
     ),
-)  # fmt: skip
+)
 """Figures, tables and headline statements of the paper that a toy can show, in its order."""

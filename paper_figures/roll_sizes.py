@@ -98,8 +98,7 @@ def numbers(rows: Any) -> dict[str, str]:
             base = shared.one(rows, "gpus", "batch", count, spread=spread)
             row = shared.one(rows, "gpus", "asynchronous", count, spread=spread)
             found[f"{key}gpus_{count}"] = shared.times(base, row)
-        batch = shared.one(rows, "queue", "batch", 0, spread=spread)
-        found[f"{key}batch"] = shared.seconds(batch)
+        found[f"{key}batch"] = shared.seconds(shared.one(rows, "queue", "batch", 0, spread=spread))
         for more in (0, MORE):
             row = shared.one(rows, "queue", "queue, free", more, spread=spread)
             found[f"{key}queue_{more}"] = shared.seconds(row)
