@@ -81,12 +81,11 @@ def numbers(rows: Any) -> dict[str, str]:
         "smallest": f"{steps.SMALLEST:g}",
         "times": f"{steps.BOLD:g}",
     }
-    for arm, other in (*(("half", other) for other in OTHERS), ("bapo", "clip")):
-        for reading, times in steps.READINGS.items():
+    for reading, times in steps.READINGS.items():
+        for arm, other in (*(("half", other) for other in OTHERS), ("bapo", "clip")):
             found[f"{arm}_{other}_{reading}"] = steps.score(steps.counted(rows, arm, other, times))
-    for axis in ("staleness", "epochs"):
-        for reading in TITLES:
-            found[f"{axis}_{reading}"] = steps.score(steps.counted(rows, "half", "clip", steps.READINGS[reading], axis))
+        for axis in ("staleness", "epochs"):
+            found[f"{axis}_{reading}"] = steps.score(steps.counted(rows, "half", "clip", times, axis))
     for name in steps.TASKS:
         known = name in steps.tasks(rows)
         found[f"rate_{name}"] = f"{steps.usual(rows, name):g}" if known else "none"
