@@ -12,7 +12,7 @@ CLAIMS = (
     _claim(
         "Asynchronous training is 2.24 times faster on reasoning tasks",
         "mostly",
-        "it is {roll_flash:long_2} times as fast with 64 slots, and {roll_sizes:gpus_128} times on 128 GPUs",
+        "it is {roll_flash:long_2} times as fast on 64 slots, and {roll_sizes:gpus_128} times on 128 GPUs",
         "roll_flash",
         when="it is slower only with equal lengths",
     ),
