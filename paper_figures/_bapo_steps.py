@@ -27,7 +27,7 @@ NAMES = {
 }
 TARGET = "target: loss share of\npositive advantages"
 """What BAPO's target is."""
-READINGS: dict[str, float | None] = {"usual": 1.0, "bold": BOLD, "best": None}
+READINGS: dict[str, float | None] = {"bold": BOLD, "best": None}
 """Each in best synchronous rates; None: every arm at its own best."""
 
 

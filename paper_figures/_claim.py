@@ -53,7 +53,7 @@ class Item:
     """A figure, table or headline statement of a paper, and its counterpart here.
 
     `stated`: the paper's own number, only where it was read. `ours`: what came out here, text as in `Claim`. `differs`:
-    the three largest differences of setting, or why there is no counterpart.
+    what differs beyond what the page says of all items of the paper, or why there is no counterpart.
     """
 
     paper: str
@@ -75,4 +75,4 @@ class Item:
             checks.require(bool(value) == shown, name, value, "given unless kind is none", "mend it")
         if shown:
             checks.one_of("verdict", self.verdict, VERDICTS, "choose one")
-        checks.require(bool(self.differs), "differs", self.differs, "what differs, or the reason", "say it")
+        checks.require(bool(self.differs) or shown, "differs", self.differs, "a reason unless it is shown", "say it")

@@ -17,23 +17,23 @@ CLAIMS = (
     _claim(
         "Staleness harms naive PPO",
         "mostly",
-        "naive PPO is worse in {areal:naive_worse} of {areal:places} settings over training, and in "
-        "{areal:naive_end_worse} at the end",
+        "naive PPO is worse than decoupled PPO in {areal:naive_worse} of {areal:places} settings over training, "
+        "and in {areal:naive_end_worse} at the end",
         "areal",
-        when="staleness harms it during learning, but hardly at the end",
+        when="it harms the return during learning, but hardly at the end",
     ),
     _claim(
         "The decoupled objective tolerates a staleness bound of 8",
         "mostly",
-        "it equals fresh data in {areal:held} of {areal:within} settings",
+        "its final return equals that on fresh data in {areal:held} of {areal:within} settings",
         "areal",
-        when="this holds at the end; during learning, fresh data are better",
+        when="fresh data are better during learning",
     ),
     _claim(
         "Asynchronous training is up to 2.77 times faster",
         "mostly",
-        "{areal:long_4} times as fast at a staleness bound of 4; {areal:longest_4} times for longer tails",
+        "it is {areal:long_4} times as fast at a staleness bound of 4, and {areal:longest_4} times with longer tails",
         "areal_speed",
-        when="with long-tailed lengths; other lengths gain less",
+        when="the speed-up is smaller unless lengths have long tails",
     ),
 )

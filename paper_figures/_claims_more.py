@@ -16,9 +16,9 @@ CLAIMS = (
         "asyncsim",
         "Asynchrony raises throughput",
         "reproduced",
-        "{system_spread:open_loop_quick} times as much with long-tailed lengths",
+        "throughput is {system_spread:open_loop_quick} times as high with long-tailed lengths",
         "system_spread",
-        when="with equal lengths, throughput gains at most one half",
+        when="with equal lengths, it rises by at most one half",
     ),
     Claim(
         "asyncsim",

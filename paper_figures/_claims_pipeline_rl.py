@@ -11,17 +11,17 @@ CLAIMS = (
     _claim(
         "In-flight weight updates learn twice as fast as conventional RL",
         "mixed",
-        "faster in {pipeline_rl:sooner} of {pipeline_rl:all} settings, but in none against the best "
+        "PipelineRL is sooner in {pipeline_rl:sooner} of {pipeline_rl:all} settings, but on no task against the best "
         "conventional setting",
         "pipeline_rl_speed",
-        when="faster on graded and sparse tasks; undecided on the bandit",
+        when="it is sooner on graded and sparse tasks, and undecided on the bandit",
     ),
     _claim(
         "In-flight weight updates keep data close to on-policy",
         "mostly",
-        "ESS/N is {pipeline_rl:ess}, against {pipeline_rl:near_ess} for conventional training at a staleness of "
-        "{pipeline_rl:near_lag}",
+        "ESS/N is {pipeline_rl:ess} with PipelineRL, and {pipeline_rl:near_ess} with conventional training at similar "
+        "staleness",
         "pipeline_rl",
-        when="on one task at one rate; at equal staleness, conventional data are as good",
+        when="tested on one task; at equal staleness, conventional data are as close",
     ),
 )

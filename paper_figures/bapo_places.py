@@ -16,7 +16,7 @@ from paper_figures import _vcpo as look
 EXPERIMENTS = {"bapo_steps": {"part": "grid", "task": "64 tokens", "rate": "4 × best synchronous; own best"}}
 SHOWN = ("clip", "bapo", "half", "none")
 TITLES = {"bold": "Four times the best synchronous learning rate", "best": "Each method at its own best learning rate"}
-OTHERS = {"clip": "clip", "higher": "clip-higher", "none": "no clip"}
+OTHERS = ("clip", "higher", "none")
 TASK = "long"
 
 
@@ -81,13 +81,11 @@ def numbers(rows: Any) -> dict[str, str]:
         "smallest": f"{steps.SMALLEST:g}",
         "times": f"{steps.BOLD:g}",
     }
-    for arm in ("bapo", "half"):
-        for other in OTHERS:
-            for reading, times in steps.READINGS.items():
-                found[f"{arm}_{other}_{reading}"] = steps.score(steps.counted(rows, arm, other, times))
-    for axis in ("staleness", "epochs"):
-        for reading in TITLES:
-            found[f"{axis}_{reading}"] = steps.score(steps.counted(rows, "half", "clip", steps.READINGS[reading], axis))
+    for reading, times in steps.READINGS.items():
+        for arm, other in (*(("half", other) for other in OTHERS), ("bapo", "clip")):
+            found[f"{arm}_{other}_{reading}"] = steps.score(steps.counted(rows, arm, other, times))
+        for axis in ("staleness", "epochs"):
+            found[f"{axis}_{reading}"] = steps.score(steps.counted(rows, "half", "clip", times, axis))
     for name in steps.TASKS:
         known = name in steps.tasks(rows)
         found[f"rate_{name}"] = f"{steps.usual(rows, name):g}" if known else "none"

@@ -14,7 +14,7 @@ from paper_figures import _vcpo as look
 from paper_figures._script import finding
 
 EXPERIMENTS = {"bapo": {"part": "compare", "law": "constant 32", "tuned": True}}
-ORDER = ("released", "intent", "start", "clip", "higher", "none", "rloo")
+ORDER = ("released", "start", "clip", "none", "rloo")
 DRAWN = ("none", "rloo", "released", "clip")
 """Arms of the picture; numbers are of all."""
 SHARES = ("clip", "bapo", "released", "none")

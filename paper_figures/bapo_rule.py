@@ -80,16 +80,11 @@ def numbers(rows: Any) -> dict[str, str]:
         "signs": percent(np.mean(own.natural * own.measured < 0)),
         "tasks": f"{len(arms.TASKS)}",
     }
-    for task in arms.TASKS:
-        for rule in ("clip", "bapo", "released"):
-            found |= {f"{task}_{rule}_{way}": percent(pushes(rows, task, rule, way).value) for way in WAYS}
     for kind in ("plain", "natural"):
         ups, downs = ([pushes(rows, task, "clip", way, kind).value for task in arms.TASKS] for way in WAYS)
         found[f"{kind}_biased"] = f"{sum(up > down for up, down in zip(ups, downs, strict=True))}"
         if kind == "plain":
             found |= {"up": span(ups), "down": span(downs)}
-    for bound in ("low", "high"):
-        found[bound] = percent(max(pushes(rows, task, "clip", f"{bound}_up").value for task in arms.TASKS))
     return found
 
 

@@ -84,15 +84,13 @@ def draw(rows: Any) -> Figure:
 
 
 def numbers(rows: Any) -> dict[str, str]:
-    """Speed-ups with intervals at three ratios, limits, and the ratio from which on little is gained."""
+    """Speed-ups with intervals at three ratios, and the ratio from which on little is gained."""
     found: dict[str, str] = {}
     keys = {"even": ("reasoning", 0.0), "mild": ("reasoning", 0.5), "long": ("reasoning", 1.0)}
     for key, arm in (keys | {"longest": ("reasoning", 1.5), "agentic": ("agentic", 1.0)}).items():
         own = speeds(rows, *arm)
         last = own[roll_flash.RATIOS[-1]][0]
-        base = _script.pick(rows, workload=arm[0], sigma=arm[1], quantity="step_seconds", ratio=0).value.mean()
         found |= {f"{key}_{ratio}": rounded(*own[ratio]) for ratio in SHOWN}
-        found[f"{key}_limit"] = f"{base / roll_flash.IDEAL:.2f}"
         enough = next(r for r in own if own[r][0] >= ENOUGH * last)
         # The last ratio measured always has all of its own speed.
         found[f"{key}_enough"] = f"> {roll_flash.RATIOS[-2]}" if enough == roll_flash.RATIOS[-1] else str(enough)

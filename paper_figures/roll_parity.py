@@ -111,14 +111,13 @@ def draw(rows: Any) -> Figure:
 
 
 def numbers(rows: Any) -> dict[str, str]:
-    """Comparisons by outcome: at one rate, at own best rates, while unsolved at the end; and mean losses."""
+    """Worse comparisons: at one rate, at own best rates, while unsolved, at the end; and mean losses."""
     found = {"smallest": f"{league.SMALLEST:g}", "runs": str(int(rows.samples.max())), "late": str(LATE)}
     found["unsolved"] = f"{100 * UNSOLVED:.0f}"
     readings = {"one": (True, False), "own": (True, True), "end_one": (False, False), "end_own": (False, True)}
     for key, (unsolved, own) in readings.items():
         table = differences(rows, unsolved, own)
-        found |= {f"{key}_{word}": str(int((table.word == word).sum())) for word in ("equal", "worse", "better")}
-        found["judged"] = str(len(table))
+        found[f"{key}_worse"] = str(int((table.word == "worse").sum()))
         late = table[table.ratio == LATE].groupby("arm").value.mean()
         found |= {f"{key}_{arm.lower()}": f"{late[arm]:+.2f}".replace("-", "−") for arm in SHOWN}
-    return found
+    return found | {"end_own_equal": str(int((table.word == "equal").sum())), "judged": str(len(table))}

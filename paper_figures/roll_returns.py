@@ -51,12 +51,11 @@ def draw(rows: Any) -> Figure:
 
 
 def numbers(rows: Any) -> dict[str, str]:
-    """How many comparisons are equal, the largest difference, and returns of synchronous training."""
+    """How many comparisons are equal, and the largest difference."""
     own = compared(rows, "par")
     found = {"equal": str(int((own.word == "equal").sum())), "judged": str(len(own))}
     found |= {"smallest": f"{league.SMALLEST:g}"}
     found["most"] = f"{own.difference.abs().max():.3f}"
     bare = own[own.arm == "no correction"]
     found["bare"] = f"{int((bare.word == 'equal').sum())} of {len(bare)}"
-    base = rows[(rows.part == "par") & (rows.arm == token_ratios.SYNCHRONOUS)].groupby("task").end.mean()
-    return found | {f"{task}_end": f"{base[task]:.3f}" for task in base.index}
+    return found

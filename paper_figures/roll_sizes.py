@@ -98,23 +98,15 @@ def numbers(rows: Any) -> dict[str, str]:
             base = shared.one(rows, "gpus", "batch", count, spread=spread)
             row = shared.one(rows, "gpus", "asynchronous", count, spread=spread)
             found[f"{key}gpus_{count}"] = shared.times(base, row)
-        batch = shared.one(rows, "queue", "batch", 0, spread=spread)
-        found[f"{key}batch"] = shared.seconds(batch)
+        found[f"{key}batch"] = shared.seconds(shared.one(rows, "queue", "batch", 0, spread=spread))
         for more in (0, MORE):
             row = shared.one(rows, "queue", "queue, free", more, spread=spread)
             found[f"{key}queue_{more}"] = shared.seconds(row)
-        found[f"{key}queue"] = shared.times(batch, row)
         ratios = [enough(rows, size, spread) for size in (roll_sizes.SIZES[0], roll_sizes.SIZES[-1])]
         # The last ratio measured always has all of its own speed.
         words = [f"> {roll_sizes.RATIOS[-2]}" if each == roll_sizes.RATIOS[-1] else str(each) for each in ratios]
         found[f"{key}small"], found[f"{key}large"] = words
-        pairs = [
-            [shared.one(rows, "replication", arm, x, y, spread) for arm in ("together", "replicated")]
-            for x, y in roll_sizes.CONFIGURATIONS
-        ]
-        found |= {
-            f"{key}replicated_{x}_{y}": shared.times(*pair)
-            for (x, y), pair in zip(roll_sizes.CONFIGURATIONS, pairs, strict=True)
-        }
+        pair = [shared.one(rows, "replication", arm, 64, 16, spread) for arm in ("together", "replicated")]
+        found[f"{key}replicated_64_16"] = shared.times(*pair)
     whole, alone = (shared.one(rows, "replication", arm, 32, 16, shared.TIGHT) for arm in ("together", "replicated"))
     return found | {"whole": shared.seconds(whole), "alone": shared.seconds(alone)}

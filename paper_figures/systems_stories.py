@@ -145,7 +145,6 @@ def numbers(rows: Any) -> dict[str, str]:
         "fast": f"{speed.max():.0f}",
         "dropped": f"{100 * number(drop, 'dropped')[0]:.1f}",
         "wasted": f"{100 * number(drop, 'wasted')[0]:.0f}",
-        "table": _table(first),
     }
 
 
@@ -155,14 +154,3 @@ def _covered(rows: Any, length: str) -> np.ndarray:
     levels, expected = stragglers(length)
     inside = np.isin(known, levels)
     return np.abs(mean[inside] - expected) <= half[inside]
-
-
-def _table(rows: Any) -> str:
-    """Systems with their largest staleness under either distribution, and lengths under the one that is drawn."""
-    lines = ["| system | maximum staleness | mean length trained |", "|---|---|---|"]
-    for system in LOOKS:
-        own = rows[rows.system == system]
-        length = number(own[own.length == systems_stories.HEAVY[KIND]], "length_trained")[0]
-        largest = own[own.quantity == "largest"].value.max()
-        lines.append(f"| `{system}` | {largest:.0f} | {length:.3f} |")
-    return "\n".join(lines)
