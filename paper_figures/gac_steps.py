@@ -73,18 +73,14 @@ def numbers(rows: Any) -> dict[str, str]:
     found = {"places": str(len(shared.places(rows))), "runs": str(int(shared.steps(rows).samples.max()))}
     for arm in arms:
         key = arm.replace(" ", "_").lower()
-        for name, times in (("usual", 1.0), ("bold", shared.BOLD)):
-            found[f"{key}_{name}"] = f"{100 * shared.fell(rows, arm, times):.0f} %"
+        found[f"{key}_usual"] = f"{100 * shared.fell(rows, arm, 1.0):.0f} %"
         found[f"{key}_return"] = f"{shared.returned(rows, arm, 1.0):.3f}"
-        found[f"{key}_daring"] = f"{shared.returned(rows, arm, shared.BOLD):.3f}"
-        found[f"{key}_best"] = f"{shared.returned(rows, arm, None):.3f}"
+        if arm not in ("M2PO", "BAPO"):
+            found[f"{key}_bold"] = f"{100 * shared.fell(rows, arm, shared.BOLD):.0f} %"
     fresh = [
         shared.at(rows, task, 0, shared.BASE, "mean", 1.0).value for task in {task for task, _ in shared.places(rows)}
     ]
     found["fresh"] = f"{sum(fresh) / len(fresh):.3f}"
-    found |= {
-        f"{key}_end": f"{shared.returned(rows, arm, 1.0, 'end'):.3f}" for key, arm in (("gac", "GAC"), ("grpo", "GRPO"))
-    }
     return found | compared(rows, arms)
 
 
