@@ -38,10 +38,10 @@ CLAIMS = (
     _claim(
         "Controlling alignment keeps training stable",
         "mixed",
-        "{gac_steps:grpo_usual} of GRPO's runs fall, and {gac_steps:gac_usual} with GAC; with projection, plain "
-        "descent is stable up to {gac_projection:edge_raw}",
+        "{gac_steps:grpo_usual} of GRPO's runs fall, and {gac_steps:gac_usual} with GAC; the maximum stable rate × "
+        "curvature of plain descent is {gac_projection:edge_raw}",
         "gac_steps",
-        when="falls clearly decrease in one of nine settings; the stability limit equals that of synchronous descent",
+        when="falls clearly decrease in one of nine settings; the maximum stable rate is that of synchronous descent",
         stated="2603.01501/projection",
     ),
     _claim(
@@ -50,7 +50,7 @@ CLAIMS = (
         "{one_rate:rloo_bold} of RLOO's runs fall, and {one_rate:gac_bold} with GAC; {gac_steps:grpo_bold} of GRPO's "
         "runs fall, and {gac_steps:gac_bold} with GAC",
         "one_rate",
-        when="GAC prevents most falls of RLOO (on other tasks, half), but hardly any of GRPO",
+        when="GAC prevents most of RLOO's falls (on other tasks, nearly half), but hardly any of GRPO's",
     ),
     _claim(
         "GAC matches synchronous training at staleness 8 to 32",

@@ -89,14 +89,13 @@ def compared(rows: Any, arms: list[str]) -> dict[str, str]:
     found = {}
     others = [arm for arm in shared.ARMS if arm in arms and arm != "GAC"]
     for name, times in (("usual", 1.0), ("bold", shared.BOLD), ("best", None)):
-        found[f"base_{name}"] = outcome(shared.record(rows, "GAC", "GRPO", times))
+        if times:
+            found[f"base_{name}"] = outcome(shared.record(rows, "GAC", "GRPO", times))
         for key, arm in (("", "GAC"), ("rloo_", "GAC on RLOO")):
             found[f"{key}all_{name}"] = "none"
             if arm in arms:
                 records = [shared.record(rows, arm, other, times) for other in others]
                 found[f"{key}all_{name}"] = outcome([sum(each) for each in zip(*records, strict=True)])
-        if "GAC on RLOO" in arms:
-            found[f"rloo_base_{name}"] = outcome(shared.record(rows, "GAC on RLOO", "RLOO", times))
     even = [
         shared.at(rows, task, s, "GAC", "end", 1.0).high_end
         >= shared.at(rows, task, 0, shared.BASE, "end", 1.0).low_end - shared.AS_GOOD
