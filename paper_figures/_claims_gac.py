@@ -38,8 +38,8 @@ CLAIMS = (
     _claim(
         "Controlling alignment keeps training stable",
         "mixed",
-        "{gac_steps:grpo_usual} of GRPO's runs fall, and {gac_steps:gac_usual} with GAC; the maximum stable rate × "
-        "curvature of plain descent is {gac_projection:edge_raw}",
+        "{gac_steps:grpo_usual} of GRPO's runs fall, and {gac_steps:gac_usual} with GAC; with projection, the "
+        "maximum stable rate × curvature of plain descent is {gac_projection:edge_raw}",
         "gac_steps",
         when="falls clearly decrease in one of nine settings; the maximum stable rate is that of synchronous descent",
         stated="2603.01501/projection",
