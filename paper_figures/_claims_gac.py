@@ -12,16 +12,16 @@ CLAIMS = (
     _claim(
         "Consecutive stale gradients align; synchronous ones are nearly orthogonal",
         "mixed",
-        "the cosine is {gac_cosine:early_16} at staleness {gac_cosine:middle} and {gac_cosine:early_0} in "
+        "the mean cosine is {gac_cosine:early_16} at staleness {gac_cosine:middle} and {gac_cosine:early_0} in "
         "synchronous training",
         "gac_cosine",
-        when="this holds on the chain of bits; on sequences of 32 tokens, fresh gradients align more",
+        when="the claim holds on two of three tasks; on sequences of 32 tokens, synchronous gradients align more",
         rebuilt=False,
     ),
     _claim(
         "High alignment is the signature of stale training",
         "not reproduced",
-        "in synchronous training, the correlation reaches {gac_causes:far_batch_256_0}",
+        "the correlation reaches {gac_causes:far_batch_256_0} in synchronous training",
         "gac_causes",
         rebuilt=False,
         stated="2603.01501/alignment",
@@ -29,56 +29,58 @@ CLAIMS = (
     _claim(
         "High alignment warns of instability",
         "mixed",
-        "the cosine has an AUC of {gac_cosine:area_cosine}; over settings, it ranges from {alarms:cosine_range}",
+        "the AUC of the cosine is {gac_cosine:area_cosine}; over other settings, it is {alarms:cosine_range}",
         "gac_warning",
-        when="this holds on some tasks, but staleness alone ranks runs better",
+        when="the cosine warns on some tasks, but staleness alone ranks runs better",
         rebuilt=False,
         stated="2603.01501/early-warning",
     ),
     _claim(
         "Controlling alignment keeps training stable",
         "mixed",
-        "GRPO's falls drop from {gac_steps:grpo_usual} to {gac_steps:gac_usual}; plain descent's limit "
-        "is {gac_projection:edge_raw}",
+        "{gac_steps:grpo_usual} of GRPO's runs fall, and {gac_steps:gac_usual} with GAC; with projection, the "
+        "maximum stable rate × curvature of plain descent is {gac_projection:edge_raw}",
         "gac_steps",
-        when="the drop is clear in one of nine settings; the stability limit equals that of synchronous descent",
+        when="falls clearly decrease in one of nine settings; the maximum stable rate is that of synchronous descent",
         stated="2603.01501/projection",
     ),
     _claim(
-        "At four times the best synchronous rate, controlling alignment keeps training stable",
+        "Controlling alignment keeps training stable at the 4× rate",
         "mixed",
-        "falls drop from {one_rate:rloo_bold} to {one_rate:gac_bold} on RLOO, and from {gac_steps:grpo_bold} to "
-        "{gac_steps:gac_bold} on GRPO",
+        "{one_rate:rloo_bold} of RLOO's runs fall, and {one_rate:gac_bold} with GAC; {gac_steps:grpo_bold} of GRPO's "
+        "runs fall, and {gac_steps:gac_bold} with GAC",
         "one_rate",
-        when="few falls remain on RLOO (half of them on other tasks), but nearly all remain on GRPO",
+        when="GAC prevents most of RLOO's falls (on other tasks, nearly half), but hardly any of GRPO's",
     ),
     _claim(
         "GAC matches synchronous training at staleness 8 to 32",
         "mostly not",
-        "final returns are equal in {gac_steps:even} of {gac_steps:places} settings",
+        "GAC's final return equals synchronous training's in {gac_steps:even} of {gac_steps:places} settings",
         "gac_steps",
-        when="GRPO alone is equal in more settings; averaged over training, GAC is never equal",
+        when="GRPO alone does so in more settings; averaged over training, GAC never does",
     ),
     _claim(
         "GAC outperforms GRPO, M2PO and BAPO on stale data",
         "mixed",
-        "wins/ties/losses are {gac_steps:all_bold} for GAC on GRPO and {gac_steps:rloo_all_bold} for GAC on RLOO",
+        "at the 4× rate, wins/ties/losses are {gac_steps:all_bold} for GAC on GRPO and {gac_steps:rloo_all_bold} for "
+        "GAC on RLOO",
         "gac_steps",
-        when="GAC on GRPO is never better than M2PO or BAPO; GAC on RLOO is better, but so is RLOO alone",
+        when="GAC on GRPO never beats M2PO or BAPO; GAC on RLOO does, but RLOO alone mostly does too",
     ),
     _claim(
         "GAC also outperforms tuned stabilizers",
         "mostly",
-        "rivals are worse in {rivals:gac_worse} of {rivals:gac_judged} comparisons and better in {rivals:gac_better}",
+        "GAC on RLOO is better in {rivals:gac_worse} of {rivals:gac_judged} comparisons, and worse in "
+        "{rivals:gac_better}",
         "rivals",
-        when="staleness is constant; RLOO without GAC performs as well",
+        when="RLOO without GAC performs as well; staleness is constant",
     ),
     _claim(
         "GAC converges under bounded staleness",
         "not tested here",
         "no bound is known for GAC itself",
         "gac_bound",
-        when="our bound holds for plain descent only",
+        when="our own bound holds for plain descent only",
         rebuilt=False,
     ),
 )
@@ -127,7 +129,7 @@ ITEMS: tuple[Item, ...] = (
         "gac_thresholds",
         "mixed",
         "runs that fall: {gac_cosine:bare} without GAC, {gac_cosine:projected} with projection, "
-        "{gac_cosine:skip_5} with skipping",
+        "{gac_cosine:skipped} with skipping",
     ),
     _item(
         "Return over steps at s = 8, 16, 32",

@@ -54,11 +54,9 @@ def numbers(rows: Any) -> dict[str, str]:
         for arm, predicted in shrunk(part, sorted(set(part.signal))).items():
             mine = part[part.arm == arm].sort_values("signal")
             gaps.append(np.abs(mine.value.astype(float) / predicted - 1.0).max())
-    known, full = own[own.reference == "known"], own[own.reference == "previous"]
+    known = own[own.reference == "known"]
     spread = known[(known.dimension == known.dimension.max()) & (known.arm == "before")].sort_values("signal")
     single = known[(known.dimension == 1) & (known.arm == "before")]
-    even = full.signal.iloc[int(np.abs(np.log(full.signal.astype(float))).argmin())]
-    middle = {arm: full[(full.arm == arm) & (full.signal == even)].iloc[0] for arm in (AFTER, BEHIND)}
     return {
         "spread": f"{known.dimension.max():.0f}",
         "single": f"{single.value.min():.3f}",
@@ -66,7 +64,5 @@ def numbers(rows: Any) -> dict[str, str]:
         "weak_signal": f"{spread.signal.iloc[0]:g}",
         "strong": written(spread.iloc[-1]),
         "strong_signal": f"{spread.signal.iloc[-1]:g}",
-        "after": written(middle[AFTER]),
-        "after_momentum": written(middle[BEHIND]),
         "off": f"{100.0 * max(gaps):.1f}",
     }

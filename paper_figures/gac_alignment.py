@@ -60,7 +60,7 @@ def draw(rows: Any) -> Figure:
 
 
 def numbers(rows: Any) -> dict[str, str]:
-    """Correlations early and late in training, and at the optimum; the worst deviation from what is predicted."""
+    """Correlations early and late in training; the worst deviation at the optimum from what is predicted."""
     found = {"late": str(LATE), "large": f"{LARGE:g}"}
     for tau, name in ARMS.items():
         one = trained(rows, tau)
@@ -71,12 +71,8 @@ def numbers(rows: Any) -> dict[str, str]:
 
 
 def _settled(rows: Any) -> dict[str, str]:
-    own, scores, found = rows[rows.part == "steady"], [], {}
-    for row in own.itertuples():
-        scores.append(abs(row.value - steady(row.task, int(row.staleness), row.fraction)) / row.error)
-        if row.task == "gaussian" and row.fraction == own.fraction.max():
-            found[f"near_gaussian_{int(row.staleness)}"] = written(row)
-        elif row.task == "gaussian" and row.fraction == own.fraction.min() and row.staleness > 0:
-            found["deep_gaussian"] = written(row)
-    found |= {"near": f"{own.fraction.max():g}", "deep": f"{own.fraction.min():g}"}
-    return found | {"worst": f"{max(scores):.1f}", "compared": str(len(own))}
+    own = rows[rows.part == "steady"]
+    scores = [
+        abs(row.value - steady(row.task, int(row.staleness), row.fraction)) / row.error for row in own.itertuples()
+    ]
+    return {"worst": f"{max(scores):.1f}", "compared": str(len(own))}

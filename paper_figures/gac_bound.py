@@ -113,20 +113,17 @@ def with_interval(own: Any, digits: int = 2) -> str:
 def numbers(rows: Any) -> dict[str, str]:
     """Largest ratios inside the condition, tightness, and how often projection exceeds the bound."""
     own = judged(rows)
-    constant, arrival = own[own.schedule == "constant"], own[own.schedule == "arrival"]
+    constant = own[own.schedule == "constant"]
     inside = constant[constant.bound.notna() & constant.value.notna()]
     plain = inside[inside.rule == "none"]
     tight = largest(plain[plain.task == "quadratic"]).reset_index()
     bandit = plain[plain.task == "bandit"].value_ratio
-    held = arrival[arrival.bound.notna()]
     less = inside[(inside.task == "quadratic") & (inside.rule == "project")]
     return {
         "points": f"{len(plain)}",
         "last": f"{int(constant.staleness.max())}",
         "exceeding": f"{int((plain.low_ratio > 1.0).sum())}",
         "tight_late": with_interval(tight.iloc[1], 3),
-        "loose_late": with_interval(tight.iloc[-1], 3),
         "bandit_most": f"{bandit.max():.2f}",
-        "arrival_most": f"{held.value_ratio.max():.2f}",
         "project_above": f"{int((less.low_ratio > 1.0).sum())} of {len(less)}",
     }

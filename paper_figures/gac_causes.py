@@ -91,7 +91,8 @@ def numbers(rows: Any) -> dict[str, str]:
     point = {"staleness": 0, "curvatures": (1.0,), "momentum": rolling["momentum"]}
     limit = claims.claim("staleness/heavy-ball").predict(point)
     found = {"momentum_share": f"{rolling['step'] / limit['step']:.2f}", "late": str(made.LATE)}
-    quoted = ("far, batch 256", "batch used 4 times", "momentum", "large step", RANDOM)
-    for row in rows[(rows.part == "causes") & rows.condition.isin(quoted)].itertuples():
-        found[f"{row.condition.replace(',', '').replace(' ', '_')}_{int(row.staleness)}"] = written(row)
+    fresh, stale = ("far, batch 256", "batch used 4 times", "momentum"), ("large step", RANDOM)
+    for condition, tau in (*((each, 0) for each in fresh), *((each, made.LATE) for each in stale)):
+        row = _script.pick(rows, part="causes", condition=condition, staleness=tau).iloc[0]
+        found[f"{condition.replace(',', '').replace(' ', '_')}_{tau}"] = written(row)
     return found

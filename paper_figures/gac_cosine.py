@@ -96,14 +96,13 @@ def numbers(rows: Any) -> dict[str, str]:
             # Within one level the staleness is the same for all runs.
             inside = warned(rows, "area", LATE, arm=score, lead=LEAD, rate=least(rows))
             found[f"within_{score.lower()}"] = spread(inside.iloc[0]) if len(inside) else "none"
-    for quantity in KINDS:
-        own = warned(rows, quantity, LATE, lead=LEAD, rate=least(rows))
-        found[quantity] = spread(own.iloc[0]) if len(own) else "none"
     own = swept(rows, LATE, "fell", False)
     found["bare"] = f"{100 * own[own.low == 1.0].value.iloc[0]:.0f} %"
     found["projected"] = f"{100 * own[own.low < 1.0].value.min():.0f} %"
-    for skipped in swept(rows, LATE, "fell", True).itertuples():
-        found[f"skip_{round(10 * skipped.high)}"] = f"{100 * skipped.value:.0f} %"
+    found["skipped"] = f"{100 * swept(rows, LATE, 'fell', True).value.iloc[0]:.0f} %"
+    own, skipped = swept(rows, LATE, "mean", False), swept(rows, LATE, "mean", True)
+    found["bare_mean"] = f"{own[own.low == 1.0].value.iloc[0]:.2f}"
+    found["controlled_mean"] = f"{max(own[own.low < 1.0].value.max(), skipped.value.max()):.2f}"
     return found
 
 

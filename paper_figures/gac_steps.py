@@ -73,18 +73,14 @@ def numbers(rows: Any) -> dict[str, str]:
     found = {"places": str(len(shared.places(rows))), "runs": str(int(shared.steps(rows).samples.max()))}
     for arm in arms:
         key = arm.replace(" ", "_").lower()
-        for name, times in (("usual", 1.0), ("bold", shared.BOLD)):
-            found[f"{key}_{name}"] = f"{100 * shared.fell(rows, arm, times):.0f} %"
+        found[f"{key}_usual"] = f"{100 * shared.fell(rows, arm, 1.0):.0f} %"
         found[f"{key}_return"] = f"{shared.returned(rows, arm, 1.0):.3f}"
-        found[f"{key}_daring"] = f"{shared.returned(rows, arm, shared.BOLD):.3f}"
-        found[f"{key}_best"] = f"{shared.returned(rows, arm, None):.3f}"
+        if arm not in ("M2PO", "BAPO"):
+            found[f"{key}_bold"] = f"{100 * shared.fell(rows, arm, shared.BOLD):.0f} %"
     fresh = [
         shared.at(rows, task, 0, shared.BASE, "mean", 1.0).value for task in {task for task, _ in shared.places(rows)}
     ]
     found["fresh"] = f"{sum(fresh) / len(fresh):.3f}"
-    found |= {
-        f"{key}_end": f"{shared.returned(rows, arm, 1.0, 'end'):.3f}" for key, arm in (("gac", "GAC"), ("grpo", "GRPO"))
-    }
     return found | compared(rows, arms)
 
 
@@ -93,14 +89,13 @@ def compared(rows: Any, arms: list[str]) -> dict[str, str]:
     found = {}
     others = [arm for arm in shared.ARMS if arm in arms and arm != "GAC"]
     for name, times in (("usual", 1.0), ("bold", shared.BOLD), ("best", None)):
-        found[f"base_{name}"] = outcome(shared.record(rows, "GAC", "GRPO", times))
+        if times:
+            found[f"base_{name}"] = outcome(shared.record(rows, "GAC", "GRPO", times))
         for key, arm in (("", "GAC"), ("rloo_", "GAC on RLOO")):
             found[f"{key}all_{name}"] = "none"
             if arm in arms:
                 records = [shared.record(rows, arm, other, times) for other in others]
                 found[f"{key}all_{name}"] = outcome([sum(each) for each in zip(*records, strict=True)])
-        if "GAC on RLOO" in arms:
-            found[f"rloo_base_{name}"] = outcome(shared.record(rows, "GAC on RLOO", "RLOO", times))
     even = [
         shared.at(rows, task, s, "GAC", "end", 1.0).high_end
         >= shared.at(rows, task, 0, shared.BASE, "end", 1.0).low_end - shared.AS_GOOD

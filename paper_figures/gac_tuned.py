@@ -98,7 +98,5 @@ def numbers(rows: Any) -> dict[str, str]:
         "cost_lag": f"{most}",
         "harm_before": signed(*less(tuned("before", largest), tuned("none", largest))),
         "worse": over(tuned(BEHIND, largest), tuned("none", largest)),
-        "fresh_worse": over(tuned(BEHIND, 0), tuned("none", 0)),
-        "times": f"{best(rows, BEHIND, largest) / best(rows, 'none', largest):.0f}",
         **gain(rows, ("before", "before, default", BEHIND, BEHIND + " without momentum")),
     }

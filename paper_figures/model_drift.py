@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
@@ -86,8 +85,4 @@ def numbers(rows: Any) -> dict[str, str]:
     size = [_models.meets(row, value) for _, row, value in others(rows)]
     found = {"size_met": _models.count(size), "share_met": _models.count(shares(rows)), "equal": f"{100 * EQUAL:.0f} %"}
     measured = _models.means(one(rows), "model", "rate", quantity="share").value
-    found |= {"least": f"{100 * measured.min():.0f}", "most": f"{100 * measured.max():.0f} %"}
-    for model in model_law.COLOR:
-        own = [row.value for name, row, _ in judged(rows) if name == model]
-        found[f"{model}_token"] = f"{np.sqrt(own[len(own) // 2]):.3f}" if own else "none"
-    return found
+    return found | {"least": f"{100 * measured.min():.0f}", "most": f"{100 * measured.max():.0f} %"}

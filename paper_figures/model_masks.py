@@ -91,12 +91,7 @@ def numbers(rows: Any) -> dict[str, str]:
     """Shares at the largest staleness on M2PO's own run, their ratio, and predictions that are met."""
     every = judged(rows)
     met = [_models.meets(row, told) for *_, row, told in every]
-    found = {
-        "met": _models.count(met),
-        "word": _models.word(met),
-        "fewer": _models.count(fewer(rows)),
-        "tenth": _models.count(fewer(rows, 0.1)),
-    }
+    found = {"met": _models.count(met), "fewer": _models.count(fewer(rows)), "tenth": _models.count(fewer(rows, 0.1))}
     last = max(s for _, _, s, _, _ in every)
     for run, quantity, staleness, row, told in every:
         if (run, staleness) == ("M2PO", last):

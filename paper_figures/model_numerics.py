@@ -77,9 +77,8 @@ def numbers(rows: Any) -> dict[str, str]:
     """Size of the noise on either model, and predictions that are met."""
     tail, growth = ([_models.meets(row, told) for *_, row, told in made(rows)] for made in (tails, lengths))
     found = {"tail_met": _models.count(tail), "growth_met": _models.count(growth)}
-    for model in ("char", "smollm2"):
-        for sampler in COLOR:
-            own = _script.pick(rows, model=model, sampler=sampler, quantity="deviation", task="text")
-            found[f"{model}_{sampler}"] = f"{own.value.mean():.4f}" if len(own) else "none"
+    for sampler in ("bfloat16", "int8"):
+        own = _script.pick(rows, model="smollm2", sampler=sampler, quantity="deviation", task="text")
+        found[f"smollm2_{sampler}"] = f"{own.value.mean():.3f}" if len(own) else "none"
     kurtosis = [row.value for *_, row, _ in tails(rows)]
     return found | {"least": f"{min(kurtosis):.1f}", "most": f"{max(kurtosis):.1f}"}

@@ -83,7 +83,7 @@ def numbers(rows: Any) -> dict[str, str]:
     for name in COLOR:
         own = [_models.meets(row, told) for loss, _, _, row, told in every if loss == name]
         key = name.replace(" ", "_").lower()
-        found |= {f"{key}_met": _models.count(own), f"{key}_word": _models.word(own)}
+        found[f"{key}_met"] = _models.count(own)
         row = next(row for loss, what, s, row, _ in every if (loss, what, s) == (name, "along", last))
         found[f"{key}_cosine"] = _models.value(row)
     return found | {"met": _models.count(kept(rows))}
