@@ -12,60 +12,61 @@ CLAIMS = (
     _claim(
         "Trajectory balance learns from off-policy data",
         "mostly",
-        "it ends at most {tba_optimum:worst} nats from its optimum",
+        "on frozen data, TBA ends at most {tba_optimum:tba_frozen} nats from its optimum",
         "tba_optimum",
-        when="learning is slow where data seldom show the optimum",
+        when="TBA learns slowly where data rarely show the optimum",
     ),
     _claim(
         "On-policy methods are not robust to replayed data",
         "mixed",
-        "at one rate, RLOO loses {tba_frontier:rloo_old_usual} of the objective, TBA {tba_frontier:tba_old_usual}",
+        "on stale data, RLOO's objective is up to {tba_frontier:rloo_old_usual} below the best one, and TBA's up to "
+        "{tba_frontier:tba_old_usual}",
         "tba_frontier",
-        when="RLOO's penalty is as old as its data; with the current penalty, RLOO ties with TBA",
+        when="RLOO uses the penalty of the behavior policy; with the current penalty, RLOO equals TBA",
     ),
     _claim(
         "TBA stays accurate as asynchrony grows",
         "mostly",
-        "return is {tba_asynchrony:tba_old} at staleness {tba_asynchrony:old}, and {tba_asynchrony:tba_fresh} "
-        "on fresh data",
+        "TBA's return is {tba_asynchrony:tba_old} at staleness {tba_asynchrony:old}, and "
+        "{tba_asynchrony:tba_fresh} on fresh data",
         "tba_asynchrony",
-        when="at one rate; not where rewards are rare and data are 32 versions old",
+        when="TBA loses return where rewards are rare and data are 32 versions old",
     ),
     _claim(
         "TBA outperforms RLOO and Dr. GRPO",
         "mixed",
-        "wins/ties/losses are {tba_asynchrony:beside_grpo_best} against Dr. GRPO and "
+        "TBA's wins/ties/losses are {tba_asynchrony:beside_grpo_best} against Dr. GRPO and "
         "{tba_asynchrony:beside_rloo_best} against RLOO",
         "tba_asynchrony",
-        when="both beat TBA where rewards are rare and data are old",
+        when="both beat TBA on stale data with rare rewards",
     ),
     _claim(
         "TBA trains 4 times faster or more",
         "mixed",
-        "updates are {tba_speed:speed_10} times faster; the time to a target is undecided",
+        "TBA makes {tba_speed:speed_10} times as many updates per second",
         "tba_speed",
-        when="updates are faster where generation dominates",
+        when="whether TBA reaches a target return sooner is undecided",
     ),
     _claim(
         "Sampling recent data helps as generation scales",
         "mixed",
-        "with many samples, return is {tba_buffer:uniform_095_many} on recent data, and "
-        "{tba_buffer:uniform_0_many} on any data",
+        "with many samples, TBA's return is {tba_buffer:uniform_095_many} on recent data, and "
+        "{tba_buffer:uniform_0_many} on data of any age",
         "tba_buffer",
-        when="recent data lose with few samples; rarely paid bits gain most with one searcher",
+        when="recent data lower the return with few samples",
     ),
     _claim(
         "Sampling data by reward helps as generation scales",
         "mixed",
-        "return is {tba_buffer:reward_05_many} with half of the data by reward, and {tba_buffer:uniform_0_many} "
-        "on any data",
+        "TBA's return is {tba_buffer:reward_05_many} with half of the data drawn by reward, and "
+        "{tba_buffer:uniform_0_many} with uniform draws",
         "tba_buffer",
-        when="diversity rises, but return falls",
+        when="diversity rises, but the return decreases",
     ),
     _claim(
         "Where rewards are rare, more searchers raise the return",
         "reproduced",
-        "return is {tba_asynchrony:arms_first} with one searcher, and {tba_asynchrony:arms_last} with "
+        "TBA's return is {tba_asynchrony:arms_first} with one searcher, and {tba_asynchrony:arms_last} with "
         "{tba_asynchrony:most}",
         "tba_searchers",
         when="on both tasks, at one rate and with tuned rates",
@@ -74,25 +75,25 @@ CLAIMS = (
 ITEMS: tuple[Item, ...] = (
     _item(
         "Gradient equals REINFORCE with a KL penalty", "text", "figure", "enumerated tabular policies; plain SGD",
-        "tba_optimum", "reproduced", "mean dynamics differ from training by at most {tba_optimum:off} nats",
+        "tba_optimum", "reproduced", "training differs from the mean dynamics by at most {tba_optimum:off} nats",
     ),
     _item(
         "Share of recent samples m", "text", "figure", "returns, not win rates; rarely paid bits; m to 0.95",
         "tba_recent", "mixed",
-        "recent samples, compared with any: {tba_returns:rare_recent_1}; with 16 searchers "
+        "recent samples, compared with any: {tba_returns:rare_recent_1}; with 16 searchers: "
         "{tba_returns:rare_recent_16}",
         "0.67 at 0.4, 0.82 at 0.5",
     ),
     _item(
         "Sensitivity to beta", "text", "figure", "64 arms; fixed beta, no schedule; no instability at small beta",
-        "tba_frontier", "mostly", "return is {tba_frontier:at_smallest} at beta 0.004, "
-        "{tba_frontier:at_largest} at 0.4",
+        "tba_frontier", "mostly", "TBA's return is {tba_frontier:at_smallest} at beta 0.004, "
+        "and {tba_frontier:at_largest} at 0.4",
         "smaller is better, unstable around 0.003",
     ),
     _item(
         "Accuracy over training time", "text", "proxy", "simulated seconds; four machines; two noisy tabular tasks",
-        "tba_speed", "mixed", "{tba_speed:speed_10} times as many updates; a target is reached "
-        "{tba_speed:graded_tba_10} times sooner",
+        "tba_speed", "mixed", "{tba_speed:speed_10} times as many updates; time to a target, RLOO divided by TBA: "
+        "{tba_speed:graded_tba_10}",
         "4 times or more",
     ),
     _item(
@@ -103,11 +104,11 @@ ITEMS: tuple[Item, ...] = (
     ),
     _item(
         "Number of searchers", "text", "figure", "return on tabular tasks, not attack success; 1 to 32 generators",
-        "tba_searchers", "reproduced", "return rises from {tba_asynchrony:arms_first} to {tba_asynchrony:arms_last}",
+        "tba_searchers", "reproduced", "TBA's return: {tba_asynchrony:arms_first} to {tba_asynchrony:arms_last}",
     ),
     _item(
         "TBA and Dr. GRPO over training", "text", "figure", "64 arms; fixed reference; clip at 0.2",
-        "tba_asynchrony", "mostly", "wins/ties/losses at one rate: {tba_asynchrony:beside_grpo_usual}",
+        "tba_asynchrony", "mostly", "TBA's wins/ties/losses at one rate: {tba_asynchrony:beside_grpo_usual}",
     ),
     _item(
         "Speed of red-teaming", "text", "proxy", "seconds of updates only; event simulation; four machines",
@@ -116,7 +117,7 @@ ITEMS: tuple[Item, ...] = (
     _item(
         "Frontier of reward and KL", "text", "figure", "exact, tabular policy; we vary beta, not training steps",
         "tba_frontier", "mixed",
-        "loss of the objective: TBA {tba_frontier:tba_old_usual}, Proximal RLOO {tba_frontier:prox_old_usual}",
+        "gap to the best objective: TBA {tba_frontier:tba_old_usual}, Proximal RLOO {tba_frontier:prox_old_usual}",
     ),
     _item(
         "Diversity against reward", "text", "figure", "different good arms, not cosine distance; we vary beta",
