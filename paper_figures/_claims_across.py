@@ -23,7 +23,7 @@ CLAIMS = (
         when="the cosine beats chance only on chains of bits",
     ),
     _claim(
-        "Importance weights lift the limit that staleness sets on the learning rate",
+        "Importance weights raise the maximum learning rate on stale data",
         "reproduced",
         "the maximum rate × curvature is {phase_diagram:bandit_weighted} (bandit) and "
         "{phase_diagram:graded_weighted} (graded) with weights, and {phase_diagram:bandit_plain} without",
@@ -33,7 +33,7 @@ CLAIMS = (
     _claim(
         "ESS measures what stale samples are worth",
         "mostly not",
-        "ESS is {ess_five:sequence_bandit}, {ess_five:sequence_graded} and {ess_five:sequence_sparse} of the worth "
+        "ESS divided by worth is {ess_five:sequence_bandit}, {ess_five:sequence_graded} and {ess_five:sequence_sparse} "
         "on three tasks",
         "ess_five",
         when="ESS is nearly right only at staleness 1",

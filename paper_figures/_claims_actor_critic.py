@@ -18,7 +18,7 @@ CLAIMS = (
     _claim(
         "More actor-learners reach a score sooner",
         "reproduced",
-        "A3C is {actor_critic:firm_gain} and {actor_critic:cliff_gain} times faster with 16 workers than with one",
+        "on two tasks, 16 workers are {actor_critic:firm_gain} and {actor_critic:cliff_gain} times faster than one",
         "a3c_speed",
         when="the workers do not slow each other down",
     ),
@@ -27,7 +27,7 @@ CLAIMS = (
         "V-trace corrects staleness",
         "mixed",
         "CliffWalking: V-trace {actor_critic:cliff_vtrace_near}, A2C {actor_critic:cliff_a2c_near}; "
-        "FrozenLake: {actor_critic:lake_vtrace_near}, {actor_critic:lake_a2c_near}",
+        "FrozenLake: V-trace {actor_critic:lake_vtrace_near}, A2C {actor_critic:lake_a2c_near}",
         "actor_critic",
         when="at staleness 4, V-trace helps on CliffWalking, but not on FrozenLake",
     ),
@@ -36,7 +36,7 @@ CLAIMS = (
         "The clip allows several epochs on a batch",
         "mixed",
         "CliffWalking: PPO {actor_critic:cliff_ppo_near}, A2C {actor_critic:cliff_a2c_near}; "
-        "FrozenLake: {actor_critic:lake_ppo_near}, {actor_critic:lake_a2c_near}",
+        "FrozenLake: PPO {actor_critic:lake_ppo_near}, A2C {actor_critic:lake_a2c_near}",
         "actor_critic",
         when="at staleness 4, the clip helps on CliffWalking, but not on FrozenLake",
     ),

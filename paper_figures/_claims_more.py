@@ -9,7 +9,7 @@ CLAIMS = (
         "delay theory",
         "Staleness sets the maximum stable learning rate",
         "reproduced",
-        "{stability:boundaries} boundaries lie within {stability:off} % of the prediction",
+        "{stability:boundaries} measured limits lie within {stability:off} % of their predictions",
         "stability",
     ),
     Claim(
@@ -57,7 +57,7 @@ CLAIMS = (
         "asyncsim",
         "One update predicts a language model's ESS",
         "under conditions",
-        "intervals reach within a tenth of the prediction at {language_ess:met} of {language_ess:levels} levels",
+        "the error can be below a tenth at {language_ess:met} of {language_ess:levels} levels of staleness",
         "language_ess",
         when="rewards are random; with rewards for correct answers, the policy drifts faster",
     ),
