@@ -75,25 +75,25 @@ CLAIMS = (
 ITEMS: tuple[Item, ...] = (
     _item(
         "Gradient equals REINFORCE with a KL penalty", "text", "figure", "enumerated tabular policies; plain SGD",
-        "tba_optimum", "reproduced", "training differs from the mean dynamics by at most {tba_optimum:off} nats",
+        "tba_optimum", "reproduced", "mean dynamics differ from training by at most {tba_optimum:off} nats",
     ),
     _item(
         "Share of recent samples m", "text", "figure", "returns, not win rates; rarely paid bits; m to 0.95",
         "tba_recent", "mixed",
-        "recent samples, compared with any: {tba_returns:rare_recent_1}; with 16 searchers: "
+        "recent samples, compared with any: {tba_returns:rare_recent_1}; with 16 searchers "
         "{tba_returns:rare_recent_16}",
         "0.67 at 0.4, 0.82 at 0.5",
     ),
     _item(
         "Sensitivity to beta", "text", "figure", "64 arms; fixed beta, no schedule; no instability at small beta",
-        "tba_frontier", "mostly", "TBA's return is {tba_frontier:at_smallest} at beta 0.004, "
-        "and {tba_frontier:at_largest} at 0.4",
+        "tba_frontier", "mostly", "return is {tba_frontier:at_smallest} at beta 0.004, "
+        "{tba_frontier:at_largest} at 0.4",
         "smaller is better, unstable around 0.003",
     ),
     _item(
         "Accuracy over training time", "text", "proxy", "simulated seconds; four machines; two noisy tabular tasks",
-        "tba_speed", "mixed", "{tba_speed:speed_10} times as many updates; time to a target, RLOO divided by TBA: "
-        "{tba_speed:graded_tba_10}",
+        "tba_speed", "mixed", "{tba_speed:speed_10} times as many updates; a target is reached "
+        "{tba_speed:graded_tba_10} times sooner",
         "4 times or more",
     ),
     _item(
@@ -104,11 +104,11 @@ ITEMS: tuple[Item, ...] = (
     ),
     _item(
         "Number of searchers", "text", "figure", "return on tabular tasks, not attack success; 1 to 32 generators",
-        "tba_searchers", "reproduced", "TBA's return: {tba_asynchrony:arms_first} to {tba_asynchrony:arms_last}",
+        "tba_searchers", "reproduced", "return rises from {tba_asynchrony:arms_first} to {tba_asynchrony:arms_last}",
     ),
     _item(
         "TBA and Dr. GRPO over training", "text", "figure", "64 arms; fixed reference; clip at 0.2",
-        "tba_asynchrony", "mostly", "TBA's wins/ties/losses at one rate: {tba_asynchrony:beside_grpo_usual}",
+        "tba_asynchrony", "mostly", "wins/ties/losses at one rate: {tba_asynchrony:beside_grpo_usual}",
     ),
     _item(
         "Speed of red-teaming", "text", "proxy", "seconds of updates only; event simulation; four machines",
@@ -117,7 +117,7 @@ ITEMS: tuple[Item, ...] = (
     _item(
         "Frontier of reward and KL", "text", "figure", "exact, tabular policy; we vary beta, not training steps",
         "tba_frontier", "mixed",
-        "gap to the best objective: TBA {tba_frontier:tba_old_usual}, Proximal RLOO {tba_frontier:prox_old_usual}",
+        "loss of the objective: TBA {tba_frontier:tba_old_usual}, Proximal RLOO {tba_frontier:prox_old_usual}",
     ),
     _item(
         "Diversity against reward", "text", "figure", "different good arms, not cosine distance; we vary beta",
