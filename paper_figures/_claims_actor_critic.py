@@ -20,7 +20,7 @@ CLAIMS = (
         "reproduced",
         "on two tasks, 16 workers are {actor_critic:firm_gain} and {actor_critic:cliff_gain} times faster than one",
         "a3c_speed",
-        when="the workers do not slow each other down",
+        when="the workers are assumed not to slow each other down",
     ),
     Claim(
         "IMPALA",

@@ -57,7 +57,7 @@ CLAIMS = (
         "asyncsim",
         "One update predicts a language model's ESS",
         "under conditions",
-        "the error can be below a tenth at {language_ess:met} of {language_ess:levels} levels of staleness",
+        "ESS agrees with the prediction up to a tenth at {language_ess:met} of {language_ess:levels} staleness levels",
         "language_ess",
         when="rewards are random; with rewards for correct answers, the policy drifts faster",
     ),
