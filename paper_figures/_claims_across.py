@@ -11,31 +11,32 @@ CLAIMS = (
     _claim(
         "Low ESS announces collapse (VCPO)",
         "mixed",
-        "AUC of ESS {alarms:ess}, of token ESS {alarms:token_ess}",
+        "the AUC is {alarms:ess} for ESS and {alarms:token_ess} for token ESS",
         "alarms",
         when="ESS ranks runs better than chance in all settings, but announces few falls",
     ),
     _claim(
         "Gradient alignment announces collapse (GAC)",
         "mostly not",
-        "AUC of {alarms:cosine_range}, depending on the setting",
+        "the AUC of the cosine is {alarms:cosine_range}, depending on the setting",
         "alarms",
-        when="alignment beats chance only on chains of bits",
+        when="the cosine beats chance only on chains of bits",
     ),
     _claim(
-        "Importance weights lift the limit that staleness sets on the learning rate",
+        "Importance weights raise the maximum learning rate on stale data",
         "reproduced",
-        "maximum rate × curvature {phase_diagram:bandit_weighted} and {phase_diagram:graded_weighted}; "
-        "without weights {phase_diagram:bandit_plain}",
+        "the maximum rate × curvature is {phase_diagram:bandit_weighted} (bandit) and "
+        "{phase_diagram:graded_weighted} (graded) with weights, and {phase_diagram:bandit_plain} without",
         "phase_diagram",
-        when="for ratios of one token, with plain SGD",
+        when="tested with token ratios and plain SGD",
     ),
     _claim(
         "ESS measures what stale samples are worth",
         "mostly not",
-        "ESS divided by worth: {ess_five:sequence_bandit}, {ess_five:sequence_graded} and {ess_five:sequence_sparse}",
+        "ESS divided by worth is {ess_five:sequence_bandit}, {ess_five:sequence_graded} and {ess_five:sequence_sparse} "
+        "on three tasks",
         "ess_five",
-        when="ESS is nearly right at staleness 1",
+        when="ESS is nearly right only at staleness 1",
     ),
     _claim(
         "Stabilizers beat RLOO on long sequences",

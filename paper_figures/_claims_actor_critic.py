@@ -11,33 +11,33 @@ CLAIMS = (
     _claim(
         "Parallel actor-learners stabilize training",
         "not reproduced",
-        "{actor_critic:rates_one} of 16 rates work with 1 worker, and {actor_critic:rates_stale} with 16",
+        "{actor_critic:rates_one} of 16 learning rates work with 1 worker, and {actor_critic:rates_stale} with 16",
         "actor_critic",
-        when="with linear networks on two small tasks",
+        when="tested with linear networks on two grid worlds",
     ),
     _claim(
         "More actor-learners reach a score sooner",
         "reproduced",
-        "{actor_critic:firm_gain} and {actor_critic:cliff_gain} times sooner with sixteen",
+        "on two tasks, 16 workers are {actor_critic:firm_gain} and {actor_critic:cliff_gain} times faster than one",
         "a3c_speed",
-        when="for workers that do not slow each other down",
+        when="the workers are assumed not to slow each other down",
     ),
     Claim(
         "IMPALA",
         "V-trace corrects staleness",
         "mixed",
         "CliffWalking: V-trace {actor_critic:cliff_vtrace_near}, A2C {actor_critic:cliff_a2c_near}; "
-        "FrozenLake: {actor_critic:lake_vtrace_near}, {actor_critic:lake_a2c_near}",
+        "FrozenLake: V-trace {actor_critic:lake_vtrace_near}, A2C {actor_critic:lake_a2c_near}",
         "actor_critic",
-        when="at staleness 4, V-trace helps on CliffWalking; on FrozenLake, both are alike",
+        when="at staleness 4, V-trace helps on CliffWalking, but not on FrozenLake",
     ),
     Claim(
         "PPO",
         "The clip allows several epochs on a batch",
         "mixed",
         "CliffWalking: PPO {actor_critic:cliff_ppo_near}, A2C {actor_critic:cliff_a2c_near}; "
-        "FrozenLake: {actor_critic:lake_ppo_near}, {actor_critic:lake_a2c_near}",
+        "FrozenLake: PPO {actor_critic:lake_ppo_near}, A2C {actor_critic:lake_a2c_near}",
         "actor_critic",
-        when="the clip helps on CliffWalking; on FrozenLake, both are alike",
+        when="at staleness 4, the clip helps on CliffWalking, but not on FrozenLake",
     ),
 )

@@ -9,7 +9,7 @@ CLAIMS = (
         "delay theory",
         "Staleness sets the maximum stable learning rate",
         "reproduced",
-        "{stability:boundaries} boundaries lie within {stability:off} % of the prediction",
+        "{stability:boundaries} measured limits lie within {stability:off} % of their predictions",
         "stability",
     ),
     Claim(
@@ -32,32 +32,32 @@ CLAIMS = (
         "asyncsim",
         "PPO equals stable-baselines3 on CartPole",
         "reproduced",
-        "areas under the learning curves differ by at most {cartpole_parity:cut_high} %",
+        "areas under the learning curves differ by {cartpole_parity:low} to {cartpole_parity:cut_high} %",
         "cartpole_parity",
     ),
     Claim(
         "asyncsim",
         "A recomputed anchor cannot see staleness",
         "mixed",
-        "recomputed and recorded: "
-        "CartPole {actor_critic:cartpole_ppo_proximal}, {actor_critic:cartpole_ppo_behavior}; "
-        "FrozenLake {actor_critic:lake_ppo_proximal}, {actor_critic:lake_ppo_behavior}",
+        "return with a recomputed and a recorded anchor: "
+        "CartPole {actor_critic:cartpole_ppo_proximal} and {actor_critic:cartpole_ppo_behavior}; "
+        "FrozenLake {actor_critic:lake_ppo_proximal} and {actor_critic:lake_ppo_behavior}",
         "actor_critic",
-        when="return is lost on CartPole, but not on two grid worlds",
+        when="the recomputed anchor costs return on CartPole, but not on two grid worlds",
     ),
     Claim(
         "asyncsim",
         "ESS decreases as exp(-variance × length)",
         "reproduced",
-        "ESS is {pendulum_tails:ess}; the prediction is {pendulum_tails:law}",
+        "ESS is {pendulum_tails:ess}, and the prediction is {pendulum_tails:law}",
         "pendulum_tails",
-        when="on Pendulum early in training, with wide intervals",
+        when="tested on Pendulum early in training, with wide intervals",
     ),
     Claim(
         "asyncsim",
         "One update predicts a language model's ESS",
         "under conditions",
-        "within a tenth at {language_ess:met} of {language_ess:levels} levels of staleness",
+        "ESS agrees with the prediction up to a tenth at {language_ess:met} of {language_ess:levels} staleness levels",
         "language_ess",
         when="rewards are random; with rewards for correct answers, the policy drifts faster",
     ),
@@ -65,7 +65,8 @@ CLAIMS = (
         "asyncsim",
         "Language models learn from stale data, but more slowly",
         "reproduced",
-        "accuracy {language_learning:char_stale_held_last}; on fresh data {language_learning:char_held_last}",
+        "the accuracy is {language_learning:char_stale_held_last} on stale data and {language_learning:char_held_last} "
+        "on fresh data",
         "language_learning",
         when="tested with one model size and one learning rate",
     ),

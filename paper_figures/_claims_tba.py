@@ -12,60 +12,61 @@ CLAIMS = (
     _claim(
         "Trajectory balance learns from off-policy data",
         "mostly",
-        "it ends at most {tba_optimum:worst} nats from its optimum",
+        "on frozen data, TBA ends at most {tba_optimum:tba_frozen} nats from its optimum",
         "tba_optimum",
-        when="learning is slow where data seldom show the optimum",
+        when="TBA learns slowly where data rarely show the optimum",
     ),
     _claim(
         "On-policy methods are not robust to replayed data",
         "mixed",
-        "at one rate, RLOO loses {tba_frontier:rloo_old_usual} of the objective, TBA {tba_frontier:tba_old_usual}",
+        "at one rate on stale data, RLOO's objective is up to {tba_frontier:rloo_old_usual} below the best one, and "
+        "TBA's up to {tba_frontier:tba_old_usual}",
         "tba_frontier",
-        when="RLOO's penalty is as old as its data; with the current penalty, RLOO ties with TBA",
+        when="RLOO uses the penalty of the behavior policy; with the current penalty, RLOO equals TBA",
     ),
     _claim(
         "TBA stays accurate as asynchrony grows",
         "mostly",
-        "return is {tba_asynchrony:tba_old} at staleness {tba_asynchrony:old}, and {tba_asynchrony:tba_fresh} "
-        "on fresh data",
+        "at one rate, TBA's return is {tba_asynchrony:tba_old} at staleness {tba_asynchrony:old}, and "
+        "{tba_asynchrony:tba_fresh} on fresh data",
         "tba_asynchrony",
-        when="at one rate; not where rewards are rare and data are 32 versions old",
+        when="TBA loses return where rewards are rare and data are 32 versions old",
     ),
     _claim(
         "TBA outperforms RLOO and Dr. GRPO",
         "mixed",
-        "wins/ties/losses are {tba_asynchrony:beside_grpo_best} against Dr. GRPO and "
+        "TBA's wins/ties/losses are {tba_asynchrony:beside_grpo_best} against Dr. GRPO and "
         "{tba_asynchrony:beside_rloo_best} against RLOO",
         "tba_asynchrony",
-        when="both beat TBA where rewards are rare and data are old",
+        when="both beat TBA on stale data with rare rewards",
     ),
     _claim(
         "TBA trains 4 times faster or more",
         "mixed",
-        "updates are {tba_speed:speed_10} times faster; the time to a target is undecided",
+        "TBA makes {tba_speed:speed_10} times as many updates per second",
         "tba_speed",
-        when="updates are faster where generation dominates",
+        when="whether TBA reaches a target return sooner is undecided",
     ),
     _claim(
         "Sampling recent data helps as generation scales",
         "mixed",
-        "with many samples, return is {tba_buffer:uniform_095_many} on recent data, and "
-        "{tba_buffer:uniform_0_many} on any data",
+        "with many samples, TBA's return is {tba_buffer:uniform_095_many} on recent data, and "
+        "{tba_buffer:uniform_0_many} on data of any age",
         "tba_buffer",
-        when="recent data lose with few samples; rarely paid bits gain most with one searcher",
+        when="recent data lower the return with few samples; on rarely paid bits, they gain less with more searchers",
     ),
     _claim(
         "Sampling data by reward helps as generation scales",
         "mixed",
-        "return is {tba_buffer:reward_05_many} with half of the data by reward, and {tba_buffer:uniform_0_many} "
-        "on any data",
+        "TBA's return is {tba_buffer:reward_05_many} with half of the data drawn by reward, and "
+        "{tba_buffer:uniform_0_many} with uniform draws",
         "tba_buffer",
-        when="diversity rises, but return falls",
+        when="diversity rises, but the return decreases",
     ),
     _claim(
         "Where rewards are rare, more searchers raise the return",
         "reproduced",
-        "return is {tba_asynchrony:arms_first} with one searcher, and {tba_asynchrony:arms_last} with "
+        "TBA's return is {tba_asynchrony:arms_first} with one searcher, and {tba_asynchrony:arms_last} with "
         "{tba_asynchrony:most}",
         "tba_searchers",
         when="on both tasks, at one rate and with tuned rates",

@@ -119,17 +119,12 @@ def numbers(rows: Any) -> dict[str, str]:
 
 def drift(rows: Any) -> dict[str, str]:
     """What the entry on drift quotes: the law of the first update against batches of the initial policy, and late."""
-    found = {"batch": str(int(rows.batch.iloc[0]))}
+    found = {}
     for reward in ("tokens", "chance"):
         own = means(rows, "start", "log_variance", reward)
         own = own[own.staleness > 1]
-        value, reach = own.value / own.length, (own.high - own.low) / 2 / own.length
-        predicted = law(rows, reward, own.staleness.to_numpy(dtype=float))
-        found |= {
-            f"{reward}_readings": str(len(own)),
-            f"{reward}_off": f"{100 * (value / predicted - 1).abs().max():.0f}",
-            f"{reward}_inside": str(int(((value - predicted).abs() <= reach).sum())),
-        }
+        predicted = own.length * law(rows, reward, own.staleness.to_numpy(dtype=float))
+        found[f"{reward}_off"] = f"{100 * (own.value / predicted - 1).abs().max():.0f}"
     wide = means(rows, "start", "ess", "chance").sort_values("staleness").iloc[-1]
     found["chance_staleness"] = str(int(wide.staleness))
     found["chance_ess"] = f"{100 * wide.value:.0f}"
@@ -139,19 +134,11 @@ def drift(rows: Any) -> dict[str, str]:
     off = late.value / late.length / law(rows, "tokens", late.staleness.to_numpy(dtype=float))
     found |= {"late_least": f"{off.min():.2f}", "late_most": f"{off.max():.2f}"}
     ess = means(rows, "start", "ess")
-    sure = ess.length * law(rows, "tokens", ess.staleness.to_numpy(dtype=float))
-    inside = sure <= trusted(rows)
-    gap = (ess.value / np.exp(-sure) - 1.0)[inside].abs().max()
     told = [
         forecast(rows, int(own.length), [own.length * law(rows, "tokens", own.staleness)])[0].ess for own in drawn(ess)
     ]
     held = sum(own.low <= value <= own.high for own, value in zip(drawn(ess), told, strict=True))
-    return found | {
-        "forecast_readings": str(len(told)),
-        "forecast_inside": str(held),
-        "trusted": f"{trusted(rows):.2f}",
-        "length_off": f"{100 * gap:.0f}",
-    }
+    return found | {"forecast_readings": str(len(told)), "forecast_inside": str(held)}
 
 
 def percent(share: float) -> str:

@@ -26,6 +26,8 @@ ARMS: dict[str, tuple[str, dict[str, Any]]] = {
 AS_FRESH = {"a3c": "a2c", "vtrace": "a2c", "ppo_behavior": "ppo_proximal"}
 """Arms that are another one without staleness."""
 ANCHORS = {"none": "ppo_proximal", "behavior": "ppo_behavior"}
+NEAR = {"a2c": "a2c", "vtrace": "vtrace", "ppo_proximal": "ppo", "ppo_behavior": "behavior"}
+"""Arms of the table, with their keys at the least staleness."""
 SPEED = {"firm": ("non-slippery FrozenLake", "measured", "o"), "cliff": ("CliffWalking", "tuned", "^")}
 
 
@@ -90,9 +92,9 @@ def draw_returns(ax: Axes, best: Any, task: str) -> None:
     ax.set(xlabel="staleness (versions)", ylabel=RETURNS[task], title=TASKS[task], xlim=(-0.25, len(places) - 0.75))
 
 
-def fastest(rows: Any, task: str, workers: int, fresh: bool = False) -> Any:
+def fastest(rows: Any, task: str, workers: int) -> Any:
     """The row of the best rate."""
-    return _script.pick(rows, part="workers", task=task, workers=workers, fresh=fresh, chosen=True).iloc[0]
+    return _script.pick(rows, part="workers", task=task, workers=workers, fresh=False, chosen=True).iloc[0]
 
 
 def gain(rows: Any, task: str, workers: int) -> tuple[float, ...]:
@@ -132,19 +134,16 @@ def numbers(rows: Any, committed: Any) -> dict[str, str]:
     """Returns at most staleness, speedups, and mean staleness beside one less than the workers."""
     best, last, most = cells(rows, committed), actor_critic.STALENESS[-1], actor_critic.WORKERS[-1]
     found = {"near": f"{actor_critic.STALENESS[1]}", "last": f"{last}", "workers": f"{most}"}
-    for task in TASKS:
-        digits = 0 if task == "cartpole" else 2
-        for arm in ARMS:
+    for task, digits in (("lake", 2), ("cartpole", 0)):
+        for arm in NEAR:
             row = curve(best, task, arm).iloc[-1]
             found[f"{task}_{arm}"] = f"{row.value:.{digits}f}".replace("-", "−") + " (edge)" * bool(row.edge)
     for task in ("lake", "cliff"):
-        for arm, name in (("a2c", "a2c"), ("vtrace", "vtrace"), ("ppo_proximal", "ppo")):
+        for arm, name in NEAR.items():
             near = _script.pick(best, task=task, arm=arm, staleness=actor_critic.STALENESS[1]).iloc[0]
             found[f"{task}_{name}_near"] = f"{near.value:.2f}".replace("-", "−")
     for task in SPEED:
         found[f"{task}_gain"] = f"{gain(rows, task, most)[0]:.1f}"
-    for key, number, fresh in (("one", 1, False), ("stale", most, False), ("turns", most, True)):
-        found[f"firm_{key}"] = f"{fastest(rows, 'firm', number, fresh).value:.0f}"
     for key, number in (("one", 1), ("stale", most)):
         found[f"rates_{key}"] = f"{sum(works(rows, task, number) for task in SPEED)}"
     lag = _script.pick(rows, part="lag", workers=most).iloc[0]

@@ -102,7 +102,7 @@ def numbers(rows: Any) -> dict[str, str]:
         "methods": f"{len(here)}",
         "token": f"{cell.token_rms:.2f}",
         "sequence": f"{cell.log_deviation:.1f}",
-        "best": f"{name} {best.progress:.2f} ({best.progress_low:.2f} to {best.progress_high:.2f})",
+        "best": f"{name}: {best.progress:.2f} ({best.progress_low:.2f} to {best.progress_high:.2f})",
         "away": f"{int((here.progress_high < 0).sum())}",
         "inside": f"{inside.sum()}",
         "exact": f"{len(both)}",

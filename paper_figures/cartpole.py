@@ -86,7 +86,6 @@ def numbers(rows: Any) -> dict[str, str]:
         "least": f"{ends[0]:g}",
         "most": f"{ends[1]:g}",
         "seeds": f"{rows.seed.nunique()}",
-        "last": f"{rows.staleness.max()}",
     }
     lines = ["| staleness | recomputed | behavior |", "|---|---|---|"]
     for level in sorted(rows.staleness.unique()):
@@ -97,6 +96,4 @@ def numbers(rows: Any) -> dict[str, str]:
             rate = max(own.index, key=lambda rate, own=own: (round(own[rate]), rate not in ends))  # type: ignore[misc]
             cells.append(f"{own.max():.0f}" + " (edge)" * (rate in ends))
         lines.append(f"| {' | '.join(cells)} |")
-    for anchor, name in (("none", "blind"), ("behavior", "behavior")):
-        found[f"{name}_last"] = f"{final.loc[anchor].iloc[-1].max():.0f}"
     return {**found, "table": "\n".join(lines)}

@@ -54,7 +54,7 @@ def numbers(rows: Any) -> dict[str, str]:
     worth = rows[(rows["size"] == "truth") & (rows.staleness == late)].set_index("task").value
     found = {"late": str(late), "near": str(near)} | {f"worth_{task}": f"{worth[task]:.1f}" for task in ess_five.TASKS}
     own = rows[rows.batch == ess_five.BATCH]
-    for name in ("sequence", "token", "log"):
+    for name in ("sequence", "token"):
         one = _script.pick(own, size=name, staleness=late).set_index("task").off
         found |= {f"{name}_{task}": f"{one[task]:.2g}" for task in ess_five.TASKS}
     fresh = own[own.staleness == near].off

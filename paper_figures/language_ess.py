@@ -88,11 +88,9 @@ def numbers(rows: Any) -> dict[str, str]:
     held = inside[(inside.low <= inside.predicted_ess) & (inside.high >= inside.predicted_ess)]
     answer = whole(rows, ANSWERS)
     off = answer[answer.staleness > 1]
-    drift = rows[(rows.judge == "coin") & rows.drift_error.notna()].iloc[0]
     return {
         "replicates": f"{int(coin.replicates.max())}",
         "answers": f"{int(coin.samples.max())}",
-        "drift": f"{drift.drift:+.3f} ± {drift.drift_error:.3f}".replace("-", "−"),
         "levels": f"{len(inside)}",
         "met": f"{len(met)}",
         "held": f"{len(held)}",

@@ -73,8 +73,8 @@ def draw(rows: Any) -> Figure:
 def numbers(rows: Any) -> dict[str, str]:
     """Exact match at both ends of each curve, held out, with 95 percent intervals."""
     found = {}
-    for (model, staleness), own in rows.groupby(["model", "staleness"]):
-        name = model if staleness == 0 else f"{model}_stale"
+    for staleness, own in rows[rows.model == "char"].groupby("staleness"):
+        name = "char_stale" if staleness else "char"
         _, mean, half = curve(own[own.quantity == "held out"])
         for place, end in ((0, "first"), (-1, "last")):
             found[f"{name}_held_{end}"] = f"{mean[place]:.3f} ± {half[place]:.3f}"

@@ -137,8 +137,6 @@ def numbers(rows: Any) -> dict[str, str]:
         for name, place in (("first", 0), ("last", -1)):
             found[f"{task}_{name}"] = f"{own.value.iloc[place]:.2f}"
     found["fewest"], found["most"] = (str(own.number.iloc[k]) for k in (0, -1))
-    distinct = searched(rows, "arms", "distinct", 1.0)
-    found["distinct_first"], found["distinct_last"] = (f"{distinct.value.iloc[k]:.2f}" for k in (0, -1))
     tuned = searched(rows, "arms", "return", None)
     found["tuned_first"], found["tuned_last"] = (f"{tuned.value.iloc[k]:.2f}" for k in (0, -1))
     return found

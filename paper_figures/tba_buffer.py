@@ -97,13 +97,12 @@ def traded(rows: Any) -> bool:
 
 def numbers(rows: Any) -> dict[str, str]:
     """Return and different good arms by rule, by size and by resets, at one rate."""
-    found = {"rate": f"{tba.usual(rows):g}", "runs": str(int(rows[rows.part == "buffer"].samples.max()))}
+    found = {}
     for rule in RULES:
         key, places = rule.replace(" ", "_").replace(".", ""), whole(rows, rule).place
         for name, k in (("few", 0), ("many", -1)):
             found[f"{key}_{name}"] = f"{at(rows, 'buffer', places.iloc[k], 'return', 'mean').value:.2f}"
-            found[f"{key}_{name}_distinct"] = f"{at(rows, 'buffer', places.iloc[k], 'distinct', 'end').value:.1f}"
-        found[f"{key}_tuned"] = f"{at(rows, 'buffer', places.iloc[-1], 'return', 'mean', None).value:.2f}"
+        found[f"{key}_many_distinct"] = f"{at(rows, 'buffer', places.iloc[-1], 'distinct', 'end').value:.1f}"
     stored = parted(rows).stored
     found["few"], found["many"] = str(stored.min()), str(stored.max())
     own = sizes(rows)

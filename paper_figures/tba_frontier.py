@@ -111,18 +111,14 @@ def draw(rows: Any) -> Figure:
 
 
 def numbers(rows: Any) -> dict[str, str]:
-    """Distances below the frontier and losses of the objective, the most over prices; prices at which TBA leads."""
-    fresh, old = drawn(rows)
+    """Losses of the objective, the most over prices, and different arms; prices at which TBA leads."""
+    old = drawn(rows)[1]
     found = {"old": str(old), "prices": str(len(tba.betas(rows))), "rate": f"{tba.usual(rows):g}"}
-    found["runs"] = str(int(rows[rows.part == "grid"].samples.max()))
     for arm, key in tba.KEYS.items():
-        for name, steps in (("fresh", fresh), ("old", old)):
-            for reading, times in (("usual", 1.0), ("best", None)):
-                found[f"{key}_{name}_{reading}"] = f"{max(regret(rows, arm, steps, times)):.2f}"
+        for reading, times in (("usual", 1.0), ("best", None)):
+            found[f"{key}_old_{reading}"] = f"{max(regret(rows, arm, old, times)):.2f}"
+        found[f"{key}_diverse"] = diverse(rows, arm, old)
     for reading, times in (("usual", 1.0), ("best", None)):
         found[f"leads_{reading}"] = str(leads(rows, times)[0])
-    for arm, key in tba.KEYS.items():
-        found[f"{key}_gap"] = f"{gap(rows, arm, old, 1.0):.2f}"
-        found[f"{key}_diverse"] = diverse(rows, arm, old)
     smallest, largest = (points(rows, "TBA", old, "return").value.iloc[k] for k in (0, -1))
     return found | {"at_smallest": f"{smallest:.2f}", "at_largest": f"{largest:.2f}"}

@@ -124,18 +124,15 @@ def small(value: float) -> str:
 
 
 def numbers(rows: Any) -> dict[str, str]:
-    """Distances at the end at the best of all rates, times to a tenth, stable rates, and misses of mean dynamics."""
+    """Largest distances at the end at the best of all rates, stable rates, and misses of mean dynamics."""
     found = {"old": "32"}
-    places = [(task, law) for task in tba_optimum.REFERENCES for law in tba_optimum.LAWS]
-    for task, law in places:
-        key = f"{task}_{law.partition(' ')[0]}"
-        for arm, short in (("TBA", "tba"), ("RLOO", "rloo"), ("RLOO, ratio", "ratio")):
-            found[f"{key}_{short}"] = small(end(rows, task, law, arm))
-    found["worst"] = small(max(end(rows, task, law, "TBA") for task, law in places))
+    for name, laws in (("moving", tuple(tba_optimum.LAWS)[:-2]), ("frozen", ("frozen", "narrow"))):
+        for arm, key in (("TBA", "tba"), ("RLOO", "rloo"), ("RLOO, ratio", "ratio")):
+            ends = [end(rows, task, law, arm) for task in tba_optimum.REFERENCES for law in laws]
+            found[f"{key}_{name}"] = small(max(ends))
     found |= {"stable": boldest(rows, "RLOO"), "all": boldest(rows, "TBA"), "limit": f"{limit():.2f}"}
     shared = ["task", "law", "arm", "update"]
     both = rows[(rows.quantity == "distance") & (rows.rate == tba_optimum.RATE) & rows.arm.isin(["TBA", "RLOO"])]
     both = both.merge(rows[rows.quantity == "predicted"], on=shared, suffixes=("", "_predicted"))
     found["off"] = f"{(both.value - both.value_predicted).abs().max():.2f}"
-    found["ratio"] = small(max(end(rows, task, law, "RLOO, ratio") for task, law in places))
     return found

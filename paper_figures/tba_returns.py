@@ -70,13 +70,12 @@ def said(row: Any) -> str:
 
 def numbers(rows: Any) -> dict[str, str]:
     """Differences with words, and how many comparisons TBA wins, ties and loses."""
-    found = {"smallest": f"{tba_returns.SMALLEST:g}", "price": tba_returns.BASE.split()[1], "bold": "0.1", "old": "32"}
+    found = {"smallest": f"{tba_returns.SMALLEST:g}", "price": tba_returns.BASE.split()[1], "old": "32"}
     found |= dict(zip(("few", "many"), tba_returns.SEARCHERS, strict=True))
     for task in TITLES:
         for law in STALE:
             for arm, key in zip(BASELINES, ("rloo", "grpo"), strict=True):
                 found[f"{task}_{law.split()[0]}_{key}"] = said(cell(rows, task, law, arm))
-        found[f"{task}_bold"] = said(cell(rows, task, STALE[0], "TBA 0.1"))
     judged = [
         row for task in TITLES for law in STALE for arm in BASELINES if (row := cell(rows, task, law, arm)) is not None
     ]

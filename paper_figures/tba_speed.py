@@ -21,7 +21,6 @@ SHOWN = {2: ("partial", "v"), 10: ("controlled", "^"), 30: ("tuned", "D")}
 """Color and mark of each interval."""
 ARMS = ("TBA, 10", "RLOO, 10")
 NAMES = {"TBA, 10": "TBA, every 10", "RLOO, 10": "RLOO, every 10"}
-SEARCHED = ("graded", "rare")
 TITLES = {"noisy bandit": "noisy\nbandit", "noisy graded": "noisy\ngraded"}
 
 
@@ -136,17 +135,6 @@ def style_of(arm: str) -> dict[str, Any]:
     return {**_style.MEASURED, "color": look.COLOR[color], "marker": marker}
 
 
-def crossing(ratios: list[float], speeds: list[float]) -> str:
-    """Ratio at which the paper's factor is reached, between two measured ones on logarithmic scales."""
-    own = sorted(zip(ratios, speeds, strict=True))
-    high = next((place for place, (_, value) in enumerate(own) if value >= PAPER), None)
-    if high is None:
-        return "nowhere"
-    (x, y), (right, top) = own[max(0, high - 1)], own[high]
-    share = np.log(PAPER / y) / np.log(top / y) if high else 0.0
-    return f"{x * (right / x) ** share:.0f}"
-
-
 def times(found: tuple[float, float, float] | None) -> str:
     """A factor with the ends of its interval."""
     return "not compared" if found is None else f"{found[0]:.1f} ({found[1]:.1f} to {found[2]:.1f})"
@@ -161,21 +149,14 @@ def said(own: Any) -> str:
 
 
 def numbers(rows: Any) -> dict[str, str]:
-    """Where the paper's factor is reached, at what staleness, and times to the target."""
-    found = {"paper": f"{PAPER:g}"} | dict(zip(("first", "second", "third"), map(str, SHOWN), strict=True))
-    trainings = sorted(_script.pick(rows, part="speed").training.unique())
+    """Speed by interval, times to the target, and what searchers gain."""
+    found = {"paper": f"{PAPER:g}"}
     for interval in SHOWN:
-        speeds = {training: speed(rows, training, interval)[0] for training in trainings}
-        found[f"from_{interval}"] = crossing([burden(rows, each) for each in speeds], list(speeds.values()))
-        found[f"speed_{interval}"] = f"{speeds[tba_speed.CLOCK]:.1f}"
-        stale = mean(rows, "staleness", tba_speed.CLOCK, interval, 1)
-        found[f"stale_{interval}"] = f"{stale.mean():.0f}"
+        found[f"speed_{interval}"] = f"{speed(rows, tba_speed.CLOCK, interval)[0]:.1f}"
+    found["stale_10"] = f"{mean(rows, 'staleness', tba_speed.CLOCK, 10, 1).mean():.0f}"
     found["data"] = f"{data(tba_speed.CLOCK):.1f}"
     found["burden"] = f"{burden(rows, tba_speed.CLOCK):.0f}"
-    keys = {arm: arm.replace(", ", "_").lower() for arm in ARMS}
     for task in TITLES:
-        found |= {f"{task.split()[1]}_{key}": times(sooner(rows, task, arm)) for arm, key in keys.items()}
-    for task in SEARCHED:
-        own = _script.pick(rows, part="search", task=task, quantity="difference")
-        found |= {f"{task}_search_{count}": said(_script.pick(own, arm=count)) for count in ("16",)}
-    return found
+        found[f"{task.split()[1]}_tba_10"] = times(sooner(rows, task, ARMS[0]))
+    searched = _script.pick(rows, part="search", task="graded", quantity="difference", arm="16")
+    return found | {"graded_search_16": said(searched)}

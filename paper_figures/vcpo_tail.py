@@ -102,17 +102,13 @@ def draw(rows: Any) -> Figure:
 
 
 def numbers(rows: Any) -> dict[str, str]:
-    """Where the index crosses both bounds, how far both laws are off, and the bound on ratios."""
+    """Where the index falls below one, how far its law is off, and the bound on ratios."""
     own = tails(rows, LONGEST)
-    samples = int(own.batch.iloc[0])
-    found = {"batch": str(samples), "longest": str(LONGEST), "replicates": str(int(own.samples.iloc[0]))}
-    for bound, moment in BOUNDS.items():
-        below = own[1.0 / own.low < bound]
-        found[f"below_{moment}"] = str(int(below.staleness.min())) if len(below) else "no staleness"
+    found, below = {"longest": str(LONGEST)}, own[1.0 / own.low < 1.0]
+    found["below_mean"] = str(int(below.staleness.min())) if len(below) else "no staleness"
     last = inverted(own).iloc[-1]
     found |= {"staleness": str(int(last.staleness)), "last": index(own.value.iloc[-1])}
     found["first"] = index(own.value.iloc[0])
-    found["reach"] = f"{last.low:.2f} to {last.high:.2f}"
     law = np.array(laws(rows, LONGEST))
     found["exact_off"] = f"{100 * np.abs(own.value / law - 1.0).max():.0f}"
     spread = means(rows, "training", "spread")

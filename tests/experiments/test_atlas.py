@@ -252,7 +252,7 @@ def test_numbers_of_the_gallery_are_those_of_the_rows():
     told, here = figure.numbers(rows), figure.part(rows, staleness=16)
     best = here.loc[here.progress.idxmax()]
     assert (
-        told["best"].startswith(f"{figure.NAMES[best.method]} {best.progress:.2f} (")
+        told["best"].startswith(f"{figure.NAMES[best.method]}: {best.progress:.2f} (")
         and told["methods"] == f"{len(here)}"
     )
     assert told["away"] == f"{(here.progress_high < 0).sum()}"
