@@ -23,9 +23,9 @@ QUANTITIES = ("variance", "length", "cosine", "worth")
 """Compared with exact values where every batch can be listed."""
 LATE, YOUNG = 32, 8
 """Staleness at which cases are quoted."""
-WORDS = {"mean": "group mean", "opob": "OPOB", "loo": "OPOB, leave one out", "best": "best constant"}
+WORDS = {"mean": "group mean", "opob": "OPOB", "loo": "OPOB, leave one out"}
 QUOTED = {
-    "few": [f"{word} {quantity}" for word in ("opob", "loo", "best") for quantity in ("variance", "noise", "worth")],
+    "few": ["opob variance", "loo variance"],
     "full": ["opob variance", "mean worth", "opob worth"],
     "many": ["opob variance", "mean worth", "opob worth"],
 }  # fmt: skip
@@ -117,15 +117,14 @@ def _at(name: str, rows: Any) -> dict[str, str]:
         word, quantity = key.split()
         own = select(rows, WORDS[word], quantity)
         one = own[own.staleness == LATE].iloc[0]
-        share = quantity in ("variance", "noise")
-        found[f"{name}_{word}_{quantity}"] = f"{100 * one.value:.2g}" if share else look.value(one)
+        found[f"{name}_{word}_{quantity}"] = f"{100 * one.value:.2g}" if quantity == "variance" else look.value(one)
     return found
 
 
 def _young(rows: Any) -> dict[str, str]:
     """Variance that OPOB leaves where ratios are still near 1."""
     own = select(rows, "OPOB", "variance").set_index("staleness").value
-    return {"young": str(YOUNG), "young_variance": f"{100 * own[YOUNG]:.0f}", "fresh_variance": f"{100 * own[0]:.0f}"}
+    return {"young": str(YOUNG), "young_variance": f"{100 * own[YOUNG]:.0f}"}
 
 
 def _listed(rows: Any) -> dict[str, str]:

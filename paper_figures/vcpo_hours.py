@@ -9,7 +9,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
-from experiments import _vcpo_hours as racing
 from experiments import vcpo_hours
 from experiments.vcpo_hours import MAIN, PAPER
 from paper_figures import _script
@@ -95,19 +94,12 @@ def hours(rows: Any, place: dict[str, Any]) -> str:
 
 def numbers(rows: Any) -> dict[str, str]:
     """What the entry quotes."""
-    main, most = machine(*MAIN), int(rows.staleness.max())
+    main = machine(*MAIN)
     sync = {**main, "staleness": 0, "method": "tis"}
-    bold = boldest(rows)
-    found = {
-        "paper": f"{PAPER}", "most": f"{most}", "sync_hours": hours(rows, sync), "bold_step": f"{bold:g}",
-        "throughput": ratio(throughput(rows, *MAIN, PAPER)), "limit": f"{predicted(*MAIN):.2f}",
-    }  # fmt: skip
+    found = {"paper": f"{PAPER}", "sync_hours": hours(rows, sync), "limit": f"{predicted(*MAIN):.2f}"}
     for name in ARMS:
-        never = pick(rows, "never", step=bold, staleness=most, method=name, **main)
-        found[f"{name}_bold_never"] = "no" if never.empty else look.share(never.iloc[0])
-        paper, far = ({**main, "staleness": s, "method": name} for s in (PAPER, most))
+        paper = {**main, "staleness": PAPER, "method": name}
         found[f"{name}_paper_speed"] = ratio(gain(rows, paper))
-        found[f"{name}_most_speed"] = ratio(gain(rows, far))
         found[f"{name}_paper_hours"] = hours(rows, paper)
     return {**found, **machines(rows)}
 
@@ -115,12 +107,6 @@ def numbers(rows: Any) -> dict[str, str]:
 def levels_of(rows: Any) -> list[int]:
     """Levels of staleness above none."""
     return sorted(int(s) for s in set(rows.staleness) if s > 0)
-
-
-def boldest(rows: Any) -> float:
-    """The largest step at which three quarters of synchronous runs arrive; NaN without one."""
-    own = pick(rows, "never", staleness=0, **machine(*MAIN))
-    return float(own[own.value <= 1.0 - racing.REACHING].step.max())
 
 
 def machines(rows: Any) -> dict[str, str]:

@@ -46,7 +46,7 @@ def draw(rows: Any) -> Figure:
 
 
 def numbers(rows: Any) -> dict[str, str]:
-    """At the bold rate: falls, return and divergence in the end, ESS while learning and in the end."""
+    """At the bold rate: falls, return and divergence in the end, ESS while learning."""
     found = steps.sizes(rows)
     for name, (place, _) in FOLLOWED.items():
         short = {"synchronous": "sync", "RLOO": "rloo", "truncated IS": "tis", "VCPO": "vcpo"}[name]
@@ -56,6 +56,4 @@ def numbers(rows: Any) -> dict[str, str]:
         found[f"{short}_kl"] = f"{steps.lag_ends(rows, name, 'kl_start'):.1f}"
         ess = steps.curve(rows, place, "ess", BOLD)
         found[f"{short}_ess"] = f"{np.mean(ess.value.astype(float)[ess['update'] > 0]):.2f}"
-        if short != "sync":
-            found[f"{short}_last"] = f"{steps.lag_ends(rows, name, 'ess'):.2f}"
     return found

@@ -118,15 +118,8 @@ def numbers(rows: Any, paired: Any) -> dict[str, str]:
     for key, reading in READINGS.items():
         for word, count in zip(("less", "even", "more"), beaten(rows, paired, reading), strict=True):
             found[f"{key}_{word}"] = f"{count}"
-        for short, arm in (("vcpo", "VCPO"), ("tis", "TIS, sequence"), ("ppo", "PPO")):
-            found[f"{short}_{key}"] = f"{apart(paired, arm, reading, '').value.iloc[0]:.3f}"
-    found |= {
-        "release_fell": steps.percent(steps.one(rows, RELEASE, "fell", BOLD)),
-        "sync": f"{steps.best(rows, 'RLOO', 'fresh').value:.3f}",
-    }
     fell = [arm for arm in arms(rows) if steps.one(rows, arm, "fell", BOLD).value > 0.5 and not arm.startswith("VCPO")]
     return found | {
+        "release_fell": steps.percent(steps.one(rows, RELEASE, "fell", BOLD)),
         "fallen": _script.listed(called(arm) for arm in fell) or "none",
-        "usual_fell": _script.listed(called(a) for a in rivals(rows) if steps.one(rows, a, "fell", USUAL).value > 0)
-        or "none",
     }

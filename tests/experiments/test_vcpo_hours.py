@@ -176,4 +176,4 @@ def test_the_figure_draws_the_rows_with_intervals_and_predictions_dashed(rows):
 
 def test_numbers_are_those_of_the_rows(rows):
     said = figure.numbers(rows)
-    assert said["limit"] == f"{figure.predicted(*vcpo_hours.MAIN):.2f}" and said["bold_step"] == "0.085"
+    assert said["limit"] == f"{figure.predicted(*vcpo_hours.MAIN):.2f}"
