@@ -13,7 +13,7 @@ from experiments import vcpo_hours
 from experiments.vcpo_hours import MAIN, PAPER
 from paper_figures import _script
 from paper_figures import _vcpo as look
-from paper_figures._vcpo_hours import gain, machine, pick, predicted, step_of, throughput
+from paper_figures._vcpo_hours import gain, machine, predicted, throughput
 
 EXPERIMENTS = {"vcpo_hours": {"task": "bits with a penalty", "tuned": True}}
 ARMS: dict[str, dict[str, Any]] = {"tis": look.TRUNCATED, "vcpo": look.VCPO}
@@ -86,21 +86,12 @@ def ratio(found: tuple[float, ...] | None) -> str:
     return "no value" if found is None else f"{found[0]:.2f} ({found[1]:.2f} to {found[2]:.2f})"
 
 
-def hours(rows: Any, place: dict[str, Any]) -> str:
-    """Median hours of an arm at its own step."""
-    own = pick(rows, "median", step=step_of(rows, place), **place)
-    return "no" if own.empty or not np.isfinite(own.value.iloc[0]) else f"{own.value.iloc[0]:.1f}"
-
-
 def numbers(rows: Any) -> dict[str, str]:
     """What the entry quotes."""
-    main = machine(*MAIN)
-    sync = {**main, "staleness": 0, "method": "tis"}
-    found = {"paper": f"{PAPER}", "sync_hours": hours(rows, sync), "limit": f"{predicted(*MAIN):.2f}"}
+    found = {"paper": f"{PAPER}", "limit": f"{predicted(*MAIN):.2f}"}
     for name in ARMS:
-        paper = {**main, "staleness": PAPER, "method": name}
+        paper = {**machine(*MAIN), "staleness": PAPER, "method": name}
         found[f"{name}_paper_speed"] = ratio(gain(rows, paper))
-        found[f"{name}_paper_hours"] = hours(rows, paper)
     return {**found, **machines(rows)}
 
 

@@ -78,21 +78,19 @@ def last(rows: Any) -> float:
 
 
 def numbers(rows: Any) -> dict[str, str]:
-    """Shares removed and trusted; the best caps by return and by survival."""
+    """Shares removed and trusted; returns at the paper's cap, and the falls there and at the best cap."""
     found = steps.sizes(rows) | {"lag": f"{LAG}", "cap": f"{SHOWN:g}"}
     for short, arm in (("geometric", "MIS, geometric"), ("ppo", "PPO"), ("m2po", "M2PO")):
         found[f"{short}_removed"] = f"{100 * share(rows, arm):.0f} %"
     for law in LAWS:
         found[f"trusted_{law}"] = f"{100 * (1 - share(rows, 'M2PO', law, since=0)):.1f} %"
     for level in LEVELS:
-        when, end = (caps(rows, level, quantity, BOLD) for quantity in ("when", "end"))
-        longest = when.loc[when.value.astype(float).idxmax()]
-        ends = [f"{'> ' if x >= last(rows) else ''}{x:.0f}" for x in (longest.value, longest.low, longest.high)]
-        found[f"{level}_when"] = ends[0] if ends[0] == ends[1] else f"{ends[0]} ({ends[1]} to {ends[2]})"
-        if level == "sequence":
-            found[f"{level}_longest"] = "none" if longest.cap == 0 else f"{longest.cap:g}"
-        top = end.loc[end.value.astype(float).idxmax()]
-        found[f"{level}_end"] = f"{top.value:.2f}"
-        eight = end[end.cap == SHOWN].iloc[0]
-        found[f"{level}_eight"] = f"{eight.value:.2f}"
-    return found | {"eight_when": f"{caps(rows, 'sequence', 'when', BOLD).set_index('cap').value[SHOWN]:.0f}"}
+        found[f"{level}_eight"] = f"{caps(rows, level, 'end', BOLD).set_index('cap').value[SHOWN]:.2f}"
+    when = caps(rows, "sequence", "when", BOLD)
+    longest = when.loc[when.value.astype(float).idxmax()]
+    ends = [f"{'> ' if x >= last(rows) else ''}{x:.0f}" for x in (longest.value, longest.low, longest.high)]
+    return found | {
+        "sequence_longest": "none" if longest.cap == 0 else f"{longest.cap:g}",
+        "sequence_when": f"{ends[0]} ({ends[1]} to {ends[2]})",
+        "eight_when": f"{when.set_index('cap').value[SHOWN]:.0f}",
+    }

@@ -48,8 +48,8 @@ def draw(rows: Any) -> Figure:
 def numbers(rows: Any) -> dict[str, str]:
     """At the bold rate: falls, return and divergence in the end, ESS while learning."""
     found = steps.sizes(rows)
-    for name, (place, _) in FOLLOWED.items():
-        short = {"synchronous": "sync", "RLOO": "rloo", "truncated IS": "tis", "VCPO": "vcpo"}[name]
+    for name, short in (("synchronous", "sync"), ("truncated IS", "tis"), ("VCPO", "vcpo")):
+        place = FOLLOWED[name][0]
         found[f"{short}_fell"] = steps.percent(steps.one(rows, place["arm"], "fell", BOLD, place["law"]))
         end = steps.one(rows, place["arm"], "end", BOLD, place["law"])
         found[f"{short}_end"] = f"{end.value:.2f}"
