@@ -221,7 +221,7 @@ ITEMS: tuple[Item, ...] = (
         "KL over steps",
         "notes",
         "figure",
-        "exact KL from the initial policy; tabular policies; 4× rate",
+        "exact KL from the initial policy; tabular policies; four times the best synchronous rate",
         "vcpo_steps",
         "reproduced",
         "{vcpo_steps:tis_kl} nats with truncated IS, {vcpo_steps:vcpo_kl} with VCPO",
@@ -249,7 +249,7 @@ ITEMS: tuple[Item, ...] = (
         "Sweep of the cap",
         "notes",
         "figure",
-        "4× rate; tabular policies; penalty",
+        "four times the best synchronous rate; tabular policies; penalty",
         "vcpo_caps",
         "not reproduced",
         "cap 8 falls at update {vcpo_masks:eight_when}, cap {vcpo_masks:sequence_longest} at update "
