@@ -10,83 +10,83 @@ _item = partial(Item, "VCPO")
 _claim = partial(Claim, "VCPO")
 CLAIMS = (
     _claim(
-        "On stale data few samples carry most of a batch's importance weight",
+        "On stale data, a few samples carry most of a batch's importance weight",
         "reproduced",
-        "one of {vcpo_ess:batch} samples holds {vcpo_ess:share_most} % of the weight",
+        "one of {vcpo_ess:batch} samples carries {vcpo_ess:share_most} % of the weight",
         "vcpo_ess",
     ),
     _claim(
-        "Few samples dominate because importance ratios are heavy-tailed",
+        "A few samples dominate because importance ratios are heavy-tailed",
         "mostly",
-        "Hill's index falls to {vcpo_tail:last}, and is below 1 from staleness {vcpo_tail:below_mean}",
+        "Hill's index decreases to {vcpo_tail:last}; it is below 1 from staleness {vcpo_tail:below_mean}",
         "vcpo_tail",
-        when="the tail is heavy over the sampled range, but bounded in theory",
+        when="the tail is heavy over the sampled range, but the ratios are bounded",
     ),
     _claim(
         "Truncated importance sampling (IS) collapses at high staleness",
         "mixed",
-        "{vcpo_training:truncated_late_collapsed} of runs collapse",
+        "{vcpo_training:truncated_late_collapsed} of runs collapse at staleness {vcpo_training:largest}",
         "vcpo_training",
-        when="at the bold rate, or with noisy graded rewards; not with tuned rates",
+        when="it does at the 4× rate or with noisy graded rewards, but not at tuned rates",
     ),
     _claim(
         "VCPO trains stably up to staleness 128",
         "mostly",
-        "return is {vcpo_training:vcpo_late} of 1; at the bold rate, {vcpo_rates:bold_vcpo_collapsed} of runs collapse",
+        "return is {vcpo_training:vcpo_late} of 1; at the 4× rate, {vcpo_rates:bold_vcpo_collapsed} of runs collapse",
         "vcpo_training",
-        when="stable but slow at the best synchronous rate, not stable at the bold rate",
+        when="VCPO is stable but slow at the best synchronous rate, and not stable at the 4× rate",
     ),
     _claim(
         "The learning rate must follow the ESS of each batch",
         "not reproduced",
-        "the ESS rule changes return by {vcpo_timing:late_learning}",
+        "compared with a constant factor, the ESS rule changes return by {vcpo_timing:late_learning}",
         "vcpo_timing",
     ),
     _claim(
         "Prior stabilizers fail at high staleness, and VCPO does not",
         "mixed",
-        "VCPO reaches a return of {vcpo_controls:high_vcpo_tuned}, truncated IS {vcpo_controls:high_tis_tuned}; after "
-        "more updates, they are nearly equal",
+        "after {vcpo_controls:short} updates, VCPO reaches a return of {vcpo_controls:high_vcpo_tuned}, truncated IS "
+        "{vcpo_controls:high_tis_tuned}; later, they are nearly equal",
         "vcpo_controls",
-        when="in short runs only; VCPO's baseline alone suffices",
+        when="VCPO leads in short runs only, and its baseline alone suffices",
     ),
     _claim(
-        "At four times the best synchronous rate, prior stabilizers fail, and VCPO does not",
+        "At the 4× rate, prior stabilizers fail, and VCPO does not",
         "mixed",
         "up to staleness {one_rate:oldest}, {one_rate:vcpo_bold} of VCPO's runs and {one_rate:ppo_bold} of PPO's fall",
         "one_rate",
-        when="no run of VCPO falls, but its return is lower; most other methods recover",
+        when="no run of VCPO falls, but most other methods recover and reach higher returns",
     ),
     _claim(
-        "At staleness 12 masking and clipping collapse, and VCPO does not",
+        "At staleness 12, masking and clipping collapse, and VCPO does not",
         "mixed",
-        "of {vcpo_suite:arms} rivals, {vcpo_suite:bold_less} reach a lower return than VCPO, {vcpo_suite:bold_more} a "
-        "higher one",
+        "at the 4× rate, {vcpo_suite:bold_less} of {vcpo_suite:arms} rivals reach a lower return than VCPO, and "
+        "{vcpo_suite:bold_more} a higher return",
         "vcpo_suite",
         when="few rivals fall in most runs, and PPO is as good as VCPO",
     ),
     _claim(
         "VCPO outperforms a broad suite of stabilizers",
         "mixed",
-        "rivals are worse in {rivals:vcpo_worse} of {rivals:vcpo_judged} comparisons and better in "
+        "rivals are worse than VCPO in {rivals:vcpo_worse} of {rivals:vcpo_judged} comparisons, and better in "
         "{rivals:vcpo_better}",
         "rivals",
-        when="in most comparisons, both are equal, or the result is undecided",
+        when="in most comparisons, VCPO and the rival are equal, or the result is undecided",
     ),
     _claim(
         "VCPO's off-policy baseline minimizes the gradient's variance",
         "mostly",
         "the variance is {vcpo_baselines:many_opob_variance} % of that with a batch-mean baseline",
         "vcpo_baselines",
-        when="with truncated ratios or large batches; in small batches, part of the reduction is bias",
+        when="it lowers the variance on very stale data; in small batches, part of the reduction is bias",
         stated="2602.17616/baseline",
     ),
     _claim(
         "A low ESS reliably predicts collapse",
         "mixed",
-        "the AUC is {vcpo_collapse:chain_ess_far} on one chain, and ranges from {alarms:ess_range} over settings",
+        "the AUC of low ESS is {vcpo_collapse:chain_ess_far} on one chain, and {alarms:ess_range} over settings",
         "vcpo_collapse",
-        when="better than chance, but not reliable",
+        when="it predicts collapse better than chance, but not reliably",
         stated="2602.17616/ess-predicts-collapse",
     ),
     _claim(
@@ -95,19 +95,19 @@ CLAIMS = (
         "ESS drops from {vcpo_fall:ess_before} to {vcpo_fall:ess_fell}; on another chain, drops have an AUC of "
         "{vcpo_collapse:chain_drop_far}",
         "vcpo_fall",
-        when="with a peaked initial policy; not on other chains",
+        when="they do from a peaked initial policy, but not on another chain",
     ),
     _claim(
         "Spikes of the gradient norm precede collapse",
         "mixed",
         "the norm peaks at {vcpo_fall:peak_fell} times its earlier median",
         "vcpo_fall",
-        when="the spike comes with the fall, not before it",
+        when="the spike comes with the fall, not before",
     ),
     _claim(
         "A mask on the geometric-mean ratio removes every sequence",
         "reproduced",
-        "it removes {vcpo_masks:geometric_removed} of tokens",
+        "the mask removes {vcpo_masks:geometric_removed} of the tokens",
         "vcpo_masks",
     ),
     _claim(
@@ -116,14 +116,14 @@ CLAIMS = (
         "at staleness {vcpo_prefix:lag_most}, sequence ratios reach a return of {vcpo_prefix:lag_sequence_most}, "
         "token ratios {vcpo_prefix:lag_token_most}",
         "vcpo_prefix",
-        when="for staleness and batch size with a penalty, not for horizon",
+        when="the claim holds for staleness and batch size with a KL penalty, but not for horizon",
     ),
     _claim(
-        "At staleness 2 VCPO matches synchronous accuracy 2.5 times faster",
+        "At staleness 2, VCPO matches synchronous accuracy 2.5 times faster",
         "under conditions",
-        "it is {vcpo_hours:vcpo_paper_speed} times faster",
+        "VCPO is {vcpo_hours:vcpo_paper_speed} times faster",
         "vcpo_hours",
-        when="response lengths have long tails; the asynchronous system gives most of the gain",
+        when="response lengths vary and training is quick; most of the gain comes from asynchrony",
     ),
 )
 ITEMS: tuple[Item, ...] = (

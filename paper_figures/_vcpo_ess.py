@@ -110,7 +110,6 @@ def numbers(rows: Any) -> dict[str, str]:
         "staleness": str(int(row.staleness)),
         "ess": f"{100 * row.value:.1f} ± {100 * (row.high - row.low) / 2:.1f}",
         "predicted": f"{100 * np.mean([each.ess for each in predicted]):.1f}",
-        "limit": percent(float(np.mean([each.limit for each in predicted]))),
         "longest": str(LONGEST),
         "share_least": f"{100 * least.value:.1f}",
         "share_most": f"{100 * most.value:.0f} ± {100 * (most.high - most.low) / 2:.0f}",

@@ -82,8 +82,12 @@ def lag_ends(rows: Any, name: str, quantity: str, rate: float = BOLD) -> float:
 
 
 def sizes(rows: Any) -> dict[str, str]:
-    """Runs a point, and both rates."""
-    return {"runs": f"{int(rows[rows.part == 'rates'].samples.max())}", "usual": f"{USUAL:.2g}", "bold": f"{BOLD:.2g}"}
+    """Runs a point, the best synchronous rate, and how many times that rate the bold one is."""
+    return {
+        "runs": f"{int(rows[rows.part == 'rates'].samples.max())}",
+        "usual": f"{USUAL:.2g}",
+        "bold": f"{BOLD / USUAL:g}×",
+    }
 
 
 __all__ = [

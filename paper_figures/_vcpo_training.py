@@ -16,12 +16,6 @@ BOLD = 4.0
 """The bold rate, in best synchronous ones."""
 
 
-def seen(rows: Any) -> Any:
-    """Gradient norms around collapses of truncated IS with SGD at the staleness shown; empty where there is none."""
-    bodies = rows[(rows.part == "anatomy") & (rows.problem == "graded") & (rows.optimizer == "sgd")]
-    return bodies[(bodies.arm == "truncated") & (bodies.samples > 0) & (bodies.staleness == SHOWN)]
-
-
 def at(
     ends: Any,
     problem: str,
@@ -39,34 +33,21 @@ def at(
 
 
 def numbers(rows: Any) -> dict[str, str]:
-    """What the entry on collapse quotes."""
+    """What the entry on collapse quotes: ends at the largest staleness, and returns at the staleness shown."""
     ends = rows[rows.part == "end"]
     largest, main = int(ends.staleness.max()), ends[ends.factor == 1.0]
-    end = functools.partial(at, ends)
+    end = functools.partial(at, ends, "graded", "adam")
     found = {
-        "shown": f"{SHOWN}",
         "largest": f"{largest}",
         "replicates": f"{int(main[main.quantity == 'final'].samples.max())}",
         "short": f"{int(main.horizon.min())}",
         "long": f"{int(main.horizon.max())}",
-        "sync": value(end("graded", "adam", 0, "truncated", "final")),
+        "sync": value(end(0, "truncated", "final")),
     }
     for arm in ARMS:
-        for name, staleness, late in (("shown", SHOWN, False), ("largest", largest, False), ("late", largest, True)):
-            found[f"{arm}_{name}"] = value(end("graded", "adam", staleness, arm, "final", late))
-            found[f"{arm}_{name}_collapsed"] = share(end("graded", "adam", staleness, arm, "collapsed", late))
-    return found | _anatomy(seen(rows))
-
-
-def _anatomy(bodies: Any) -> dict[str, str]:
-    """Spike before collapses, beside others."""
-    bodies = bodies[bodies.quantity == "spike"]
-    if not (bodies.among == "collapsed").any():
-        return dict.fromkeys(("spike_collapsed", "spike_others"), "(no collapse)") | {"fallen": "0"}
-    found = {"fallen": f"{int(bodies[bodies.among == 'collapsed'].samples.iloc[0])}"}
-    for row in bodies.itertuples():
-        middle, low, high = (f"{x:,.0f}" if x >= 10 else f"{x:.2g}" for x in (row.value, row.low, row.high))
-        found[f"spike_{row.among}"] = f"{middle} ({low} to {high})"
+        found[f"{arm}_shown"] = value(end(SHOWN, arm, "final"))
+        found[f"{arm}_late"] = value(end(largest, arm, "final", True))
+        found[f"{arm}_late_collapsed"] = share(end(largest, arm, "collapsed", True))
     return found
 
 

@@ -19,14 +19,12 @@ ARMS: dict[str, dict[str, Any]] = {
     "OPOB": look.VCPO,
 }
 NAMES = {"group mean": "batch mean", "best constant": "best constant baseline", "OPOB": "OPOB (VCPO's baseline)"}
-QUANTITIES = ("variance", "length", "cosine", "worth")
-"""Compared with exact values where every batch can be listed."""
 LATE, YOUNG = 32, 8
 """Staleness at which cases are quoted."""
-WORDS = {"mean": "group mean", "opob": "OPOB", "loo": "OPOB, leave one out", "best": "best constant"}
+WORDS = {"mean": "group mean", "opob": "OPOB", "loo": "OPOB, leave one out"}
 QUOTED = {
-    "few": [f"{word} {quantity}" for word in ("opob", "loo", "best") for quantity in ("variance", "noise", "worth")],
-    "full": ["opob variance", "mean worth", "opob worth"],
+    "few": ["opob variance", "loo variance"],
+    "full": ["opob variance"],
     "many": ["opob variance", "mean worth", "opob worth"],
 }  # fmt: skip
 """What is quoted of small batches, of large ones, and of large ones with cut ratios."""
@@ -93,11 +91,10 @@ def draw(rows: Any) -> Figure:
 
 def numbers(rows: Any) -> dict[str, str]:
     """What the gallery quotes."""
-    main = rows[rows.seed == 1]
     few, full, many = cases(rows)
     named = (("few", few), ("many", many), ("full", full))
     late = {key: text for name, own in named for key, text in _at(name, own).items()}
-    return {**_setting(few, many), **late, **_young(many), **_listed(main[main.case == "short"])}
+    return {**_setting(few, many), **late, **_young(many)}
 
 
 def _setting(few: Any, many: Any) -> dict[str, str]:
@@ -117,25 +114,11 @@ def _at(name: str, rows: Any) -> dict[str, str]:
         word, quantity = key.split()
         own = select(rows, WORDS[word], quantity)
         one = own[own.staleness == LATE].iloc[0]
-        share = quantity in ("variance", "noise")
-        found[f"{name}_{word}_{quantity}"] = f"{100 * one.value:.2g}" if share else look.value(one)
+        found[f"{name}_{word}_{quantity}"] = f"{100 * one.value:.2g}" if quantity == "variance" else look.value(one)
     return found
 
 
 def _young(rows: Any) -> dict[str, str]:
     """Variance that OPOB leaves where ratios are still near 1."""
     own = select(rows, "OPOB", "variance").set_index("staleness").value
-    return {"young": str(YOUNG), "young_variance": f"{100 * own[YOUNG]:.0f}", "fresh_variance": f"{100 * own[0]:.0f}"}
-
-
-def _listed(rows: Any) -> dict[str, str]:
-    """Where every batch is listed: sampled against exact."""
-    inside, count = 0, 0
-    for arm in rows.arm.unique():
-        for quantity in QUANTITIES:
-            own, exact = (select(rows, arm, quantity, source).set_index("staleness") for source in ("sampled", "exact"))
-            # The group mean over itself is no measurement.
-            told = own.high - own.low > 1e-9
-            within = (own.low <= exact.value) & (exact.value <= own.high)
-            inside, count = inside + int(within[told].sum()), count + int(told.sum())
-    return {"short_count": str(count), "short_inside": str(inside)}
+    return {"young": str(YOUNG), "young_variance": f"{100 * own[YOUNG]:.0f}"}

@@ -90,12 +90,7 @@ def numbers(hours: Any, rows: Any) -> dict[str, str]:
         at = own.loc[(own.hour.astype(float) - hour).abs().idxmin()] if len(own) else None
         found[f"{short}_return"] = "no value" if at is None else f"{at.value:.2f}"
     for name, length in (("short", rows.length.min()), ("long", rows.length.max())):
-        step, training, old = (
-            _script.pick(seconds(rows, s, q), length=length).value.iloc[0]
-            for s, q in ((0, "step"), (0, "training"), (PAPER, "step"))
-        )
+        step, old = (_script.pick(seconds(rows, s, "step"), length=length).value.iloc[0] for s in (0, PAPER))
         found[f"{name}_length"] = f"{int(length):,}"
-        found[f"{name}_sync"], found[f"{name}_old"] = f"{step:,.0f}", f"{old:,.0f}"
-        found[f"{name}_share"] = f"{100 * (1 - training / step):.0f} %"
         found[f"{name}_speed"] = f"{step / old:.2f}"
     return found

@@ -36,9 +36,9 @@ WARNING = 10
 """Updates before a collapse at which alarms are counted."""
 
 
-def areas_of(rows: Any, regime: str, group: str = "healthy") -> Any:
-    """How well scores tell runs that collapse from these others; none where there are too few."""
-    return _script.pick(rows, regime=regime, quantity="auc", group=group).dropna(subset="value")
+def areas_of(rows: Any, regime: str) -> Any:
+    """How well scores tell runs that collapse from healthy ones; none where there are too few."""
+    return _script.pick(rows, regime=regime, quantity="auc", group="healthy").dropna(subset="value")
 
 
 def draw_aligned(ax: Axes, rows: Any, statistic: str) -> bool:
@@ -141,14 +141,13 @@ def numbers(rows: Any) -> dict[str, str]:
 
 
 def areas(rows: Any) -> dict[str, str]:
-    """Areas at the leads that the entry names, and that of ESS among chain runs that learned early."""
+    """Areas at the leads that the entry names."""
     found = {}
     chain, tokens = areas_of(rows, "chain"), areas_of(rows, "tokens")
     far, soon = chain.lead.max(), sorted(set(tokens.lead))[tokens.lead.nunique() // 2]
     for place, own, lead in (("chain_far", chain, far), ("tokens_near", tokens, soon)):
         regime, _, when = place.partition("_")
         found[place] = f"{lead:.0f}"
-        for key, name in (("ess", "ess"), ("drop", "ess_drop"), ("norm", "norm"), ("return", "return")):
+        for key, name in (("ess", "ess"), ("drop", "ess_drop"), ("norm", "norm")):
             found[f"{regime}_{key}_{when}"] = quoted(value(own, statistic=name, lead=lead))
-    early = value(areas_of(rows, "chain", "learned early"), statistic="ess", lead=far)
-    return found | {"chain_ess_early": quoted(early)}
+    return found

@@ -77,16 +77,15 @@ def draw(rows: Any) -> Figure:
 
 
 def numbers(rows: Any) -> dict[str, str]:
-    """What the entry quotes: final returns of arms at both ends of the largest staleness, at both kinds of rates."""
+    """What the entry quotes: final returns at both ends of the largest staleness, some at untuned rates."""
     places = ends(rows)
     named = {"high": places[-2], "late": places[-1]}
     counts = rows[rows.quantity == "final"].groupby("staleness").samples.max()
     found = {"fewer": f"{counts.iloc[-1]}", "short": f"{places[-2][1]}", "long": f"{places[-1][1]}"}
     found["high"] = f"{places[-1][0]}"
-    for name, place in named.items():
-        for key, (_, untuned, retuned, _) in ARMS.items():
-            found[f"{name}_{key}"] = look.value(of(rows, untuned, "final", *place).iloc[0])
+    for key, (_, untuned, retuned, _) in ARMS.items():
+        for name, place in named.items():
             found[f"{name}_{key}_tuned"] = look.value(of(rows, retuned, "final", *place).iloc[0])
-    for key, arm in (("vcpo", ARMS["vcpo"][1]), ("tis", ARMS["tis"][1]), ("tuned", ARMS["tis"][2])):
-        found[f"{key}_lost"] = look.share(of(rows, arm, "collapsed", *places[-1]).iloc[0])
+        if key in ("baseline", "vcpo"):
+            found[f"high_{key}"] = look.value(of(rows, untuned, "final", *places[-2]).iloc[0])
     return found

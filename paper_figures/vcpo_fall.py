@@ -79,21 +79,12 @@ def numbers(rows: Any) -> dict[str, str]:
     """The peak of the norm with its time, ESS long before and at the fall, and how many runs fell."""
     found = peak(rows)
     if found is None:
-        names = (
-            "peak_fell",
-            "peak_others",
-            "runs_fell",
-            "runs_others",
-            "when",
-            "ess_before",
-            "ess_fell",
-            "ess_others",
-            "before",
-        )
+        names = ("peak_fell", "runs_fell", "runs_others", "when", "ess_before", "ess_fell", "ess_others", "before")
         return dict.fromkeys(names, "no falls")
-    told = {"when": f"{int(found[0]['update'])}", "before": f"{-int(around(rows, 'ess', 'fell')['update'].min())}"}
+    top = found[0]
+    told = {"when": f"{int(top['update'])}", "peak_fell": f"{top.value:.1f} ({top.low:.1f} to {top.high:.1f})"}
+    told |= {"before": f"{-int(around(rows, 'ess', 'fell')['update'].min())}"}
     for among, row in zip(SIDES, found, strict=True):
-        told[f"peak_{among}"] = f"{row.value:.1f} ({row.low:.1f} to {row.high:.1f})"
         told[f"runs_{among}"] = f"{int(row.samples)}"
         told[f"ess_{among}"] = f"{_script.pick(around(rows, 'ess', among), update=0).value.iloc[0]:.2f}"
     return told | {"ess_before": f"{around(rows, 'ess', 'fell').value.iloc[0]:.2f}"}

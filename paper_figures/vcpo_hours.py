@@ -9,12 +9,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
-from experiments import _vcpo_hours as racing
 from experiments import vcpo_hours
 from experiments.vcpo_hours import MAIN, PAPER
 from paper_figures import _script
 from paper_figures import _vcpo as look
-from paper_figures._vcpo_hours import gain, machine, pick, predicted, step_of, throughput
+from paper_figures._vcpo_hours import gain, machine, predicted, throughput
 
 EXPERIMENTS = {"vcpo_hours": {"task": "bits with a penalty", "tuned": True}}
 ARMS: dict[str, dict[str, Any]] = {"tis": look.TRUNCATED, "vcpo": look.VCPO}
@@ -87,40 +86,18 @@ def ratio(found: tuple[float, ...] | None) -> str:
     return "no value" if found is None else f"{found[0]:.2f} ({found[1]:.2f} to {found[2]:.2f})"
 
 
-def hours(rows: Any, place: dict[str, Any]) -> str:
-    """Median hours of an arm at its own step."""
-    own = pick(rows, "median", step=step_of(rows, place), **place)
-    return "no" if own.empty or not np.isfinite(own.value.iloc[0]) else f"{own.value.iloc[0]:.1f}"
-
-
 def numbers(rows: Any) -> dict[str, str]:
     """What the entry quotes."""
-    main, most = machine(*MAIN), int(rows.staleness.max())
-    sync = {**main, "staleness": 0, "method": "tis"}
-    bold = boldest(rows)
-    found = {
-        "paper": f"{PAPER}", "most": f"{most}", "sync_hours": hours(rows, sync), "bold_step": f"{bold:g}",
-        "throughput": ratio(throughput(rows, *MAIN, PAPER)), "limit": f"{predicted(*MAIN):.2f}",
-    }  # fmt: skip
+    found = {"paper": f"{PAPER}", "limit": f"{predicted(*MAIN):.2f}"}
     for name in ARMS:
-        never = pick(rows, "never", step=bold, staleness=most, method=name, **main)
-        found[f"{name}_bold_never"] = "no" if never.empty else look.share(never.iloc[0])
-        paper, far = ({**main, "staleness": s, "method": name} for s in (PAPER, most))
+        paper = {**machine(*MAIN), "staleness": PAPER, "method": name}
         found[f"{name}_paper_speed"] = ratio(gain(rows, paper))
-        found[f"{name}_most_speed"] = ratio(gain(rows, far))
-        found[f"{name}_paper_hours"] = hours(rows, paper)
     return {**found, **machines(rows)}
 
 
 def levels_of(rows: Any) -> list[int]:
     """Levels of staleness above none."""
     return sorted(int(s) for s in set(rows.staleness) if s > 0)
-
-
-def boldest(rows: Any) -> float:
-    """The largest step at which three quarters of synchronous runs arrive; NaN without one."""
-    own = pick(rows, "never", staleness=0, **machine(*MAIN))
-    return float(own[own.value <= 1.0 - racing.REACHING].step.max())
 
 
 def machines(rows: Any) -> dict[str, str]:

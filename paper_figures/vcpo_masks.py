@@ -11,7 +11,7 @@ from experiments.vcpo_steps import LAG
 from paper_figures import _script
 from paper_figures import _vcpo as look
 from paper_figures import _vcpo_steps as steps
-from paper_figures._vcpo_steps import BOLD, USUAL
+from paper_figures._vcpo_steps import BOLD
 
 EXPERIMENTS = steps.drawn("curve", "4 × best synchronous")
 MASKS = {
@@ -29,14 +29,14 @@ WARM = 24
 """Updates from which shares are averaged: by then all data are as old as they get."""
 
 
-def removed(rows: Any, arm: str, law: str = "constant", rate: float = BOLD) -> Any:
+def removed(rows: Any, arm: str, law: str = "constant") -> Any:
     """Share of an arm's tokens that are removed, over updates."""
-    return steps.curve(rows, {"law": law, "arm": arm}, "removed", rate)
+    return steps.curve(rows, {"law": law, "arm": arm}, "removed", BOLD)
 
 
-def share(rows: Any, arm: str, law: str = "constant", rate: float = BOLD, since: int = WARM) -> float:
+def share(rows: Any, arm: str, law: str = "constant", since: int = WARM) -> float:
     """Its mean from so many updates on."""
-    own = removed(rows, arm, law, rate)
+    own = removed(rows, arm, law)
     return float(own.value[own["update"] >= since].astype(float).mean())
 
 
@@ -78,24 +78,19 @@ def last(rows: Any) -> float:
 
 
 def numbers(rows: Any) -> dict[str, str]:
-    """Shares removed and trusted; the best caps by return and by survival."""
-    found = steps.sizes(rows) | {"lag": f"{LAG}", "oldest": f"{2 * LAG}", "cap": f"{SHOWN:g}"}
+    """Shares removed and trusted; returns at the paper's cap, and the falls there and at the best cap."""
+    found = steps.sizes(rows) | {"lag": f"{LAG}", "cap": f"{SHOWN:g}"}
     for short, arm in (("geometric", "MIS, geometric"), ("ppo", "PPO"), ("m2po", "M2PO")):
         found[f"{short}_removed"] = f"{100 * share(rows, arm):.0f} %"
-    found["geometric_usual"] = f"{100 * share(rows, 'MIS, geometric', rate=USUAL):.0f} %"
-    found["geometric_return"] = f"{steps.one(rows, 'MIS, geometric', 'return', BOLD).value:.2f}"
     for law in LAWS:
         found[f"trusted_{law}"] = f"{100 * (1 - share(rows, 'M2PO', law, since=0)):.1f} %"
-        own = removed(rows, "M2PO", law)
-        found[f"least_{law}"] = f"{100 * (1 - own.value.astype(float).max()):.0f} %"
     for level in LEVELS:
-        when, end = (caps(rows, level, quantity, BOLD) for quantity in ("when", "end"))
-        longest = when.loc[when.value.astype(float).idxmax()]
-        found[f"{level}_longest"] = "none" if longest.cap == 0 else f"{longest.cap:g}"
-        ends = [f"{'> ' if x >= last(rows) else ''}{x:.0f}" for x in (longest.value, longest.low, longest.high)]
-        found[f"{level}_when"] = f"{ends[0]} ({ends[1]} to {ends[2]})"
-        top = end.loc[end.value.astype(float).idxmax()]
-        found[f"{level}_end"] = f"{top.value:.2f}"
-        eight = end[end.cap == SHOWN].iloc[0]
-        found[f"{level}_eight"] = f"{eight.value:.2f}"
-    return found | {"eight_when": f"{caps(rows, 'sequence', 'when', BOLD).set_index('cap').value[SHOWN]:.0f}"}
+        found[f"{level}_eight"] = f"{caps(rows, level, 'end', BOLD).set_index('cap').value[SHOWN]:.2f}"
+    when = caps(rows, "sequence", "when", BOLD)
+    longest = when.loc[when.value.astype(float).idxmax()]
+    ends = [f"{'> ' if x >= last(rows) else ''}{x:.0f}" for x in (longest.value, longest.low, longest.high)]
+    return found | {
+        "sequence_longest": "none" if longest.cap == 0 else f"{longest.cap:g}",
+        "sequence_when": f"{ends[0]} ({ends[1]} to {ends[2]})",
+        "eight_when": f"{when.set_index('cap').value[SHOWN]:.0f}",
+    }

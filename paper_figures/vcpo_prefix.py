@@ -85,15 +85,15 @@ def draw(rows: Any) -> Figure:
 
 
 def numbers(rows: Any) -> dict[str, str]:
-    """Returns at both ends of each sweep, and without a penalty."""
+    """Returns at both ends of each sweep, and on the oldest data without a penalty."""
     found = {"runs": f"{int(rows.samples.max())}", "few": f"{int(rows.samples.min())}"}
     found |= {name: f"{CENTER[name]}" for name in ("lag", "batch", "horizon", "updates")} | {"long": f"{LONG:,}"}
-    for sweep in (*SWEEPS, "horizon", "free"):
+    for sweep in (*SWEEPS, "horizon"):
         for ratio in ("sequence", "token", "geometric"):
             for name, row in zip(("least", "most"), ends(rows, sweep, ratio), strict=True):
                 found[f"{sweep}_{ratio}_{name}"] = f"{row.value:.2f}"
-                found.setdefault(f"{sweep}_{name}", f"{int(row['lag' if sweep == 'free' else sweep]):,}")
-    cut, plain = ends(rows, "batch", "sequence, cut at 8")[0], ends(rows, "batch", "sequence")[0]
-    found["cut_least"] = f"{cut.value:.2f}"
-    helps = "helps" if cut.low > plain.high else "hurts" if cut.high < plain.low else "does not matter"
-    return found | {"cut_helps": helps}
+                found.setdefault(f"{sweep}_{name}", f"{int(row[sweep]):,}")
+    for ratio in ("sequence", "token", "geometric"):
+        oldest = ends(rows, "free", ratio)[1]
+        found |= {"free_most": f"{int(oldest.lag):,}", f"free_{ratio}_most": f"{oldest.value:.2f}"}
+    return found

@@ -46,16 +46,14 @@ def draw(rows: Any) -> Figure:
 
 
 def numbers(rows: Any) -> dict[str, str]:
-    """At the bold rate: falls, return and divergence in the end, ESS while learning and in the end."""
+    """At the bold rate: falls, return and divergence in the end, ESS while learning."""
     found = steps.sizes(rows)
-    for name, (place, _) in FOLLOWED.items():
-        short = {"synchronous": "sync", "RLOO": "rloo", "truncated IS": "tis", "VCPO": "vcpo"}[name]
+    for name, short in (("synchronous", "sync"), ("truncated IS", "tis"), ("VCPO", "vcpo")):
+        place = FOLLOWED[name][0]
         found[f"{short}_fell"] = steps.percent(steps.one(rows, place["arm"], "fell", BOLD, place["law"]))
         end = steps.one(rows, place["arm"], "end", BOLD, place["law"])
         found[f"{short}_end"] = f"{end.value:.2f}"
         found[f"{short}_kl"] = f"{steps.lag_ends(rows, name, 'kl_start'):.1f}"
         ess = steps.curve(rows, place, "ess", BOLD)
         found[f"{short}_ess"] = f"{np.mean(ess.value.astype(float)[ess['update'] > 0]):.2f}"
-        if short != "sync":
-            found[f"{short}_last"] = f"{steps.lag_ends(rows, name, 'ess'):.2f}"
     return found

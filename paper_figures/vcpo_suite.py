@@ -25,7 +25,6 @@ SHOWN = 0.1
 """Largest difference that is drawn as a mark; larger ones are numbers at the edge."""
 AS_GOOD = 0.005
 """Smaller differences of return count as none."""
-READINGS = {"usual": "usual", "bold": "bold", "own": "best"}
 RELEASE = "VCPO, standardized"
 
 
@@ -108,25 +107,17 @@ def draw(rows: Any, paired: Any) -> Figure:
 
 
 def numbers(rows: Any, paired: Any) -> dict[str, str]:
-    """Rivals below, beside and above VCPO by reading; falls and returns of some."""
-    found = steps.sizes(rows) | {
+    """Rivals below and above VCPO at the bold rate, and below at tuned rates; which of them fall."""
+    less, _, more = beaten(rows, paired, "bold")
+    fell = [arm for arm in arms(rows) if steps.one(rows, arm, "fell", BOLD).value > 0.5 and not arm.startswith("VCPO")]
+    return steps.sizes(rows) | {
         "arms": f"{len(arms(rows)) - 2}",
         "never": _script.listed(called(arm) for arm in never(rows)),
         "least": f"{AS_GOOD:g}",
         "pairs": f"{int(_script.pick(paired, of='vcpo_steps').samples.max())}",
-    }
-    for key, reading in READINGS.items():
-        for word, count in zip(("less", "even", "more"), beaten(rows, paired, reading), strict=True):
-            found[f"{key}_{word}"] = f"{count}"
-        for short, arm in (("vcpo", "VCPO"), ("tis", "TIS, sequence"), ("ppo", "PPO")):
-            found[f"{short}_{key}"] = f"{apart(paired, arm, reading, '').value.iloc[0]:.3f}"
-    found |= {
+        "bold_less": f"{less}",
+        "bold_more": f"{more}",
+        "own_less": f"{beaten(rows, paired, 'best')[0]}",
         "release_fell": steps.percent(steps.one(rows, RELEASE, "fell", BOLD)),
-        "sync": f"{steps.best(rows, 'RLOO', 'fresh').value:.3f}",
-    }
-    fell = [arm for arm in arms(rows) if steps.one(rows, arm, "fell", BOLD).value > 0.5 and not arm.startswith("VCPO")]
-    return found | {
         "fallen": _script.listed(called(arm) for arm in fell) or "none",
-        "usual_fell": _script.listed(called(a) for a in rivals(rows) if steps.one(rows, a, "fell", USUAL).value > 0)
-        or "none",
     }

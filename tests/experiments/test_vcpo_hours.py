@@ -11,6 +11,7 @@ from asyncsim import claims, tasks
 from experiments import _vcpo_hours as racing
 from experiments import vcpo_hours
 from paper_figures import vcpo_hours as figure
+from paper_figures._vcpo_hours import pick, step_of
 from tests.experiments._lab import rows_of
 
 # Standard errors of a two-sided test that a true value fails once in 5e8 fresh runs; the seeds are fixed besides.
@@ -99,7 +100,7 @@ def test_a_speed_up_is_the_ratio_of_medians_with_an_interval_that_covers_it():
 
 def test_seconds_of_a_synchronous_update_are_the_longest_response_and_training(rows):
     claim = claims.claim("systems/synchronous-throughput")
-    for row in figure.pick(rows, "step_seconds", staleness=0, **MAIN).itertuples():
+    for row in pick(rows, "step_seconds", staleness=0, **MAIN).itertuples():
         point = {
             "groups_per_batch": vcpo_hours.GROUPS, "samples_per_group": vcpo_hours.SAMPLES, "rate": 1.0,
             "length": f"lognormal:{vcpo_hours.LENGTH}:{row.sigma}", "train_time": row.train * vcpo_hours.LENGTH,
@@ -121,30 +122,30 @@ def test_far_ahead_the_ratio_of_throughputs_is_the_predicted_one(rows):
 
 
 def test_the_lag_is_what_was_allowed_where_the_trainer_is_the_limit(rows):
-    lag = figure.pick(rows, "lag", **MAIN)
+    lag = pick(rows, "lag", **MAIN)
     for row in lag.itertuples():
         assert row.value == pytest.approx(row.staleness, abs=0.1)
 
 
 def test_learning_does_not_depend_on_the_clock_of_synchronous_training(rows):
     """One run is read by every clock: updates agree to the digit, hours are those of a run on that machine."""
-    own = figure.pick(rows, "updates", staleness=0, **MAIN).value.to_numpy()
-    other = figure.pick(rows, "updates", staleness=0, **figure.machine(0.0, 2.0)).value.to_numpy()
+    own = pick(rows, "updates", staleness=0, **MAIN).value.to_numpy()
+    other = pick(rows, "updates", staleness=0, **figure.machine(0.0, 2.0)).value.to_numpy()
     np.testing.assert_array_equal(own, other)
     setting = {**vcpo_hours.QUICK[0], "sigma": 0.0, "clocks": [(0.0, 2.0)]}
     again = pd.DataFrame(vcpo_hours.run(setting))
     place = {"staleness": 0, **figure.machine(0.0, 2.0)}
     np.testing.assert_array_equal(
-        figure.pick(again, "hours", **place).value.to_numpy(dtype=float), figure.pick(rows, "hours", **place).value
+        pick(again, "hours", **place).value.to_numpy(dtype=float), pick(rows, "hours", **place).value
     )
 
 
 def test_who_chooses_is_not_reported(rows):
     setting = vcpo_hours.QUICK[0]
-    own = figure.pick(rows, "hours", staleness=0, **MAIN)
+    own = pick(rows, "hours", staleness=0, **MAIN)
     assert own.replicate.nunique() == setting["realizations"] // 2
-    chosen = figure.step_of(rows, {**MAIN, "staleness": 0, "method": "tis"})
-    best = figure.pick(rows, "selection", staleness=0, **MAIN).set_index("step").value
+    chosen = step_of(rows, {**MAIN, "staleness": 0, "method": "tis"})
+    best = pick(rows, "selection", staleness=0, **MAIN).set_index("step").value
     assert chosen == best.idxmin() and chosen not in (min(setting["steps"]), max(setting["steps"]))
 
 
@@ -153,7 +154,7 @@ def test_asynchrony_saves_hours_at_little_staleness_and_costs_updates(rows):
     value, low, _ = figure.gain(rows, place)
     assert low > 1.3 and value < 1.1 * figure.predicted(*vcpo_hours.MAIN)
     far = {**MAIN, "staleness": 16, "method": "tis"}
-    own, base = (figure.pick(rows, "updates", step=0.085, **{**far, "staleness": s}).value for s in (16, 0))
+    own, base = (pick(rows, "updates", step=0.085, **{**far, "staleness": s}).value for s in (16, 0))
     assert racing.arrived(own) > racing.arrived(base) + 8
 
 
@@ -176,4 +177,4 @@ def test_the_figure_draws_the_rows_with_intervals_and_predictions_dashed(rows):
 
 def test_numbers_are_those_of_the_rows(rows):
     said = figure.numbers(rows)
-    assert said["limit"] == f"{figure.predicted(*vcpo_hours.MAIN):.2f}" and said["bold_step"] == "0.085"
+    assert said["limit"] == f"{figure.predicted(*vcpo_hours.MAIN):.2f}"

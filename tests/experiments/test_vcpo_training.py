@@ -12,7 +12,7 @@ from asyncsim.base.checks import InputError
 from asyncsim.base.rng import Stream
 from asyncsim.plotting import _style
 from experiments import _store, _vcpo, league, vcpo_training
-from paper_figures import _vcpo_training, vcpo_rates
+from paper_figures import vcpo_rates
 from paper_figures import vcpo_training as figure
 from tests.experiments._lab import rows_of
 
@@ -225,23 +225,6 @@ def test_multiples_of_the_step_are_drawn_from_the_last_end_of_each(rows):
             right = ends[(ends.arm == arm) & (ends.problem == problem)]
             assert list(right.factor) == [0.5, 1.0, 2.0, 4.0] and box.has_yerr
             np.testing.assert_allclose(box[0].get_ydata().astype(float), right.value, rtol=1e-12)
-
-
-def test_the_norm_around_a_collapse_is_that_of_the_rows():
-    # Rows as the experiment writes them; quick ones have no collapse in mid-run.
-    made = {"part": "anatomy", "problem": "graded", "optimizer": "sgd", "arm": "truncated", "staleness": 32}
-    given = [("spike", "collapsed", 9e3, 59), ("spike", "others", 5e2, 190)]
-    given += [("after", "collapsed", 0.1, 59), ("after", "others", 1.0, 190)]
-    bodies = pd.DataFrame(
-        [
-            {**made, "quantity": q, "among": a, "value": v, "low": v / 2, "high": 2 * v, "samples": n}
-            for q, a, v, n in given
-        ]
-    )
-    few = bodies.assign(staleness=128, value=7.0)
-    found = _vcpo_training._anatomy(_vcpo_training.seen(pd.concat([few, bodies])))
-    assert found["fallen"] == "59" and found["spike_collapsed"] == "9,000 (4,500 to 18,000)"
-    assert set(found) == {"fallen", "spike_collapsed", "spike_others"}
 
 
 def test_the_run_shown_as_a_collapse_is_one(rows):
