@@ -130,8 +130,8 @@ def refit(found: Results) -> str:
         f"{gain}. With weight updates in flight, an update at the highest limit takes "
         f"{seconds(at(result, most)['seconds'])}. Mean staleness is then "
         f"{at(result, most)['staleness']['mean']:.2g} versions. "
-        f"{flat}: an update takes {at(result, least, False)['seconds']['mean']:.3g} s at a limit of one version, and "
-        f"{at(result, most, False)['seconds']['mean']:.3g} s at a limit of {most}."
+        f"{flat}. An update then takes {at(result, least, False)['seconds']['mean']:.3g} s at a limit of one version, "
+        f"and {at(result, most, False)['seconds']['mean']:.3g} s at a limit of {most}."
     )
 
 
