@@ -234,7 +234,7 @@ def doubled(found: Results) -> str:
     both = held((faster, costlier) == ("better", "worse"), "Twice the GPUs save time, but cost more slot-hours")
     return (
         f"{both}. Twice the slots save {less} until the target return is reached. They cost {more} more. "
-        "In this cost, the trainer counts as four times as many slots as the smaller system has. "
+        "The cost counts the trainer as four times as many slots as the smaller system has. "
         "Both systems use the same learning rate. The model does not include the cost of GPUs."
     )
 

@@ -56,9 +56,9 @@ def lead(found: Results) -> str:
     waste = result["wasted_token_fraction"]
     no = held(min(at_limit, waste) > 0.5, "Not if generation is faster than training, because most tokens are wasted")
     return (
-        f"{no}. `TARGET_LAG` limits how many steps generation runs ahead of training. Without it, "
-        f"{share(at_limit)} of groups are trained at the staleness limit, and {share(waste)} of tokens become too "
-        "stale to use. "
+        f"{no}. `TARGET_LAG` limits how many steps generation runs ahead of training. Without "
+        f"`TARGET_LAG`, {share(at_limit)} of groups are trained at the staleness limit, and {share(waste)} of tokens "
+        "become too stale to use. "
         f"Trained responses are on average {trained / generated:.2f} times as long as generated ones."
     )
 
@@ -147,8 +147,8 @@ def overlap(found: Results) -> str:
     only = held(max(ahead[0], drained[0]) < 1.1 * synchronous[0], "Overlap hides only the training time")
     return (
         f"{only}, which is short if generation dominates. With {times[0]:.3g} s of training, one step ahead raises "
-        f"throughput by {share(ahead[0] / synchronous[0] - 1)}. With {times[best]:,.0f} s of training, the gain is "
-        f"highest, {share(ahead[best] / synchronous[best] - 1)}. "
+        f"throughput by {share(ahead[0] / synchronous[0] - 1)}. The gain is highest with {times[best]:,.0f} s of "
+        f"training: {share(ahead[best] / synchronous[best] - 1)}. "
         "With partial rollouts, training does not wait for the longest response. Throughput is then "
         f"{partial[0] / synchronous[0]:.2g} times the synchronous throughput."
     )
