@@ -74,7 +74,7 @@ def cached(found: Results) -> str:
         f"At a learning rate of {small['lr']:g}, sampled log-probs differ by {small['mean']:.2g} nats from those of a "
         f"recomputed cache. At {large['lr']:g}, the log-probs differ by {large['mean']:.2g} nats. "
         f"At the lower rate, ESS/N between the two samplers is {ess[0]['mean']:.2g}. Recomputing removes this loss at "
-        "the cost of a second prefill. We did not compare learning."
+        "the cost of a second prefill. We did not test how the cache affects learning."
     )
 
 
@@ -87,7 +87,7 @@ def clip(found: Results) -> str:
     return (
         f"{never}, because the weights have not changed yet. With {min(counts):.0f} minibatch, the clip stops "
         f"{share(at[min(counts)])} of tokens. With {max(counts):.0f} minibatches, the clip stops "
-        f"{share(at[max(counts)])}, because each update makes the later minibatches off-policy. "
+        f"{share(at[max(counts)])} of tokens, because each update makes the later minibatches off-policy. "
         f"{verdicts(compared, CALLED)}"
     )
 
