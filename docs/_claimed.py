@@ -47,12 +47,12 @@ CLAIMED = [
         "Which of the quantities called ESS does my trainer log?",
         "miles #1000 and #3230",
         "Five definitions are in use, and they differ on the same batch. The ESS of sequences falls with their length. "
-        "The ESS of clamped weights has a floor. An ESS within sequences ignores differences between sequences. "
+        "The ESS of clamped weights has a lower bound. An ESS within sequences ignores differences between sequences. "
         "`asyncsim diagnose` compares a log's ESS with each of them.",
         ("ess/length-law", "ess/clamp-floor"),
     ),
     Claimed(
-        "A run fails while its ESS stays near one. What did the ESS miss?",
+        "What does ESS miss if a run fails while its ESS stays near one?",
         "marin #8955",
         "ESS may miss a common drift of all ratios. ESS is not a ratio of variances either: the relative variance of a "
         "gradient can differ from `N/ESS` by any factor.",
@@ -66,7 +66,7 @@ CLAIMED = [
         ("estimator/geometric-ratio", "ess/length-law"),
     ),
     Claimed(
-        "Token or sequence ratios?",
+        "Should I use token ratios or sequence ratios?",
         "verl #3984 and #3694",
         "Token ratios leave a bias that is initially linear in the distance between the policies. Sequence ratios are "
         "unbiased, but their variance grows exponentially with length.",
@@ -80,14 +80,14 @@ CLAIMED = [
         ("estimator/kl-estimators",),
     ),
     Claimed(
-        "KL penalty in the reward or in the loss, on stale data?",
+        "On stale data, should a KL penalty be in the reward or in the loss?",
         "verl #211, TRL #4967",
         "A penalty that is computed from behavior log-probs leaves the update fully stale. A penalty in the reward "
         "that is computed from current log-probs removes the staleness limit of a regularized bandit.",
         ("staleness/regularizer-placement",),
     ),
     Claimed(
-        "Why leave a sample out of its own baseline?",
+        "Why should a sample be left out of its own baseline?",
         "Relax #174, AReaL #354",
         "If the baseline includes a sample's own reward, the baseline shrinks the gradient of this sample, and more so "
         "for heavier weights. Without the sample's own reward, the mean gradient is exact.",

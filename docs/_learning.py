@@ -23,8 +23,8 @@ CLIP = (
 CALLED = {
     "clip": "training with a clip",
     "no clip": "training without a clip",
-    "recorded": "the recorded anchor",
-    "recomputed": "the recomputed anchor",
+    "recorded": "training with recorded log-probs",
+    "recomputed": "training with recomputed log-probs",
     "one version": "a staleness of one version",
     "three versions": "a staleness of three versions",
 }
@@ -37,52 +37,44 @@ def long_weight(found: Results) -> str:
     (result,) = found
     tokens = column(result, "mean_weight")[0][-1]
     at = {name: row(result, name, **{"task.horizon": tokens}) for name in result["metrics"]}
-    mean, variance = at["mean_weight"], _pictures.variance_of(tokens)
+    variance = _pictures.variance_of(tokens)
     typical = held(variance > 1.0, "The mean weight should be one at any length, but a typical weight is much smaller")
     return (
-        f"{typical}. We measured a mean of {mean['mean']:.2f} [{mean['low']:.2f}, {mean['high']:.2f}]. "
-        f"The log weight has a variance of {at['mismatch_variance']['mean']:.2f} nats² "
-        f"({variance:.2f} predicted), so the median is about {math.exp(-variance / 2):.2f}. "
-        f"Truncated weights average {at['applied_mean']['mean']:.2f} "
-        f"({_engines.truncated(variance, _pictures.CAP):.2f} predicted), without any bug in the code. "
+        f"{typical}. With a variance of {variance:.2f} nats² of the log weight, the median weight is about "
+        f"{math.exp(-variance / 2):.2f}. Truncated weights average {at['applied_mean']['mean']:.2f}, without any bug "
+        f"in the code. ESS/N is {at['ess_mismatch']['mean']:.2f} for this batch, and {math.exp(-variance):.3f} for an "
+        "infinite one. Use token ratios, or their geometric mean. "
         f"The truncated mean of {REPORTED:.2f} reported in the thread corresponds to a mismatch of "
         f"{share(math.sqrt(_engines.variance_at(REPORTED, _pictures.CAP) / tokens))} per token, if "
-        "tokens are independent. "
-        f"ESS/N is {at['ess_mismatch']['mean']:.2f} for this batch, and {math.exp(-variance):.3f} for an infinite one: "
-        "use token ratios, or their geometric mean."
+        "tokens are independent."
     )
 
 
 def not_on_policy(found: Results) -> str:
     """What samplers do at staleness 0."""
-    plain, temperature, nucleus, noise = found
+    _, temperature, nucleus, noise = found
     return (
         "The sampler may differ from the trained policy even if no weight is stale. "
         f"A sampling temperature below one lowers ESS/N to {final(temperature, 'ess_mismatch'):.2f} at a mean ratio of "
-        f"{final(temperature, 'mean_weight'):.2f}, and noise in the logits lowers it to "
+        f"{final(temperature, 'mean_weight'):.2f}. Noise in the logits lowers ESS/N to "
         f"{final(noise, 'ess_mismatch'):.2f}. "
         f"Top-p leaves ESS/N at {final(nucleus, 'ess_mismatch'):.2g}, but lowers the mean ratio to "
-        f"{final(nucleus, 'mean_weight'):.2f}. The mean ratio is the mass of the kept tokens to the power of the "
-        "length. "
-        f"Without mismatch, ESS/N and the mean ratio are both {final(plain, 'mean_weight'):.2g}. Log ESS, KL and the "
-        "mean ratio, because each "
-        "alone misses a case."
+        f"{final(nucleus, 'mean_weight'):.2f}. Log ESS, KL and the mean ratio, because each alone misses a case."
     )
 
 
 def cached(found: Results) -> str:
     """What a kept cache changes."""
     (result,) = found
-    gaps, ess, stale = (rows(result, name) for name in ("cache_gap", "ess_mismatch", "cache_stale"))
+    gaps, ess = (rows(result, name) for name in ("cache_gap", "ess_mismatch"))
     small, large = gaps[0], max(gaps, key=lambda each: each["mean"])
     held(small["low"] > 0.0 and small["mean"] < large["mean"], "The gap grows with the learning rate.")
     return (
         f"Keep the cache if updates are small, and compute ratios from the sampled log-probs. "
-        f"At a learning rate of {small['lr']:g}, sampled log-probs differ by {small['mean']:.2g} nats from those after "
-        f"rereading. At {large['lr']:g}, the log-probs differ by {large['mean']:.2g} nats. "
-        f"At the lower rate, {share(stale[0]['mean'])} of tokens attended to stale entries. ESS/N between the two "
-        f"samplers is {ess[0]['mean']:.2g}: rereading removes this loss at the cost of a second prefill. "
-        "The effect on learning was not compared."
+        f"At a learning rate of {small['lr']:g}, sampled log-probs differ by {small['mean']:.2g} nats from those of a "
+        f"recomputed cache. At {large['lr']:g}, the log-probs differ by {large['mean']:.2g} nats. "
+        f"At the lower rate, ESS/N between the two samplers is {ess[0]['mean']:.2g}. Recomputing removes this loss at "
+        "the cost of a second prefill. We did not test how the cache affects learning."
     )
 
 
@@ -95,7 +87,7 @@ def clip(found: Results) -> str:
     return (
         f"{never}, because the weights have not changed yet. With {min(counts):.0f} minibatch, the clip stops "
         f"{share(at[min(counts)])} of tokens. With {max(counts):.0f} minibatches, the clip stops "
-        f"{share(at[max(counts)])}, because each update makes the later minibatches off-policy. "
+        f"{share(at[max(counts)])} of tokens, because each update makes the later minibatches off-policy. "
         f"{verdicts(compared, CALLED)}"
     )
 
@@ -103,10 +95,10 @@ def clip(found: Results) -> str:
 def anchor(found: Results) -> str:
     """Whether a recomputed anchor sees staleness."""
     recomputed, behavior, compared = found
-    yes = held(final(recomputed, "clip_outside") == 0.0, "Yes. With one update per batch, the clip never acts")
+    no = held(final(recomputed, "clip_outside") == 0.0, "No. With one update per batch, the clip never acts")
     return (
-        f"{yes}, whatever the staleness. With the recomputed anchor, {share(final(recomputed, 'clip_outside'))} of "
-        f"tokens lie outside the clip range. With the recorded log-probs as anchor, "
+        f"{no}, whatever the staleness. With recomputed log-probs, {share(final(recomputed, 'clip_outside'))} of "
+        f"tokens lie outside the clip range. With the sampler's recorded log-probs, "
         f"{share(final(behavior, 'clip_outside'))} do. {verdicts(compared, CALLED)}"
     )
 
@@ -126,8 +118,8 @@ def different(found: Results) -> str:
     answer = f"A staleness of three versions is worse than a staleness of one version on {lost} of {most} tasks."
     hard = max(planned["plans"], key=lambda plan: plan["replicates"])
     return (
-        f"{answer} {verdicts(compared, CALLED)} The metric is the return of the trained policy. The reward that "
-        "trainers log comes from older policies, and shows a difference even if nothing is lost. "
+        f"{answer} {verdicts(compared, CALLED)} The metric is the return of the trained policy, not the reward that "
+        "trainers log, which comes from older policies. "
         f"With one seed each, no difference below {1.96 * hard['unpaired']:.2f} is detectable on the {hard['task']}. "
         f"A difference of {hard['effect']:g} needs {hard['replicates']:,} paired replicates for a power of "
         f"{share(hard['power'])}."
@@ -138,18 +130,17 @@ def negative(found: Results) -> str:
     """What a bound on the negative branch buys and costs."""
     free, bent = found
     (unbounded,) = (each for each in free["findings"] if each["name"] == "no dual clip")
-    (bend,) = (each for each in bent["kinks"] if each.startswith("bend"))
     far = max(bent["bias"], key=lambda each: (each["samples"], each["displacement"]))
     trade = held(
         far["variance"] < far["method_variance"] and far["bias"] > far["method_bias"],
-        "Yes, the negative branch is unbounded. A gate lowers the variance of the gradient, but raises its bias",
+        "Yes, the weight is unbounded. A gate lowers the variance of the gradient, but raises its bias",
     )
     return (
-        f"{trade}. Without the gate, {unbounded['evidence']}. The gate appears as a {bend}. "
+        f"{trade}. Without the gate, {unbounded['evidence']}. "
         f"Where the logits of the two policies differ by up to {far['displacement']:g}, the gate lowers the exact "
         f"variance of the gradient from {far['method_variance']:.3f} to {far['variance']:.3f}. "
-        f"The gate raises the bias from {far['method_bias']:.3f} to {far['bias']:.3f}. This is worthwhile if single "
-        "tokens destabilize the run."
+        f"The gate raises the bias from {far['method_bias']:.3f} to {far['bias']:.3f}. Use a gate if single tokens "
+        "destabilize the run."
     )
 
 
@@ -173,7 +164,7 @@ SAMPLER = (
 
 QUESTIONS = [
     Question(
-        "Staleness is 0: why is training not on-policy?",
+        "Why is training not on-policy although staleness is 0?",
         "verl #6780",
         [SAMPLER, *(f"{SAMPLER} --set policy.{word}" for word in ("temperature=0.9", "top_p=0.9", "noise=0.05"))],
         ("  ess", "  mean", "  kl"),
@@ -184,7 +175,7 @@ QUESTIONS = [
         claims=("ratio/engine-floor", "ratio/top-p", "predictor/mean-weight"),
     ),
     Question(
-        "What should the sequence weight be at 9,000 tokens and 2 % mismatch?",
+        "How large is the weight of a sequence of 9,000 tokens at a mismatch of 2 % per token?",
         "NeMo-RL #2269",
         [
             "asyncsim sweep --grid task.horizon=300,1000,3000,9000 --set task=token-bandit --set task.actions=2 "
@@ -201,7 +192,7 @@ QUESTIONS = [
         claims=("ess/length-law", "estimator/geometric-ratio", "predictor/mean-weight"),
     ),
     Question(
-        "Does the clip act with one epoch and several minibatches?",
+        "Does PPO's clip act with one epoch and several minibatches?",
         "DAPO #11, open-instruct #755",
         [
             "asyncsim sweep --grid minibatches=1,2,4,8 --set cut=samples --set task=token-bandit --set task.horizon=8 "
@@ -220,7 +211,7 @@ QUESTIONS = [
         claims=("estimator/ppo-gate",),
     ),
     Question(
-        "Is clipping off when the anchor is recomputed?",
+        "Does PPO's clip act if the trainer recomputes the old log-probs?",
         "SkyRL #1315, miles #1829",
         [
             *(CLIP.format(anchor=name) for name in ("proximal", "behavior")),
@@ -244,7 +235,7 @@ QUESTIONS = [
         claims=("estimator/ppo-gate",),
     ),
     Question(
-        "Does unclipped importance sampling fail at K = 3 while PPO does not?",
+        "Does importance sampling without a clip fail at staleness 3, while PPO does not?",
         "tinker-cookbook #822",
         [
             'asyncsim compare "PPO: method=ppo-clip" '
@@ -256,7 +247,7 @@ QUESTIONS = [
         claims=("estimator/token-is-bias",),
     ),
     Question(
-        "Does staleness 3 differ from staleness 1, and what difference is detectable?",
+        "Is staleness 3 worse than staleness 1, and what difference is detectable?",
         "UniRL #310, marin #8936",
         [
             'asyncsim compare "one version: staleness=1" "three versions: staleness=3" '
@@ -270,7 +261,7 @@ QUESTIONS = [
         "look and for unseen events. The band marks differences too small to matter.",
     ),
     Question(
-        "Is the negative branch of the clip unbounded, and does a gate help?",
+        "Are weights under PPO's clip unbounded for negative advantages, and does a gate help?",
         "TRL #6945 and #7120",
         [f"asyncsim conformance docs/questions/losses.py:{name} --hazards" for name in ("clipped", "bent")],
         (
@@ -281,7 +272,7 @@ QUESTIONS = [
         claims=("estimator/ppo-gate",),
     ),
     Question(
-        "Why does staleness grow after a restore?",
+        "Why does staleness grow after a checkpoint is restored?",
         "AReaL #1388",
         [
             f"asyncsim conformance docs/questions/controllers.py:{name} --set batch_size=4 --set max_staleness=1 "
@@ -292,7 +283,7 @@ QUESTIONS = [
         restored,
     ),
     Question(
-        "Keep the key-value cache under new weights, or reread?",
+        "Should the sampler keep its key-value cache after a weight update, or recompute it?",
         "slime #1694, SkyRL #979, NeMo-RL #4018",
         [
             "asyncsim sweep --grid lr=0.0003,0.001,0.003 --set task=arithmetic --set policy.cache=keep "

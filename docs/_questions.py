@@ -10,7 +10,7 @@ Each answer begins with one sentence in bold. Its numbers follow; *Command and o
 Brackets are 95 % intervals; [the end of the page](#about-these-numbers) says what else the numbers assume."""
 FOOT = f"""## About these numbers
 
-The first answers are in seconds and slot-hours, for the system shown. Other lengths and
+Answers in seconds and slot-hours are for the system shown. Other lengths and
 loads give other numbers, so insert your own. If a command sets no speed, a sample decodes one token per second.
 A verdict of `compare` is wrong with probability at most 5 % on each task, if unseen
 events are as stated. Verdicts are about the return of the trained policy, averaged over updates unless they

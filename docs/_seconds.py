@@ -34,7 +34,7 @@ def at(result: Mapping[str, Any], limit: float, partial: bool = True) -> Mapping
 
 
 def oldest(setting: Mapping[str, Any]) -> float:
-    """The staleness that one of a hundred trained tokens exceeds."""
+    """The 99th percentile of the staleness of trained tokens."""
     return float(setting["p99"]["value"])
 
 
@@ -71,13 +71,10 @@ def split(found: Results) -> str:
         waits[best] < 0.05 and waits[best - 1] > 0.2, "Use the fewest server GPUs that keep the trainer busy"
     )
     return (
-        f"{balanced}: here {generate[best]:.0f} of {GPUS}. With this division, updates are fastest: an update takes "
-        f"{seconds(times[best])}. With only {generate[0]:.0f} server GPUs, the trainer waits {share(waits[0])} of the "
-        f"time, and an update takes {times[0]['mean']:.3g} s. "
-        f"With {generate[-1]:.0f} server GPUs, the trainer is the bottleneck, at {times[-1]['mean']:.3g} s per update. "
-        f"In addition, {share(waste[-1])} of tokens then become too stale to use, compared with {share(waste[best])} "
-        f"with {generate[best]:.0f} server GPUs. "
-        "Training time is assumed to scale inversely with the trainer's GPUs."
+        f"{balanced}: here {generate[best]:.0f} of {GPUS}. With this division, an update takes {seconds(times[best])}. "
+        f"With {generate[0]:.0f} server GPUs, the trainer waits {share(waits[0])} of the time. "
+        f"With {generate[-1]:.0f} server GPUs, the trainer is the bottleneck, and {share(waste[-1])} of tokens become "
+        "too stale to use. We assume that training time scales inversely with the trainer's GPUs."
     )
 
 
@@ -90,19 +87,13 @@ def apart(found: Results) -> str:
         and abs(both["staleness"]["mean"] - alone["staleness"]["mean"]) < 0.1,
         "No. Sharing GPUs is nearly as fast as separate GPUs if long responses continue under new weights",
     )
-    less = held(
-        at(shared, 1)["seconds"]["high"] < at(own, 1)["seconds"]["low"], "At a limit of one version, sharing is faster"
-    )
     return (
         f"{near}. At a limit of two versions, an update takes {seconds(both['seconds'])} with all machines shared. "
         f"With half of the machines for each side, an update takes {seconds(alone['seconds'])}. "
-        f"Mean staleness is {alone['staleness']['mean']:.2g} versions in both systems. "
-        f"{less}: {at(shared, 1)['seconds']['mean']:.3g} s instead of {at(own, 1)['seconds']['mean']:.3g} s. "
         f"If responses do not continue under new weights, an update on shared machines takes "
-        f"{seconds(at(shared, 2, False)['seconds'])}. Sharing gives staleness a heavier tail: one token in a hundred "
-        f"is staler than {oldest(both):.2g} versions, "
-        f"instead of {oldest(alone):.2g}. "
-        "The memory of two engines on one GPU is outside the model."
+        f"{seconds(at(shared, 2, False)['seconds'])}. "
+        f"Sharing gives staleness a heavier tail: one token in a hundred is staler than {oldest(both):.2g} versions, "
+        f"instead of {oldest(alone):.2g}. The model does not include the memory of two engines on one GPU."
     )
 
 
@@ -116,9 +107,9 @@ def param_sync(found: Results) -> str:
     waits = held(longer > took, "Without partial rollouts, a weight sync waits for the longest response")
     return (
         f"{waits}. An update then takes {seconds(off)} on average. With partial rollouts, an update takes only "
-        f"{seconds(on)}. A sync follows every {every} updates: the sync waits for {longer:.2g} s, and then transfers "
-        f"weights for {took} s. "
-        "A sync of many minutes would need equally long responses; an abort that hangs is outside the model."
+        f"{seconds(on)}. A sync follows every {every} updates, waits for {longer:.2g} s, and then transfers "
+        f"weights for {took} s. A sync of many minutes would need equally long responses. "
+        "The model does not include aborts that hang."
     )
 
 
@@ -133,15 +124,14 @@ def refit(found: Results) -> str:
     )
     flat = held(
         at(result, most, False)["seconds"]["mean"] > 0.95 * at(result, least, False)["seconds"]["mean"],
-        "If a sync waits, a higher limit does not help",
+        "If each sync waits for all responses, a higher limit does not help",
     )
     return (
-        f"{gain}. At a limit of one version, an update takes {seconds(at(result, least)['seconds'])} with weight "
-        "updates in flight. "
-        f"If a sync waits for all responses, an update takes {seconds(at(result, least, False)['seconds'])}. "
-        f"{flat}: at a limit of {most}, an update still takes {at(result, most, False)['seconds']['mean']:.3g} s. "
-        f"With weight updates in flight, an update at this limit takes only {seconds(at(result, most)['seconds'])}. "
-        f"The cost is a mean staleness of {at(result, most)['staleness']['mean']:.2g} versions."
+        f"{gain}. With weight updates in flight, an update at the highest limit takes "
+        f"{seconds(at(result, most)['seconds'])}. Mean staleness is then "
+        f"{at(result, most)['staleness']['mean']:.2g} versions. "
+        f"{flat}. An update then takes {at(result, least, False)['seconds']['mean']:.3g} s at a limit of one version, "
+        f"and {at(result, most, False)['seconds']['mean']:.3g} s at a limit of {most}."
     )
 
 
@@ -159,13 +149,11 @@ def queue(found: Results) -> str:
         "No. A longer queue or a higher async level makes almost no difference in speed",
     )
     return (
-        f"{no}. OpenRLHF generates each batch as a unit, so the longest response of a batch determines the speed. "
-        f"With the shortest queue, an update takes {seconds(one['seconds'])}. "
-        f"With a queue of {most}, an update takes {many['seconds']['mean']:.4g} s. "
-        "In prime-rl, a higher async level hides jitter, but not a bottleneck. "
-        f"If the trainer is the bottleneck, an update at the lowest level takes {seconds(first)}. "
-        f"At level {high:.0f}, an update takes {last['mean']:.3g} s. "
-        f"Mean staleness grows from {stale[0]:.2g} to {stale[1]:.2g} versions. "
+        f"{no}. In OpenRLHF, the longest response of a batch determines the speed. "
+        f"With the shortest queue, an update takes {one['seconds']['mean']:.4g} s. With a queue of {most}, an update "
+        f"takes {many['seconds']['mean']:.4g} s. "
+        f"In prime-rl, a higher async level hides jitter, but not a bottleneck. At the highest level, "
+        f"mean staleness is {stale[1]:.2g} versions instead of {stale[0]:.2g}. "
         "The simulation follows an earlier revision of prime-rl."
     )
 
@@ -179,19 +167,13 @@ def every(found: Results) -> str:
         all(a > b for a, b in itertools.pairwise(times)) and counts[-1] * stale[-1] > stale[0],
         "Sync less often: this saves time, but makes each rollout staler in optimizer updates",
     )
-    agree = held(
-        all(each["low"] == each["high"] for each in rows(result, "seconds_per_update")),
-        "All realizations give the same times",
-    )
     second = held(counts[1] == 2, "second update")
     return (
         f"{less}. An update takes {times[0]:.3g} s with a sync after each update, and {times[1]:.3g} s with a sync "
-        f"after every {second}. "
-        f"With a sync after every {counts[-1]:.0f} updates, an update takes {times[-1]:.3g} s. {agree}. "
-        f"Mean staleness then falls from {stale[0]:.2g} to {stale[-1]:.2g} versions, but grows to "
-        f"{counts[-1] * stale[-1]:.2g} optimizer updates (versions times updates per sync). "
-        "Whether learning tolerates this staleness is another question. The simulated system admits rollouts by TRL's "
-        "rule."
+        f"after every {second}. With a sync after every {counts[-1]:.0f} updates, an update takes {times[-1]:.3g} s. "
+        f"Staleness then grows to {counts[-1] * stale[-1]:.2g} optimizer updates (versions times updates per sync). "
+        "The simulated system admits rollouts by TRL's rule. This does not show whether learning tolerates the "
+        "staleness."
     )
 
 
@@ -206,13 +188,10 @@ def turns(found: Results) -> str:
     )
     return (
         f"Because `async_generation_ratio={least}` {both}. "
-        f"The trainer waits {share(tight['trainer_idle']['mean'])} of the time, and "
-        f"{share(tight['generator_idle']['mean'])} of slots are idle. "
-        f"An update takes {seconds(tight['seconds'])}. "
-        f"At the highest ratio tried, {most}, an update takes {loose['seconds']['mean']:.4g} s. "
-        f"The trainer then waits {share(loose['trainer_idle']['mean'])} of the time, at a mean staleness of "
-        f"{loose['staleness']['mean']:.2g} versions. Time inside a training step, such as moving weights, is outside "
-        "the model."
+        f"The trainer waits {share(tight['trainer_idle']['mean'])} of the time, and an update takes "
+        f"{tight['seconds']['mean']:.4g} s. At a ratio of {most}, an update takes {loose['seconds']['mean']:.4g} s, "
+        f"at a mean staleness of {loose['staleness']['mean']:.2g} versions. "
+        "The model does not include time inside a training step, such as moving weights."
     )
 
 
@@ -224,16 +203,11 @@ def idle(found: Results) -> str:
     sums = [a + b for a, b in zip(trainer, slots, strict=True)]
     best = sums.index(min(sums))
     bound = held(trainer[-1] == 0.0 and slots[-1] > 0.3, "No. If training is the bottleneck, generator slots are idle")
-    pace = row(result, "seconds_per_update", train_time=times[-1])["mean"]
     return (
         f"{bound}. At {times[-1]:.3g} s per training step, the trainer never waits, but slots are idle "
-        f"{share(slots[-1])} of the time. The reason is that the slots generate a batch in less than the {pace:.3g} "
-        "s of an update. "
-        f"Both shares are small only if the two sides are equally fast, here at {times[best]:.3g} s. The trainer then "
-        f"waits {share(trainer[best])} of the time, and slots are idle {share(slots[best])}. "
-        "If your log shows zero for both shares although training is slow, the log misses pauses. Causes of slow "
-        "training are outside the "
-        "model."
+        f"{share(slots[-1])} of the time. Both idle shares are small only if the two sides are equally fast, here at "
+        f"{times[best]:.3g} s per training step. "
+        "If your log shows zero for both shares although training is slow, the log misses pauses."
     )
 
 
@@ -247,7 +221,6 @@ def sweet_spot(found: Results) -> str:
         "limit is not faster. "
         f"At the best limit, training reaches the target return in {seconds(arm(result, middle))}. "
         f"The smaller limit takes longer by {pair(result, small, 's')[1]}. "
-        f"The larger limit is equally fast: the difference is {pair(result, large, 's')[1]}. "
         "Once slots never wait, a larger limit changes neither speed nor data. "
         "This task does not show how much staleness a language model tolerates."
     )
@@ -256,14 +229,13 @@ def sweet_spot(found: Results) -> str:
 def doubled(found: Results) -> str:
     """Whether twice the generators pay."""
     time, cost = found
-    few, twice = (each["name"] for each in time["tasks"][0]["arms"])
+    twice = time["tasks"][0]["arms"][1]["name"]
     (faster, less), (costlier, more) = pair(time, twice, "s", -1.0), pair(cost, twice, "slot-hours")
     both = held((faster, costlier) == ("better", "worse"), "Twice the GPUs save time, but cost more slot-hours")
     return (
-        f"{both}. The smaller system reaches the target return after {arm(time, few)['mean']:.3g} s and "
-        f"{arm(cost, few)['mean']:.3g} slot-hours. Twice the slots save {less}. The additional cost is {more}. "
-        "In this cost, the trainer counts as four times as many slots as the smaller system has. "
-        "Both systems use the same learning rate, and the cost of GPUs is outside the model."
+        f"{both}. Twice the slots save {less} until the target return is reached. They cost {more} more. "
+        "The cost counts the trainer as four times as many slots as the smaller system has. "
+        "Both systems use the same learning rate. The model does not include the cost of GPUs."
     )
 
 
@@ -285,7 +257,7 @@ TWICE = (
 
 QUESTIONS = [
     Question(
-        "How should GPUs be divided between trainer and server?",
+        "How should GPUs be divided between training and generation?",
         "TRL #4766",
         [TRL.format(slots=32 * n, train=WORK // (GPUS - n)) for n in (2, 3, 4, 6)],
         SWEPT,
@@ -295,7 +267,7 @@ QUESTIONS = [
         "the marks.",
     ),
     Question(
-        "Are separate GPUs for generation necessary?",
+        "Does generation need GPUs of its own?",
         "AReaL #168",
         [advised("together"), advised("apart")],
         ADVICE,
@@ -306,7 +278,7 @@ QUESTIONS = [
     ),
     Question("Why does a weight sync take minutes?", "verl #4896", [advised("param_sync")], ADVICE, param_sync),
     Question(
-        "What do weight updates in flight gain over waiting for all responses?",
+        "How much faster are weight updates in flight than waiting for all responses?",
         "NeMo-RL #1098 and #1381",
         [advised("refit")],
         ADVICE,
@@ -324,7 +296,7 @@ QUESTIONS = [
         queue,
     ),
     Question(
-        "A weight sync takes 20 s: sync after every update, or after every other one?",
+        "Should a weight sync of 20 s follow every update, or every second update?",
         "marin #8936",
         [
             "asyncsim timeline trl --set samples_per_step=128 --set num_generations=4 --set max_staleness=4 "
@@ -335,9 +307,9 @@ QUESTIONS = [
         SWEPT,
         every,
     ),
-    Question("Why do rollouts and training take turns?", "ROLL #394", [advised("turns")], ADVICE, turns),
+    Question("Why do generation and training take turns?", "ROLL #394", [advised("turns")], ADVICE, turns),
     Question(
-        "Can both idle shares be near zero while training is slow?",
+        "Can trainer and generators both have almost no idle time while training is slow?",
         "verl #6693",
         [
             "asyncsim timeline verl_fully_async --set ppo_mini_batch_size=64 --set staleness_threshold=2 "
@@ -349,7 +321,7 @@ QUESTIONS = [
         idle,
     ),
     Question(
-        "Is there a sweet spot of the staleness limit, in seconds?",
+        "Is there a best staleness limit for the time to a target return?",
         "UniRL #94",
         [
             'asyncsim compare "limit 4: system.max_head_offpolicyness=4" "limit 1: system.max_head_offpolicyness=1" '
@@ -360,7 +332,7 @@ QUESTIONS = [
         sweet_spot,
     ),
     Question(
-        "Are twice the inference GPUs worth their cost?",
+        "Are twice as many inference GPUs worth their cost?",
         "marin #8955",
         [f"{TWICE} --over seconds --smallest 10", f"{TWICE} --over slot-hours --trainer-slots 128 --smallest 0.3"],
         VERDICT,

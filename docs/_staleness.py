@@ -26,7 +26,7 @@ def verl(found: Results) -> str:
     return (
         f"{yes}. The maximum staleness is {stale['max']}, and a hard bound guarantees this for all response lengths. "
         f"The trainer is busy {share(found[0]['trainer_utilization'])} of the time. "
-        "Race conditions and numerical differences between engines are outside the model."
+        "The model does not include race conditions or numerical differences between engines."
     )
 
 
@@ -38,13 +38,13 @@ def cap(found: Results) -> str:
     low, high = (
         [waste for n, waste in zip(flights, wasted, strict=True) if (n >= edge) is over] for over in (False, True)
     )
-    yes = held(max(low) < 0.1 * min(high), "Yes, the limit binds once enough rollouts are in flight")
+    yes = held(max(low) < 0.1 * min(high), "Yes, the limit discards rollouts once enough of them are in flight")
     return (
-        f"{yes}, whatever `TARGET_LAG` is. The threshold is the limit times the batch, here {edge} rollouts. "
+        f"{yes}. The threshold is the limit times the batch, here {edge} rollouts, whatever `TARGET_LAG` is. "
         f"With {knob(few, 'max_inflight')} rollouts in flight, the mean staleness is {few['staleness']['mean']:.3g}, "
-        f"and the limit drops only {share(few['dropped_fraction'])} of groups. "
-        f"With {knob(many, 'max_inflight')} rollouts in flight, the limit drops {share(many['dropped_fraction'])} of "
-        f"groups, which wastes {share(many['wasted_token_fraction'])} of tokens."
+        f"and the limit discards only {share(few['dropped_fraction'])} of groups. "
+        f"With {knob(many, 'max_inflight')} rollouts in flight, {share(many['wasted_token_fraction'])} of tokens are "
+        "wasted."
     )
 
 
@@ -56,8 +56,9 @@ def lead(found: Results) -> str:
     waste = result["wasted_token_fraction"]
     no = held(min(at_limit, waste) > 0.5, "Not if generation is faster than training, because most tokens are wasted")
     return (
-        f"{no}. Without `TARGET_LAG`, {share(at_limit)} of groups are trained at the staleness limit, and "
-        f"{share(waste)} of tokens become too stale to use. "
+        f"{no}. `TARGET_LAG` limits how many steps generation runs ahead of training. Without "
+        f"`TARGET_LAG`, {share(at_limit)} of groups are trained at the staleness limit, and {share(waste)} of tokens "
+        "become too stale to use. "
         f"Trained responses are on average {trained / generated:.2f} times as long as generated ones."
     )
 
@@ -81,14 +82,14 @@ def strict(found: Results) -> str:
     drops, keeps = found
     costly = held(
         drops["wasted_token_fraction"] > 0.5 and keeps["dropped_fraction"] == 0.0,
-        "Dropping at this limit wastes most tokens here, but without the limit some groups become very stale",
+        "The limit discards most tokens here, but without the limit some groups become very stale",
     )
     return (
-        f"{costly}. Dropping discards {share(drops['dropped_fraction'])} of groups and "
+        f"{costly}. The limit discards {share(drops['dropped_fraction'])} of groups and "
         f"{share(drops['wasted_token_fraction'])} "
         f"of tokens. Trained responses are on average "
         f"{drops['mean_length_trained'] / drops['mean_length_generated']:.2f} times as long as generated ones. "
-        f"Without the limit, no group is dropped, but the mean staleness is {keeps['staleness']['mean']:.3g} versions "
+        f"Without the limit, the mean staleness is {keeps['staleness']['mean']:.3g} versions "
         f"and the maximum {keeps['staleness']['max']}."
     )
 
@@ -112,9 +113,8 @@ def steps(found: Results) -> str:
         "Several steps add no staleness in versions, but much in optimizer updates",
     )
     return (
-        f"{none}. In versions, the mean is {once['staleness']['mean']:.3g} with one step per rollout, and "
-        f"{versions:.3g} with {count:.3g} steps. "
-        f"In optimizer updates, the mean grows from {once['update_staleness']:.3g} to {updates:.3g}. "
+        f"{none}. With {count:.3g} steps instead of one, mean staleness in versions remains {versions:.3g}. "
+        f"In optimizer updates, mean staleness grows from {once['update_staleness']:.3g} to {updates:.3g}. "
         f"Each version is {count:.3g} updates, and earlier steps on the same batch add "
         f"{updates - count * versions:.3g} on average."
     )
@@ -128,16 +128,14 @@ def pace(found: Results) -> str:
     loose = row(all_discard, "groups_per_hour", max_steps_off_policy=last["max_steps_off_policy"])
     trade = held(
         paced["wasted_token_fraction"] == 0.0 < discard["wasted_token_fraction"] and speed < 1.0,
-        "Discarding is faster, but wastes tokens and shortens responses; pacing avoids both",
+        "Discarding is faster, but wastes tokens and shortens responses; slower generation (pacing) avoids both",
     )
     return (
-        f"{trade}. Discarding wastes {share(discard['wasted_token_fraction'])} of tokens, and shortens trained "
-        "responses to "
-        f"{discard['mean_length_trained'] / discard['mean_length_generated']:.2f} of the generated mean length. "
-        f"Pacing wastes no tokens, but reaches only {speed:.2f} times the throughput of discarding. "
+        f"{trade}. Discarding wastes {share(discard['wasted_token_fraction'])} of tokens. Trained responses are on "
+        f"average {discard['mean_length_trained'] / discard['mean_length_generated']:.2f} times as long as generated "
+        f"ones. Pacing wastes no tokens, but reaches only {speed:.2f} times the throughput of discarding. "
         f"At a limit of {last['max_steps_off_policy']:.3g}, pacing reaches {last['mean'] / loose['mean']:.2f} times "
-        "the "
-        "throughput: a hard bound without waste must wait for the longest response."
+        "the throughput, because it must wait for the longest response."
     )
 
 
@@ -149,11 +147,8 @@ def overlap(found: Results) -> str:
     only = held(max(ahead[0], drained[0]) < 1.1 * synchronous[0], "Overlap hides only the training time")
     return (
         f"{only}, which is short if generation dominates. With {times[0]:.3g} s of training, one step ahead raises "
-        "throughput by "
-        f"{share(ahead[0] / synchronous[0] - 1)}, and draining before each publish by "
-        f"{share(drained[0] / synchronous[0] - 1)}. "
-        f"The maximum gain of running one step ahead is {share(ahead[best] / synchronous[best] - 1)}, with "
-        f"{times[best]:,.0f} s of training. "
+        f"throughput by {share(ahead[0] / synchronous[0] - 1)}. The gain is highest with {times[best]:,.0f} s of "
+        f"training: {share(ahead[best] / synchronous[best] - 1)}. "
         "With partial rollouts, training does not wait for the longest response. Throughput is then "
         f"{partial[0] / synchronous[0]:.2g} times the synchronous throughput."
     )
@@ -162,19 +157,17 @@ def overlap(found: Results) -> str:
 def generators(found: Results) -> str:
     """What twice the slots buys at a bound."""
     tight, _ = found
-    (values, speeds, *_), (more, faster, *_) = (column(each, "groups_per_hour") for each in found)
+    (_, speeds, *_), (more, faster, *_) = (column(each, "groups_per_hour") for each in found)
     idle = rows(tight, "generator_idle")[-1]["mean"]
     double = more.index(2 * more[0])
     tight_first = held(
         faster[double] / faster[0] > speeds[-1] / speeds[0],
-        "If the staleness bound is tight, raise it before you add generators",
+        "If the staleness limit is low, raise the limit before you add generators",
     )
     return (
-        f"{tight_first}. At a bound of one version, {values[-1]:.3g} slots instead of {values[0]:.3g} raise throughput "
-        f"by only {share(speeds[-1] / speeds[0] - 1)}. The slots are then idle {share(idle)} of the time, because no "
-        "permit is "
-        "free. "
-        f"At a bound of four versions, the same doubling raises throughput by {share(faster[double] / faster[0] - 1)}."
+        f"{tight_first}. At a limit of one version, twice the slots raise throughput by only "
+        f"{share(speeds[-1] / speeds[0] - 1)}, because slots wait for permits {share(idle)} of the time. "
+        f"At a limit of four versions, twice the slots raise throughput by {share(faster[double] / faster[0] - 1)}."
     )
 
 
@@ -187,8 +180,8 @@ def first(found: Results) -> str:
     short = held(some["mean_length_trained"] < some["mean_length_generated"], "a bias against long responses")
     return (
         "Redundant samples raise throughput, but the long responses among them are discarded. "
-        f"With {knob(some, 'group_size_redundancy')} extra samples, a group no longer waits for its longest "
-        f"responses, and throughput is {some['throughput'] / usual['throughput']:.2g} times as high. But "
+        f"With {knob(some, 'group_size_redundancy')} extra samples per group, throughput is "
+        f"{some['throughput'] / usual['throughput']:.2g} times as high, but "
         f"{share(some['wasted_token_fraction'])} of tokens are discarded. Kept responses are on average "
         f"{some['mean_length_trained'] / some['mean_length_generated']:.2g} times as long as generated ones, "
         f"{short}. {early}: {extra[2]:.0f} extra samples give {gain[2]:.2g} times the throughput."
@@ -221,7 +214,7 @@ SKYRL = (
 
 QUESTIONS = [
     Question(
-        "Is `staleness_threshold=0` with a publish after every batch on-policy?",
+        "Is verl on-policy with `staleness_threshold=0` and a weight sync after every batch?",
         "verl #4449",
         [f"{VERL.format(threshold=0)} --set length=lognormal:600:0.8 --set load=1.5 --samples 8"],
         STALENESS,
@@ -229,7 +222,7 @@ QUESTIONS = [
         claims=("systems/hard-bounds",),
     ),
     Question(
-        "Does `max_off_policy_steps=8` ever bind when `TARGET_LAG` is 1?",
+        "Does a staleness limit of 8 ever discard rollouts if generation runs only one step ahead?",
         "prime-rl #2812",
         [
             f"{SLOW} --set max_inflight=128",
@@ -243,7 +236,7 @@ QUESTIONS = [
         "Bars are 95 % intervals over 8 realizations.",
     ),
     Question(
-        "Can I remove `TARGET_LAG`?",
+        "Can generation run ahead of training without a limit?",
         "prime-rl #3310",
         [f"{PRIME} --set max_inflight=128 --model lead=1000"],
         STALENESS,
@@ -258,7 +251,7 @@ QUESTIONS = [
         where,
     ),
     Question(
-        "Is dropping at `async_steps` too strict?",
+        "Does open-instruct's staleness limit (`async_steps`) discard too much?",
         "open-instruct #1799",
         [
             "asyncsim timeline open_instruct --set num_unique_prompts_rollout=64 --set length=lognormal:600:1.2 "
@@ -269,7 +262,7 @@ QUESTIONS = [
         strict,
     ),
     Question(
-        "Discard stale rollouts, or pace the generators?",
+        "Should stale rollouts be discarded, or should generation be slowed down?",
         "tinker-cookbook #822",
         [TINKER, PACED, TINKER + LIMITS, PACED + LIMITS],
         ("  mean", "  least", "lost:", "lengths:", "speed:", "generators:", "max_steps", "      "),
@@ -289,7 +282,7 @@ QUESTIONS = [
         unit,
     ),
     Question(
-        "How much staleness do several steps on a rollout add?",
+        "How much staleness do several optimizer steps per rollout batch add?",
         "miles #1697 and #2524",
         [
             *(miles(count) for count in (1, 2, 4, 8)),
@@ -318,7 +311,7 @@ QUESTIONS = [
         claims=("systems/synchronous-throughput",),
     ),
     Question(
-        "8 or 16 generators?",
+        "Should I double the generators, or raise the staleness limit?",
         "marin #8955 and #1964",
         [SKYRL.format(bound=bound, slots=slots) for bound, slots in ((1, "64,80,96,128"), (4, "64,80,96,128,192,256"))],
         TABLE,
@@ -329,7 +322,7 @@ QUESTIONS = [
         claims=("systems/ticket-throughput",),
     ),
     Question(
-        "First k of n: what do redundant samples gain, and which are discarded?",
+        "What do redundant samples gain if a group keeps only the first to finish?",
         "ROLL Flash, `group_size_redundancy`",
         [
             f"{ROLL} --set group_size_redundancy=0 --updates 400",
