@@ -238,7 +238,8 @@ def lines(page: Page, verbose: bool = False) -> list[str]:
     every = f", {rate(page.summary['false_fail_of_all'])} in sum" * (len(verdicts) > 1)
     rates = f"false fail <= {FALSE_FAIL:g} each{every}, false pass <= {FALSE_PASS:g}"
     beyond = page.summary["counts"]["outside"]
-    others = f", {loose} {'holds' if loose == 1 else 'hold'} without being tight" * bool(loose) + f", {beyond} outside" * bool(beyond)
+    others = f", {loose} hold{'s' * (loose == 1)} without being tight" * bool(loose)
+    others += f", {beyond} outside" * bool(beyond)
     others += f", {untested} hold without a test against defects" * bool(untested)
     brief = len(verdicts) > MANY and not verbose
     reasons = [f"{v.id}: {v.reason}" for v in verdicts if v.verdict in (LOOSE, UNTESTED) and not brief]
