@@ -223,7 +223,7 @@ def overview(verdicts: Sequence[Verdict]) -> Any:
     from rich.table import Table
 
     grid = Table(box=None, pad_edge=False)
-    for name in ("family", "claims", "held", "the others"):
+    for name in ("family", "claims", "held", "exceptions"):
         grid.add_column(name, justify="right" if name in ("claims", "held") else "left", overflow="fold")
     for name, members in sorted(families(verdicts), key=lambda each: all(v.verdict == "held" for v in each[1])):
         others = [f"{v.id.partition('/')[2]} {v.verdict}" for v in members if v.verdict != "held"]
@@ -238,7 +238,8 @@ def lines(page: Page, verbose: bool = False) -> list[str]:
     every = f", {rate(page.summary['false_fail_of_all'])} in sum" * (len(verdicts) > 1)
     rates = f"false fail <= {FALSE_FAIL:g} each{every}, false pass <= {FALSE_PASS:g}"
     beyond = page.summary["counts"]["outside"]
-    others = f", {loose} hold without being tight" * bool(loose) + f", {beyond} outside" * bool(beyond)
+    others = f", {loose} hold{'s' * (loose == 1)} without being tight" * bool(loose)
+    others += f", {beyond} outside" * bool(beyond)
     others += f", {untested} hold without a test against defects" * bool(untested)
     brief = len(verdicts) > MANY and not verbose
     reasons = [f"{v.id}: {v.reason}" for v in verdicts if v.verdict in (LOOSE, UNTESTED) and not brief]

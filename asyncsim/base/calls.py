@@ -128,7 +128,8 @@ def bound(
         error = checks.CallError(field, each, "one that it takes", remedy)
         for other, its in others:
             error.add_note(f"also {other}: {'no such argument' if its in (takes, remedy) else its}")
-        raise error.explaining(each, meanings(function, known)) if remedy == takes else error
+        strange = next((word for word, its in refused if its == takes), "")
+        raise error.explaining(strange, meanings(function, known)) if strange else error
     spread = next((n for n, p in known.items() if p.kind is p.VAR_POSITIONAL and n in settings), None)
     if spread:
         raise checks.CallError(field, spread, "given by position", f"write {name}(a, b), without {spread}=")

@@ -79,8 +79,8 @@ def plot(
         drawings[type(value)] = lambda _: _metrics.draw_traces(_metrics.named(given), over)
     else:
         checks.require(over == "updates", "over", over, "updates for what is no trace", "leave it out")
-    names = ", ".join(drawn.__name__ for drawn in drawings) + ", or several traces"
-    remedy = f"plot draws a {names}; else sim.points(x, y)"
+    made = {"System": "write sim.plot(system.timeline(batches=100))", "Spec": "write sim.plot(sim.run(spec))"}
+    remedy = made.get(type(value).__name__, "or several traces; numbers of your own: sim.points(x, y)")
     checks.one_of("type of value", type(value).__name__, [t.__name__ for t in drawings], remedy)
     with _style.applied():
         figure = drawings[type(value)](value)

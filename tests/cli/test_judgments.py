@@ -55,7 +55,7 @@ def test_a_defect_that_turns_nothing_is_status_one(outcome: str, status: int) ->
 
 def test_the_line_of_counts_holds_loose_bounds_apart() -> None:
     *_, held = judgments.lines(whole(of("held", "held", LOOSE)))
-    assert held.startswith("2 of 3 claims held, 1 hold without being tight (false fail <= 0.001 each")
+    assert held.startswith("2 of 3 claims held, 1 holds without being tight (false fail <= 0.001 each")
     assert "without being tight" not in judgments.lines(whole(of("held")))[-1]
 
 

@@ -1044,9 +1044,9 @@ def test_a_list_of_claims_is_verified_one_by_one():
 def test_all_unknown_arguments_of_a_call_are_answered_at_once():
     error = refused("grpo argument", lambda: sim.methods.grpo(clip=0.2, kl_coef=0.01, num_generations=8, whatever=1))
     assert str(error).endswith("did you mean low and high?")
-    *notes, last = error.__notes__
+    *notes, last, taken = error.__notes__
     assert notes == ["also kl_coef: did you mean kl?", "also num_generations: write Spec(samples_per_group=8)"]
-    assert last == "also whatever: no such argument"
+    assert last == "also whatever: no such argument" and "\n  entropy: coefficient of an entropy bonus" in taken
 
 
 def _plain(log_prob, advantages, mask):
