@@ -16,7 +16,7 @@ mean over all updates (return) and over the last tenth (end).
   kl_start          exact divergence of the trained policy from the start policy, nats a sequence
   kl_behavior       median divergence of behavior from the trained policy on the batch, nats a sequence
   removed           share of tokens with an advantage whose gradient the method's own clip or mask stops
-`part` "single": return, ess and norm of the first run that falls at the bold rate; `note` says when it falls.
+`part` "single": return, ess and norm of the first run that falls at the 4× rate; `note` says when it falls.
 `part` "aligned": medians `update` updates after a fall (negative: before it), `among` runs that "fell" and "others" at
 the same updates, at the rates of `ALIGNED` together; norm over the run's own median `FAR` to `NEAR` updates before.
 `part` "cap": as "rates", of ratios of a `level` truncated at a `cap` (0: not at all), and `when`, the median update of
@@ -197,7 +197,7 @@ def ends(returns: np.ndarray, fell: np.ndarray) -> list[dict[str, Any]]:
 
 
 def curves(found: dict[str, np.ndarray], fell: np.ndarray, rate: float) -> list[dict[str, Any]]:
-    """All quantities over updates; at the bold rate also of the first run that falls."""
+    """All quantities over updates; at the 4× rate also of the first run that falls."""
     rows = []
     for name, values in found.items():
         of = _vcpo.median if name in MEDIANS else _vcpo.mean

@@ -9,7 +9,7 @@ from paper_figures import _script
 from paper_figures import _vcpo as look
 
 AS_GOOD, SMALLEST, BOLD = 0.005, 0.02, 4.0
-"""Differences of return that decide nothing: among rates, among arms; and the bold rate, in best synchronous ones."""
+"""Differences of return that decide nothing: among rates, among arms; and the 4× rate, in best synchronous ones."""
 TASKS = {"tokens": "16 tokens", "long": "64 tokens", "noisy": "16 tokens with noise"}
 ARMS: dict[str, dict[str, Any]] = {
     "fresh": arms.ARMS["fresh"],

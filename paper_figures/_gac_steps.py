@@ -18,7 +18,7 @@ ARMS: dict[str, dict[str, Any]] = {
 """Methods that the paper compares, with their marks."""
 CALLED = {"GAC": "GAC on GRPO"}
 AS_GOOD, BOLD = 0.005, 4.0
-"""Difference of returns that decides nothing; the bold rate, in best synchronous ones."""
+"""Difference of returns that decides nothing; the 4× rate, in best synchronous ones."""
 STALE = tuple(level for level in gac_steps.STALENESS if level)
 
 

@@ -13,7 +13,7 @@ from paper_figures._script import pick
 
 TASKS = {"forks": "pass or fail", "graded": "graded", "bandit": "bandit"}
 """Tasks of the experiment, and what a panel calls them."""
-PAID = {"unit": "updates", "means": {"pass or fail": "1 if 29 of 32 bits are right; every fourth is uncertain"}}
+PAID = {"unit": "updates", "means": {"pass or fail": "1 if 29 of 32 bits are correct; every fourth is uncertain"}}
 """What a line says of the staleness and of the tasks of the experiment."""
 ARMS: dict[str, dict[str, Any]] = {
     "clip": {"color": look.COLOR["stale"], "marker": "o"},

@@ -46,7 +46,7 @@ NAMES = {
 AS_GOOD = 0.005
 """Difference of returns that decides nothing."""
 BOLD = 4.0
-"""The bold rate, in best synchronous ones."""
+"""The 4× rate, in best synchronous ones."""
 SLOW = 0.003125
 """The rate of the forks: at bolder ones they are solved at once."""
 NEAR = 0.03

@@ -51,14 +51,14 @@ NAMES = {
 }
 """Names of tasks and of laws of staleness, where they are not those of rows, for all figures that draw these."""
 MEANS = {
-    "graded": "share of right tokens",
-    "noisy graded": "share of right tokens",
-    "sparse": "1 if 3/4 of the bits are right",
-    "pass or fail": "1 if 12 of 16 bits are right",
-    "chain of bits": "1 if 12 of 16 are right, less a KL penalty",
-    "bits with a penalty": "1 if enough are right, less a KL penalty",
-    "forks": "every fourth bit uncertain; 1 if enough are right",
-    "rarely paid": "1 if nearly all bits are right",
+    "graded": "fraction of correct tokens",
+    "noisy graded": "fraction of correct tokens",
+    "sparse": "1 if 3/4 of the bits are correct",
+    "pass or fail": "1 if 12 of 16 bits are correct",
+    "chain of bits": "1 if 12 of 16 are correct, less a KL penalty",
+    "bits with a penalty": "1 if enough are correct, less a KL penalty",
+    "forks": "every fourth bit uncertain; 1 if enough are correct",
+    "rarely paid": "1 if nearly all bits are correct",
     "many arms": "bandits of 16 or more arms",
 }
 """What tasks pay or are, where their names do not say so; for all figures."""

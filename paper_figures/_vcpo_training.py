@@ -13,7 +13,7 @@ SHOWN = 32
 """The staleness whose curves are shown."""
 ARMS = ("truncated", "vcpo")
 BOLD = 4.0
-"""The bold rate, in best synchronous ones."""
+"""The 4× rate, in best synchronous ones."""
 
 
 def at(

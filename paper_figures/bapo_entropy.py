@@ -54,8 +54,8 @@ def draw(rows: Any, paired: Any) -> Figure:
         highs = [
             paired_rows(paired, task, arm, "fresh").high.iloc[0] for task in arms.TASKS for arm in ("clip", "bapo")
         ]
-        words = "On old data the clip and BAPO have less entropy than training on fresh data"
-        title = finding(max(highs) < 0.0, words, "Entropy on old data beside fresh data's, at tuned learning rates")
+        words = "On stale data the clip and BAPO have less entropy than training on fresh data"
+        title = finding(max(highs) < 0.0, words, "Entropy on stale data beside fresh data's, at tuned learning rates")
         figure.suptitle(title, x=0.01, ha="left")
     return figure
 

@@ -49,7 +49,7 @@ def panel(ax: Axes, rows: Any, times: float | None) -> None:
 
 
 def holds(rows: Any) -> bool:
-    """Whether BAPO at 0.5 wins most places beside the clip at the bold rate, and few beside no clip at best rates."""
+    """Whether BAPO at 0.5 wins most places beside the clip at the 4× rate, and few beside no clip at best rates."""
     bold, best = steps.counted(rows, "half", "clip", steps.BOLD), steps.counted(rows, "half", "none", None)
     return bold["wins"] > bold["ties"] + bold["losses"] and best["losses"] > best["wins"] + best["ties"]
 

@@ -30,7 +30,7 @@ LEVELS = {16: "o", LATE: "s"}
 
 
 def warned(rows: Any, quantity: str, staleness: int | None = None, **place: Any) -> Any:
-    """Rows on falls of RLOO at the bold rate, pooled over staleness or within a level."""
+    """Rows on falls of RLOO at the 4× rate, pooled over staleness or within a level."""
     own = _script.pick(rows, part="warning", quantity=quantity, **place)
     own = own[own.rate == own.rate.max()] if "rate" not in place else own
     return own[own.staleness.isna()] if staleness is None else own[own.staleness == staleness]

@@ -110,7 +110,7 @@ def draw(rows: Any) -> Figure:
         plain = at(rows, last, league.BASE, usual(rows, last)).value
         holds = last[0] > first[0] and clipped < 0.5 * plain
         told = "At one learning rate for all, clips around old log-probs hardly learn long sequences; RLOO does"
-        title = _script.finding(holds, told, "Methods on old data, at one rate and at their own best")
+        title = _script.finding(holds, told, "Methods on stale data, at one rate and at their own best")
         figure.legend(handles=handles, loc="outside upper left", ncols=2, title=title, alignment="left")
     return figure
 

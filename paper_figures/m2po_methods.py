@@ -1,4 +1,4 @@
-"""Other trust regions on the harness of M2PO, at one bold rate for all: return over updates on old data."""
+"""Other trust regions on the harness of M2PO, at one 4× rate for all: return over updates on old data."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def there(rows: Any) -> list[str]:
 
 
 def fallen(rows: Any, arm: str) -> float:
-    """Share of runs that fall at the bold rate, over the tasks with a penalty."""
+    """Share of runs that fall at the 4× rate, over the tasks with a penalty."""
     shares = [steps.at(rows, task, arm, "fell", steps.BOLD * steps.usual(rows, task)).value for task in there(rows)]
     return float(sum(shares) / len(shares))
 
@@ -54,7 +54,7 @@ def draw(rows: Any) -> Figure:
         end = {arm: steps.at(rows, steps.TASK, arm, "end", rate) for arm in SHOWN}
         drop = all(fell[arm] >= 0.25 and end[arm].high < end["m2po"].low for arm in ("cispo", "areal"))
         words = f"At {BOLD}, CISPO and decoupled PPO fall and end below M2PO, which does not fall"
-        title = _script.finding(drop and fell["m2po"] < 0.1, words, "Trust regions on old data, one rate for all")
+        title = _script.finding(drop and fell["m2po"] < 0.1, words, "Trust regions on stale data, one rate for all")
         figure.suptitle(title, x=0.01, ha="left")
     return figure
 

@@ -45,7 +45,7 @@ def draw(rows: Any) -> Figure:
             steps.at(rows, steps.TASK, "m2po", "end", rate).value
             > steps.at(rows, steps.TASK, "fresh", "end", rate).value - 0.05
         )
-        title = _script.finding(holds and near, words, "Training on old data over updates")
+        title = _script.finding(holds and near, words, "Training on stale data over updates")
         steps.key(figure, RETURNS, title)
     return figure
 

@@ -15,8 +15,8 @@ from paper_figures import _vcpo as look
 __all__ = ["EXPERIMENTS", "draw", "numbers"]
 
 _PAID = (
-    "bits and forks pay 1 if enough bits are right; every fourth bit of forks is uncertain; "
-    "graded: share of right tokens"
+    "bits and forks pay 1 if enough bits are correct; every fourth bit of forks is uncertain; "
+    "graded: fraction of correct tokens"
 )
 _DRAWN = {"task": _PAID, "rate": "best synchronous, own best", "unit": "updates"}
 EXPERIMENTS = {

@@ -39,7 +39,7 @@ def draw(rows: Any) -> Figure:
         share = own.set_index("at").value
         holds = len(share) == len(KINDS) and share[1.0] > 3.0 * share[0.0]
         words = "PPO's clip masks mostly uncertain tokens where tokens differ in certainty"
-        figure.suptitle(_script.finding(holds, words, "Tokens that the clip prunes on old data"), x=0.01, ha="left")
+        figure.suptitle(_script.finding(holds, words, "Tokens that the clip prunes on stale data"), x=0.01, ha="left")
     return figure
 
 

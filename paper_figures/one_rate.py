@@ -25,7 +25,7 @@ DRAWN = {"chain": "chain of bits", "kinds": "tokens of 4 kinds"}
 AS_GOOD = 0.005
 """Difference of returns that decides nothing, as in `sim.compare` at a smallest effect of 0.02."""
 BOLD = 4.0
-"""The bold rate, in best synchronous ones."""
+"""The 4× rate, in best synchronous ones."""
 
 
 def key_of(arm: str) -> str:
@@ -58,7 +58,7 @@ def best(rows: Any, task: str, arm: str, law: str | None = None) -> Any:
 
 
 def draw_one(ax: Axes, rows: Any, task: str) -> None:
-    """Share of the runs of each method that fall at the bold rate."""
+    """Share of the runs of each method that fall at the 4× rate."""
     for y, (arm, name) in enumerate(SHOWN.items()):
         own = at(rows, task, arm, "fell", BOLD * usual(rows, task)).to_frame().T.infer_objects()
         own = own.assign(low=own.low.clip(lower=0.0))
@@ -97,13 +97,13 @@ def draw(rows: Any) -> Figure:
 
 
 def pooled(rows: Any, arm: str) -> str:
-    """Share of runs that fall at the bold rate, over all tasks."""
+    """Share of runs that fall at the 4× rate, over all tasks."""
     found = [at(rows, task, arm, "fell", BOLD * usual(rows, task)).value for task in TASKS]
     return f"{100 * sum(found) / len(found):.0f} %"
 
 
 def numbers(rows: Any) -> dict[str, str]:
-    """Of each method: falls at the bold rate, its return there and at its own best."""
+    """Of each method: falls at the 4× rate, its return there and at its own best."""
     oldest = max(int(stale(rows, task).law.iloc[0].split()[1]) for task in TASKS)
     found = {"places": str(len(TASKS)), "oldest": str(oldest), "runs": str(int(rows.samples.max()))}
     found["times"] = f"{BOLD:g}"

@@ -66,7 +66,7 @@ def draw_frontier(ax: Axes, rows: Any) -> Axes:
     )
     stale, speed = (points(line(rows, "areal"), quantity)[0] for quantity in ("staleness", "throughput"))
     gains = np.diff(speed[np.argsort(stale)])
-    words = "Staleness buys throughput, until the trainer is busy"
+    words = "Staleness raises throughput, until the trainer is busy"
     ax.set_title(_script.finding(gains[0] > 0.0 and gains[-1] < 0.3 * gains[0], words, "Throughput and staleness"))
     return ax
 

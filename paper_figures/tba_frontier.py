@@ -101,7 +101,7 @@ def draw(rows: Any) -> Figure:
         alike = ("TBA", tba_steps.CURRENT)
         near = max(worst.get(arm, 0.0) for arm in alike)
         holds = near < min(gap for arm, gap in worst.items() if arm not in alike) - 0.03
-        words = "On old data, TBA and RLOO with the current penalty stay nearest to the maximum return"
+        words = "On stale data, TBA and RLOO with the current penalty stay nearest to the maximum return"
         title = _script.finding(holds, words, "Return and KL of each method, a mark per KL coefficient")
         figure.suptitle(title, x=0.01, ha="left")
         for ax, labels in zip(axes, LABELS, strict=True):

@@ -54,7 +54,7 @@ def draw(rows: Any) -> Figure:
         little = int(found["wins"]) <= 0.4 * sum(int(found[word]) for word in ("wins", "ties", "losses"))
         rare = cell(rows, "rare", STALE[0], "RLOO")
         loses = rare is not None and rare.word == "better"
-        words = "At tuned learning rates, TBA rarely wins, and it loses on old data with rare rewards"
+        words = "At tuned learning rates, TBA rarely wins, and it loses on stale data with rare rewards"
         title = finding(little and loses, words, "Returns at best rates beside TBA's")
         look.legend(figure, axes, dict(ARMS.values()), tba_returns.SMALLEST, title)
     return figure

@@ -47,7 +47,7 @@ def draw(rows: Any) -> Figure:
             draw_task(ax, rows, task)
         axes[0].set_ylabel("staleness (versions)")
         own = compared(rows).word
-        words = "Tuned and capped, sequence ratios lose to token ratios on most old data, and never win"
+        words = "Tuned and capped, sequence ratios lose to token ratios on most stale data, and never win"
         title = _script.finding(
             (own == "worse").mean() > 0.5 and not (own == "better").any(), words, "Sequence ratios beside token ratios"
         )

@@ -81,7 +81,7 @@ def draw(rows: Any) -> Figure:
         left.set_ylabel("variance of the gradient /\nthat with the batch mean")
         right.set_ylabel("progress of one step along\nthe gradient (exact: 1)")
         look.say(right, 0.0, -0.15, "below 0: return falls", look.COLOR["muted"])
-        words = "VCPO's baseline (OPOB) cuts the variance of stale gradients; on old data the batch mean points away"
+        words = "VCPO's baseline (OPOB) cuts the variance of stale gradients; on stale data the batch mean points away"
         title = _script.finding(less and longer and away, words, "Variance and progress of stale gradients")
         marks = [Line2D([], [], label=NAMES[arm], **{**look.CONNECTED, **style}) for arm, style in ARMS.items()]
         more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}

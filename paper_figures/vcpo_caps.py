@@ -21,7 +21,7 @@ LOOKS: dict[str, dict[str, Any]] = dict(
 
 
 def draw_caps(ax: Axes, rows: Any, quantity: str) -> None:
-    """A quantity against caps, of both levels, at the bold rate."""
+    """A quantity against caps, of both levels, at the 4× rate."""
     names = {}
     for shift, (level, looks) in zip((0.96, 1.04), LOOKS.items(), strict=True):
         own = caps(rows, level, quantity, BOLD)
@@ -47,7 +47,7 @@ def draw(rows: Any) -> Figure:
         draw_caps(right, rows, "when")
         left.set(title="Final return", ylabel="return at the end of training")
         right.set(title="Time until half of the gain is gone", ylabel="median update")
-        words = "At a bold rate, truncated IS with sequence ratios falls at every cap; token ratios keep the return"
+        words = "At the 4× rate, truncated IS with sequence ratios falls at every cap; token ratios keep the return"
         kept = caps(rows, "token", "end", BOLD).low.min() > 0.5
         title = _script.finding(falls(rows) and kept, words, "Return and fall by the cap on importance ratios")
         figure.suptitle(title, x=0.01, ha="left")

@@ -76,7 +76,7 @@ def draw(rows: Any) -> Figure:
         draw_drift(drift, rows)
         draw_law(shares, rows)
         look.say(drift, 1.1, 5e-3, "random rewards", look.COLOR["contrast"])
-        look.say(drift, 9.0, 6e-4, "reward for\nright tokens", look.COLOR["measured"])
+        look.say(drift, 9.0, 6e-4, "reward for\ncorrect tokens", look.COLOR["measured"])
         look.say(shares, 0.011, 0.12, "● 4   ■ 16   ▲ 64 tokens", look.COLOR["measured"])
         words = "The first update forecasts the policy's drift, and with it the effective sample size"
         figure.suptitle(_script.finding(met(rows), words, "Drift of the policy, and ESS"), x=0.01, ha="left")

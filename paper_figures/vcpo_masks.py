@@ -66,8 +66,8 @@ def draw(rows: Any) -> Figure:
         ax.set_xlim(0, None)
         look.shares(ax)
         look.ends(ax, names, gap=0.085)
-        words = "A geometric mask removes nearly every token of old data; PPO and M2PO remove few"
-        title = _script.finding(everything(rows), words, "Tokens that masks remove on old data")
+        words = "A geometric mask removes nearly every token of stale data; PPO and M2PO remove few"
+        title = _script.finding(everything(rows), words, "Tokens that masks remove on stale data")
         figure.suptitle(title, x=0.01, ha="left")
     return figure
 

@@ -14,7 +14,7 @@ from paper_figures._vcpo_training import rates as numbers
 
 __all__ = ["EXPERIMENTS", "draw", "numbers"]
 
-PAID = "1 if 20 of 32 bits are right, with noise"
+PAID = "1 if 20 of 32 bits are correct, with noise"
 EXPERIMENTS = {"vcpo_training": {"part": "end", "problem": ("graded", "noisy"), "optimizer": "adam", "staleness": 128,
                                  "names": {"noisy": "pass or fail"}, "means": {"pass or fail": PAID}}}  # fmt: skip
 ARMS = {"truncated": look.TRUNCATED, "vcpo": look.VCPO}

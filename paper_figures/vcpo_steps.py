@@ -1,4 +1,4 @@
-"""Return and divergence over updates at one bold rate, data 12 versions old; effective sample sizes are numbers."""
+"""Return and divergence over updates at one 4× rate, data 12 versions old; effective sample sizes are numbers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NAMES["RLOO"] = "RLOO without ratios, staleness 12"
 
 
 def holds(rows: Any) -> bool:
-    """Whether, at the bold rate, truncated IS falls and ends furthest away, and VCPO never falls."""
+    """Whether, at the 4× rate, truncated IS falls and ends furthest away, and VCPO never falls."""
     fell = {
         name: steps.one(rows, place["arm"], "fell", BOLD, place["law"]).value for name, (place, _) in FOLLOWED.items()
     }
@@ -46,7 +46,7 @@ def draw(rows: Any) -> Figure:
 
 
 def numbers(rows: Any) -> dict[str, str]:
-    """At the bold rate: falls, return and divergence in the end, ESS while learning."""
+    """At the 4× rate: falls, return and divergence in the end, ESS while learning."""
     found = steps.sizes(rows)
     for name, short in (("synchronous", "sync"), ("truncated IS", "tis"), ("VCPO", "vcpo")):
         place = FOLLOWED[name][0]

@@ -64,7 +64,7 @@ def beaten(rows: Any, paired: Any, reading: str) -> tuple[int, int, int]:
 
 
 def never(rows: Any) -> list[str]:
-    """Arms of which no run falls at the bold rate."""
+    """Arms of which no run falls at the 4× rate."""
     return [arm for arm in arms(rows) if steps.one(rows, arm, "fell", BOLD).value == 0]
 
 
@@ -100,14 +100,14 @@ def draw(rows: Any, paired: Any) -> Figure:
         left.get_yticklabels()[names.index("VCPO")].set_color(look.VCPO["color"])
         words = f"At {RATES}, only GRPO returns measurably more than VCPO"
         title = _script.finding(
-            beyond(rows, paired, "bold", 1) == ["GRPO"], words, "Falls and returns of estimators on old data"
+            beyond(rows, paired, "bold", 1) == ["GRPO"], words, "Falls and returns of estimators on stale data"
         )
         figure.suptitle(title, x=0.01, ha="left")
     return figure
 
 
 def numbers(rows: Any, paired: Any) -> dict[str, str]:
-    """Rivals below and above VCPO at the bold rate, and below at tuned rates; which of them fall."""
+    """Rivals below and above VCPO at the 4× rate, and below at tuned rates; which of them fall."""
     less, _, more = beaten(rows, paired, "bold")
     fell = [arm for arm in arms(rows) if steps.one(rows, arm, "fell", BOLD).value > 0.5 and not arm.startswith("VCPO")]
     return steps.sizes(rows) | {
