@@ -51,7 +51,7 @@ CLAIMS = (
         "Sampling recent data helps as generation scales",
         "mixed",
         "with many samples, TBA's return is {tba_buffer:uniform_095_many} on recent data, and "
-        "{tba_buffer:uniform_0_many} on data of any age",
+        "{tba_buffer:uniform_0_many} on data of any staleness",
         "tba_buffer",
         when="recent data lower the return with few samples; on rarely paid bits, they gain less with more searchers",
     ),
