@@ -68,7 +68,7 @@ CLAIMED = [
     Claimed(
         "Should I use token ratios or sequence ratios?",
         "verl #3984 and #3694",
-        "Token ratios leave a bias that is initially linear in the distance between the policies. Sequence ratios are "
+        "Token ratios leave a bias that is, to first order, linear in the distance between the policies. Sequence ratios are "
         "unbiased, but their variance grows exponentially with length.",
         ("estimator/token-is-bias", "ess/length-law"),
     ),
