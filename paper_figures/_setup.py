@@ -29,7 +29,7 @@ FIELDS = {
 """What a line says, and columns or settings that have it, the first of them that is there."""
 NAMES = {
     "chain": "chain of bits",
-    "kinds": "tokens of 8 kinds",
+    "kinds": "tokens of 4 kinds",
     "peaked": "64 tokens wrong at first",
     "arms": "many arms",
     "gaussian": "Gaussian",
