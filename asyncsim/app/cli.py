@@ -222,6 +222,9 @@ def compare(o: Options) -> int:
     along = {fields.get(key, key): [wording.understood(v, None) for v in each] for key, each in values.items()} or None
     with streams.announced():
         answer = comparing.compare(specs, tasks=tasks, along=along, **{name: vars(o)[name] for name in passed})
+    own = {f"arm {name}": wording.words_of(text)[1] for name, text in zip(specs, o.arms, strict=True)}
+    shared = [*o.set, *o.along]
+    wording.tell_unnamed({name: [*shared, *words] for name, words in own.items()}, "method=NAME, or --method NAME")
     undecided = any(on.word_of(pair) in ("undecided", UNTOLD) for on in answer.tasks for pair in on.pairs)
     return o.files.answer(answer, 3 if undecided else 0)
 

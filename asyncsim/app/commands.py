@@ -247,6 +247,9 @@ def run(spec: Spec, o: Options) -> int:
     _say_fresh(trace)
     if sys.stderr.isatty():
         streams.complain(f"{seconds:.1f} s")
+    own = o.advantage or o.penalty or o.factor or any(word.startswith("method.") for word in o.set)
+    if own and not (o.file or o.resume):
+        wording.tell_unnamed({"this run": o.given}, "--method NAME")
     if not (o.file or o.resume or o.link or wording.names_rate(o.set or ())):
         _say_flat(spec, trace)
     o.files.say("plot: {}", "plot")

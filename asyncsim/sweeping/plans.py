@@ -101,7 +101,8 @@ class Question:
         own = self.reading
         words = str(Reading(", ".join(own["metrics"]), own["over"], own["target"], own["better"]))
         first = units.recording(next(self.grid.cells()).subject, own["metrics"])
-        return words if first.evaluation is None else f"{words}; trained_return {first.evaluation}"
+        words += "" if first.evaluation is None else f"; trained_return {first.evaluation}"
+        return words + f"; method {first.method.name}" * ("method" not in self.grid.names)
 
 
 def lines(grid: grids.Grid, claim: str, at: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
