@@ -247,9 +247,6 @@ def run(spec: Spec, o: Options) -> int:
     _say_fresh(trace)
     if sys.stderr.isatty():
         streams.complain(f"{seconds:.1f} s")
-    own = o.advantage or o.penalty or o.factor or any(word.startswith("method.") for word in o.set)
-    if own and not (o.file or o.resume):
-        wording.tell_unnamed({"this run": o.given}, "--method NAME")
     if not (o.file or o.resume or o.link or wording.names_rate(o.set or ())):
         _say_flat(spec, trace)
     o.files.say("plot: {}", "plot")
@@ -358,7 +355,7 @@ def _brief(header: dict[str, Any], given: set[str]) -> Iterable[str]:
     """Lines on what is trained, on the system (alone in a timeline), and sizes; of a step one argument or all."""
     system = header.get("system", header)
     if "task" in header:
-        own = _listed({k: v for k, v in header.items() if k in given and k not in SIZES})
+        own = _listed({k: v for k, v in header.items() if k in given and k not in (*SIZES, "advantage")})
         short = (re.sub(r"\((.*?)(, \w+=.*)?\)$", r" \1", text).strip() for text in header["update"])
         # An argument that was given is not left out.
         both = zip(header["update"], short, strict=True)

@@ -388,13 +388,13 @@ def names_rate(words: Sequence[str]) -> bool:
     return bool(keys & {"lr", "link"})
 
 
-def tell_unnamed(subjects: Mapping[str, Sequence[str]], write: str) -> None:
+def tell_unnamed(subjects: Mapping[str, Sequence[str]]) -> None:
     """Complain of subjects, each with its words, that name no method and so train the default one."""
     who = [each for each, words in subjects.items() if "method" not in {word.partition("=")[0] for word in words}]
     if who:
-        who = who if len(who) < len(subjects) or len(who) == 1 else ["every arm"]
-        trains = f"{', '.join(who)} train{'s' * (len(who) == 1)}"
-        streams.complain(f"no method was named, so {trains} {DESCRIBES['method'].default}; write {write}")
+        trains = f"{', '.join(who)} trains" if len(who) == 1 else f"{', '.join(who)} train"
+        trains = "every arm trains" if len(who) == len(subjects) > 1 else trains
+        streams.complain(f"no method was named, so {trains} {DESCRIBES['method'].default}; write --method NAME")
 
 
 def _listed(names: Any) -> list[str]:

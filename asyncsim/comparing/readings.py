@@ -19,8 +19,6 @@ PLACES = 201
 """Number of points on such an axis at which a curve is kept."""
 ENDS = 8
 """Number of realizations from whose clocks the length of a run is estimated."""
-TOKENS = 16
-"""Number of tokens of a sample, at most, from whose versions staleness is estimated."""
 SHORT = 4.0
 """Standard deviations between a horizon and the mean length: if normal, 1 run in 30,000 ends earlier."""
 LAST = 0.1
@@ -202,12 +200,12 @@ def ends(spec: Any, seed: int) -> np.ndarray | None:
 def ages(reading: Reading, spec: Any, seed: int) -> dict[str, float]:
     """Mean and 99th percentile of the staleness of tokens in versions before the horizon; empty without a clock."""
     until = (reading.horizon or 0.0) / reading.of_arm(spec).unit_of_clock if reading.clocked else 0.0
-    runs = _schedules(spec, seed, min(spec.task.horizon, TOKENS)) if until else []
-    stale = [run.staleness()[:, run.seconds[0] <= until].ravel() for run in runs]
-    if not stale:
+    runs = _schedules(spec, seed, spec.task.horizon) if until else []
+    if not runs:
         return {}
-    high = np.nanpercentile(np.concatenate(stale), 99, method="inverted_cdf")
-    return {"staleness_mean": float(np.nanmean(np.concatenate(stale))), "staleness_p99": float(high)}
+    stale = np.concatenate([run.staleness()[:, run.seconds[0] <= until].ravel() for run in runs])
+    high = np.nanpercentile(stale, 99, method="inverted_cdf")
+    return {"staleness_mean": float(np.nanmean(stale)), "staleness_p99": float(high)}
 
 
 def _schedules(spec: Any, seed: int, tokens: int) -> list[Any]:

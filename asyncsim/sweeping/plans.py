@@ -108,7 +108,9 @@ class Question:
 def lines(grid: grids.Grid, claim: str, at: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
     """The value of the only vectorized knob that a claim predicts, for each structure."""
     claim = claims.claim(claim).id
-    remedy = "give a grid with one knob of a method or link, the one that the claim predicts"
+    remedy = (
+        "give a grid with the knob of a method or link that it predicts; asyncsim verify CLAIM --at KEY=VALUE checks it"
+    )
     checks.require(len(grid.knobs) == 1, "claim", claim, f"used with one knob (there are {len(grid.knobs)})", remedy)
     settings = [dict(zip(grid.structures, each, strict=True)) for each in grid.labels()]
     return tuple({**each, "claim": claim, "predicted": predicted(claim, each, at)} for each in settings)
