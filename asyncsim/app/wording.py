@@ -392,8 +392,8 @@ def tell_unnamed(subjects: Mapping[str, Sequence[str]]) -> None:
     """Complain of subjects, each with its words, that name no method and so train the default one."""
     who = [each for each, words in subjects.items() if "method" not in {word.partition("=")[0] for word in words}]
     if who:
-        trains = f"{', '.join(who)} trains" if len(who) == 1 else f"{', '.join(who)} train"
-        trains = "every arm trains" if len(who) == len(subjects) > 1 else trains
+        some = "every arm" if len(who) == len(subjects) > 1 else " and ".join(who)
+        trains = f"{some} train{'s' * (' and ' not in some)}"
         streams.complain(f"no method was named, so {trains} {DESCRIBES['method'].default}; write --method NAME")
 
 

@@ -154,7 +154,7 @@ def _row_of_maps(
     limits = _range(rows)
     beyond = sum(not limits[0] <= row["mean"] <= limits[1] for row in rows)
     for ax, (own, words) in zip(axes, every, strict=False):
-        mesh = _map(ax, own, sweep, names, limits, len(axes))
+        mesh = _map(ax, own, sweep, names, limits)
         _lines(ax, sweep, names[0], {name: own[0][name] for name in others})
         ax.set_title(", ".join([*[words] * bool(words), *["dashed: predicted"] * bool(sweep.lines)]))
     missing = len(rows) < len(every) * len(sweep.values[names[0]]) * len(sweep.values[names[1]])
@@ -185,12 +185,7 @@ def _range(rows: Sequence[dict[str, Any]]) -> tuple[float, float]:
 
 
 def _map(
-    ax: Axes,
-    rows: Sequence[dict[str, Any]],
-    sweep: Sweep,
-    names: Sequence[str],
-    limits: tuple[float, float],
-    panels: int,
+    ax: Axes, rows: Sequence[dict[str, Any]], sweep: Sweep, names: Sequence[str], limits: tuple[float, float]
 ) -> Any:
     """Draw one heat map, with columns of equal width and knobs on their own scale."""
     across, up = names
@@ -206,16 +201,16 @@ def _map(
     _scaled(ax, y, ax.yaxis)
     ax.set(xlabel=axis(across), ylabel=axis(up))
     # Numbers where they fit, with half their intervals where two lines do; letters of 7 points are 3.6 points wide.
-    wide: Any = ax.figure.bbox.width / ax.figure.dpi
-    size = 0.6 * 72.0 * wide / panels / len(x), 130.0 / len(y)
+    place: Any = ax.get_subplotspec()
+    points = 0.6 * 72.0 * ax.figure.bbox.width / ax.figure.dpi / place.get_gridspec().ncols / len(x)
     own = [row for row in rows if row["diverged"] <= 0.5 and math.isfinite(row["mean"])]
     words = [notation.measurement(row["mean"], (row["high"] - row["low"]) / 2.0, 0.0).split(" ± ") for row in own]
-    lines = 2 if size[1] > 18.0 else 1
-    if size[1] > 9.0 and 3.6 * max((len(each) for text in words for each in text[:lines]), default=0) < size[0]:
+    lines = 2 if len(y) <= 7 else 1
+    if len(y) <= 14 and 3.6 * max((len(each) for text in words for each in text[:lines]), default=0) < points:
         for row, text in zip(own, words, strict=True):
             ink = _style.INK if row["mean"] < 0.6 * limits[0] + 0.4 * limits[1] else "white"
-            place, said = (x.index(row[across]), row[up]), "\n±".join(text[:lines])
-            ax.annotate(said, place, ha="center", va="center", fontsize=7.0, linespacing=0.9, color=ink)
+            at, said = (x.index(row[across]), row[up]), "\n±".join(text[:lines])
+            ax.annotate(said, at, ha="center", va="center", fontsize=7.0, linespacing=0.9, color=ink)
     return mesh
 
 

@@ -109,7 +109,7 @@ def lines(grid: grids.Grid, claim: str, at: Mapping[str, Any]) -> tuple[dict[str
     """The value of the only vectorized knob that a claim predicts, for each structure."""
     claim = claims.claim(claim).id
     remedy = (
-        "give a grid with the knob of a method or link that it predicts; asyncsim verify CLAIM --at KEY=VALUE checks it"
+        "give a grid with one knob, which it predicts; asyncsim verify CLAIM --at KEY=VALUE checks the claim itself"
     )
     checks.require(len(grid.knobs) == 1, "claim", claim, f"used with one knob (there are {len(grid.knobs)})", remedy)
     settings = [dict(zip(grid.structures, each, strict=True)) for each in grid.labels()]
