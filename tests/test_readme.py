@@ -61,6 +61,7 @@ EXAMPLES = {
         "gamma * following",
         "gamma * following * (1 - dones[t])",
     ),
+    "trained": ("docs/check-your-trainer.md", "def trained", "own.std()", "own.std(ddof=1)"),
     "passing": ("docs/admission-controllers.md", "class Gate", "self.training = 0\n    def rec", "pass\n    def rec"),
     "failing": ("docs/admission-controllers.md", "class Leaky", "pass  ", "self.running -= n  "),
     "export": ("docs/export.md", "export_loss(method", "high=0.28", "high=0.2"),

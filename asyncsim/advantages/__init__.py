@@ -2,4 +2,4 @@
 
 from asyncsim.base import plugins
 
-plugins.expose(__name__, tools={"advantage": "_advantage"})
+plugins.expose(__name__, beside={"from_function": "_advantage"}, tools={"advantage": "_advantage"})

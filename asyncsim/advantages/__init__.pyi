@@ -4,6 +4,7 @@ from typing import Literal
 
 from asyncsim.advantages._advantage import Advantage
 from asyncsim.advantages._advantage import advantage as advantage
+from asyncsim.advantages._advantage import from_function as from_function
 from asyncsim.base.knobs import Number
 
 def gae(discount: Number = 0.99, trace: Number = 0.95, normalize: bool = False) -> Advantage:

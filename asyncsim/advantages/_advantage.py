@@ -1,12 +1,20 @@
-"""What an advantage is."""
+"""What an advantage is, and one made from a function of rewards."""
 
-from collections.abc import Callable
+import inspect
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Concatenate, ParamSpec, Protocol, overload
 
+import numpy as np
+import torch
 from torch import Tensor
 
-from asyncsim.base import checks, parts, plugins
+from asyncsim.base import arguments, checks, outside, parts, plugins
 from asyncsim.step.step import Step
+
+GIVEN = ("rewards", "mask", "group", "size", "groups")
+"""What a user's function of rewards gets, by role."""
 
 
 class Advantage(Protocol):
@@ -103,3 +111,66 @@ def advantage(
         return parts.public(name, body, own, kind, f"an advantage, `{shape}` {unit}", refused, source)
 
     return make
+
+
+@dataclass(frozen=True)
+class Written(Baseline):
+    """Advantages by a user's function of the rewards of one replicate; `roles` by argument, see `from_function`."""
+
+    fn: Callable[..., Any]
+    roles: Mapping[str, str]
+    once: bool = True
+
+    def __call__(self, step: Step) -> Tensor:
+        """Advantages `[R, G, N]`, or `[R, G, N, T]` of a function with a mask."""
+        alike = math.isfinite(step.size) and bool((step.batch.mass == step.batch.mass.reshape(-1)[0]).all())
+        remedy = "a function of rewards knows no masses"
+        checks.require(alike, "sampling", "outcomes with masses", "monte_carlo samples", remedy)
+        rewards = step.token_reward if "mask" in self.roles.values() else step.reward
+        return torch.stack([self.of(*each) for each in zip(rewards, step.mask, strict=True)])
+
+    def of(self, rewards: Tensor, mask: Tensor) -> Tensor:
+        """Advantages `[G, N]` or `[G, N, T]` of rewards of this shape, which the function may overwrite."""
+        groups, size = rewards.shape[:2]
+        flat = rewards if {*self.roles.values()} == {"rewards"} else rewards.flatten(0, 1)
+        rows: list[Any] = [each.clone().cpu() for each in (flat, mask.flatten(0, 1))]
+        rows = rows if "torch" in self.fn.__code__.co_names else [each.numpy() for each in rows]
+        # Ids stay NumPy, since tensors would be other keys of a dictionary.
+        known = dict(zip(GIVEN, (*rows, np.repeat(np.arange(groups), size), size, groups), strict=True))
+        out = self.fn(**{name: known[role] for name, role in self.roles.items()})
+        out = next(iter(out.values())) if isinstance(out, Mapping) else out[0] if isinstance(out, tuple) else out
+        found = torch.as_tensor(out).to(rewards).reshape(groups, size, -1)
+        return found.squeeze(-1) if found.shape[-1] == 1 else found
+
+    def describe(self) -> dict[str, Any]:
+        return {"advantage": self.fn.__name__}
+
+
+def from_function(fn: Callable[..., Any] | str) -> Written:
+    """An advantage from a function of rewards and group ids, as trainers have it.
+
+    Argument: `fn(rewards, group_ids, ...)`, a group baseline with the names of arguments that
+    `conformance.check_advantage` knows, or its place, as my.py:name. Of one replicate it gets rewards `[B]` beside ids,
+    `num_generations` or `num_groups`, `[G, N]` alone, `[B, T]` beside a mask; others keep their defaults. Arrays are of
+    torch where the function names torch, else of NumPy. Advantages are what it returns, or the first of several.
+    Returns an advantage. Raises `InputError` for other arguments without a default, such as values of a critic, and if
+    it fails on a small batch. Source: this package.
+
+    >>> made = from_function(lambda rewards: rewards - rewards.mean(1, keepdims=True))
+    >>> made.of(torch.tensor([[0.0, 1.0]]), torch.ones(1, 2, 1)).tolist()
+    [[-0.5, 0.5]]
+    """
+    fn = outside.loaded(fn, "advantage") if isinstance(fn, str) else fn
+    taken = inspect.signature(fn).parameters
+    roles = {name: role for name in taken if (role := arguments.role_of_reward(name)) in GIVEN}
+    fits = "rewards" in roles.values() and all(name in roles or p.default is not p.empty for name, p in taken.items())
+    bound = "a function of rewards, group_ids, num_generations, num_groups or mask, with defaults for others"
+    remedy = "for values of a critic write sim.advantages.gae(...)"
+    checks.require(fits, "advantage", f"{fn.__name__}({', '.join(taken)})", bound, remedy)
+    made, small = Written(fn, roles), torch.eye(2, 3)
+    try:
+        made.of(small.unsqueeze(-1) if "mask" in roles.values() else small, torch.ones(2, 3, 1))
+    except Exception as error:
+        remedy = "run asyncsim conformance FILE:NAME --kind advantage"
+        raise outside.user_error(error, "advantage", fn.__name__, "able to run on 2 groups of 3", remedy) from error
+    return made

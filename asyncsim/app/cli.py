@@ -222,6 +222,8 @@ def compare(o: Options) -> int:
     along = {fields.get(key, key): [wording.understood(v, None) for v in each] for key, each in values.items()} or None
     with streams.announced():
         answer = comparing.compare(specs, tasks=tasks, along=along, **{name: vars(o)[name] for name in passed})
+    own = zip(specs, map(wording.words_of, o.arms), strict=True)
+    wording.tell_unnamed({f"arm {name}": [*o.set, *o.along, *words] for name, (_, words) in own})
     undecided = any(on.word_of(pair) in ("undecided", UNTOLD) for on in answer.tasks for pair in on.pairs)
     return o.files.answer(answer, 3 if undecided else 0)
 
@@ -435,7 +437,7 @@ def advise(o: Options) -> int:
     preset=Row(str, None, "The trainer that wrote it: verl, areal, skyrl, ..."),
     set="What no log has: slots_per_machine=8. Repeat.",
     out=writes("Write the description to this .yaml file."),
-    columns=Row(str, None, "Your column names: seconds_step=my/step."),
+    columns=Row(list[str], None, "Your column names: seconds_step=my/step. Repeat.", "OURS=THEIRS"),
     run=Row(str, None, "The run, where a W&B chart's file has several."),
     stack=Row(str, None, "The trainer of sample rows; see `asyncsim list logs`."),
 )
@@ -489,7 +491,7 @@ def forecast(o: Options) -> int:
     called="log",
     path=argument(Path, ..., "A file of the log, a folder, or a pattern in quotes."),
     stack=Row(str, None, "The trainer that wrote it; see `asyncsim list logs`."),
-    columns=Row(str, None, "Ours to theirs, as train_version=path:step_#."),
+    columns=Row(list[str], None, "Ours to theirs, as train_version=path:step_#. Repeat.", "OURS=THEIRS"),
     set="Setting of sim.schedules.replay; repeat for more.",
     delays=Row(str, None, "Report on a column of delays instead, as ms*0.001.", "COLUMN"),
     staleness=Row(str, None, "Expected: constant:4, uniform, geometric:7 or capped."),
@@ -586,7 +588,7 @@ def export(o: Options) -> int:
     app,
     "path tokens columns run batch staleness learning_rate curvature momentum cap floor verbose html json",
     path=argument(Path, ..., ".csv, .jsonl or .parquet, one row per step or token."),
-    columns=Row(str, None, "Your column names: kl_k3=my/kl,reward=score."),
+    columns=Row(list[str], None, "Your column names: kl_k3=my/kl,reward=score. Repeat.", "OURS=THEIRS"),
     run=Row(str, None, "The run, where a W&B chart's file has several."),
     verbose=Row(bool, False, "Show each question that stays open.", short="v"),
     tokens=Row(Path, None, "A second file with one row per token of the same steps."),
@@ -622,7 +624,7 @@ def diagnose(o: Options) -> int:
     a=Row(list[str], None, "A log of another seed of A. Repeat.", "LOG"),
     b=Row(list[str], None, "A log of another seed of B. Repeat.", "LOG"),
     metric=Row(str, "reward", "A column, or a name such as reward or ess."),
-    columns=Row(str, None, "Your column names: reward=my/score."),
+    columns=Row(list[str], None, "Your column names: reward=my/score. Repeat.", "OURS=THEIRS"),
     over=Row(str, "steps", "steps, seconds, or a column that never falls."),
     last=Row(float, 0.2, "Share of the common range that is read; 1: all."),
     at=Row(float, None, "End of the steps compared (default: the shortest run)."),

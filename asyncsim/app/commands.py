@@ -355,7 +355,7 @@ def _brief(header: dict[str, Any], given: set[str]) -> Iterable[str]:
     """Lines on what is trained, on the system (alone in a timeline), and sizes; of a step one argument or all."""
     system = header.get("system", header)
     if "task" in header:
-        own = _listed({k: v for k, v in header.items() if k in given and k not in SIZES})
+        own = _listed({k: v for k, v in header.items() if k in given and k not in (*SIZES, "advantage")})
         short = (re.sub(r"\((.*?)(, \w+=.*)?\)$", r" \1", text).strip() for text in header["update"])
         # An argument that was given is not left out.
         both = zip(header["update"], short, strict=True)

@@ -34,7 +34,7 @@ def check(o: Options) -> tuple[dict[str, Any], int]:
         else:
             arguments[key] = value
     # Names of a controller's methods, CALL=METHOD; those of "none" are left out.
-    for pair in o.names:
+    for pair in (each for text in o.names for each in text.split(",")):
         call, equals, method = pair.partition("=")
         checks.require(bool(equals and call and method), "--names", pair, "CALL=METHOD", "write capacity=get_capacity")
         parts["names"][call] = None if method in ("none", "None") else method

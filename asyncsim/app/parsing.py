@@ -71,7 +71,8 @@ def command(
             try:
                 paths = {name: path for name, path in options.items() if rows[name].written}
                 commands.outputs(**{name: path for name, path in paths.items() if path != STDOUT})
-                lists = {name: value or [] for name, value in options.items() if rows[name].kind == list[str]}
+                lists: dict[str, Any] = {n: v or [] for n, v in options.items() if rows[n].kind == list[str]}
+                lists |= {"columns": ",".join(lists["columns"]) or None} if "columns" in lists else {}
                 files = streams.Files(paths)
                 status = function(Options(**{**options, **lists}, given=_given(context), files=files))
             except (checks.InputError, checks.RunError) as error:
@@ -298,6 +299,8 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
     elif context and context.command.name == "export":
         see = f"write asyncsim export METHOD --for {before or 'TRAINER'}"
         see = f"give one value: --set {before}" if "=" in before else see
+    elif option == "grid" and (kinds := plugins.kinds_of(value.replace("-", "_"))):
+        see = f"write --{plugins.PARTS[kinds[0]]} {value}"
     elif context and f"asyncsim.{context.command.name} ()" in calls.ELSEWHERE:
         see = calls.ELSEWHERE[f"asyncsim.{context.command.name} ()"]
     elif option == "set" and context.command.name == "timeline":
@@ -389,8 +392,6 @@ def refuse(arguments: Sequence[str], command: Any) -> None:
             other = next((each for each in others for value in values if value.endswith(others[each])), "")
             remedy = f"write --{other} {values[0]}" if other in rows else f"write {option} NAME.{name}"
             checks.require(not other, option, ", ".join(values), f"the path of a {name.upper()} file", remedy)
-        factor = next((value for value in values if name == "columns" and re.search(r"\*[\d.e+-]+(,|$)", value)), "")
-        checks.require(not factor, option, factor, "names without a factor", "multiply the column in the file")
         arms = " ".join(f"{name}={value}" for value in values)
         joined = f"write {option} {','.join(values)}" if all("=" in value for value in values) else "give one of them"
         remedy = f"compare several with asyncsim compare {arms}" if name in PARTS else joined

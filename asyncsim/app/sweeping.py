@@ -45,6 +45,7 @@ def sweep(o: Options) -> int:
     with streams.announced():
         answer = sweeps.answer(question, work)
     status = show(replace(answer, lines=lines), o.files)
+    wording.tell_unnamed({"every setting": [*o.set, *o.grid]})
     if not wording.names_rate([*o.set, *o.grid]) and {*notation.RETURNS} & {*metrics}:
         streams.complain("each setting trains at the default learning rate; --grid lr=LOW:HIGH:COUNT varies it")
     return status

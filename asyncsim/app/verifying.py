@@ -237,5 +237,6 @@ def _point_at(claim: Claim, trial: Trial, at: Point) -> dict[str, Any]:
         reason = claim.domain(point)
     except (ArithmeticError, AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         reason = f"not even comparable with it: {error}"
-    checks.require(reason is None, f"point of {claim.id}", dict(at), "inside the claim's domain", reason or "")
+    several = "; verify once for each of several values" * any(isinstance(x, (list, tuple)) for x in at.values())
+    checks.require(reason is None, f"point of {claim.id}", dict(at), "inside the claim's domain", f"{reason}{several}")
     return point

@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from asyncsim.app import streams
 from asyncsim.app.options import DESCRIBES, PARTS, SIZES
 from asyncsim.base import calls, checks, outside, plugins
 
@@ -387,6 +388,15 @@ def names_rate(words: Sequence[str]) -> bool:
     return bool(keys & {"lr", "link"})
 
 
+def tell_unnamed(subjects: Mapping[str, Sequence[str]]) -> None:
+    """Complain of subjects, each with its words, that name no method and so train the default one."""
+    who = [each for each, words in subjects.items() if "method" not in {word.partition("=")[0] for word in words}]
+    if who:
+        some = "every arm" if len(who) == len(subjects) > 1 else " and ".join(who)
+        trains = f"{some} train{'s' * (' and ' not in some)}"
+        streams.complain(f"no method was named, so {trains} {DESCRIBES['method'].default}; write --method NAME")
+
+
 def _listed(names: Any) -> list[str]:
     return [word.strip() for word in str(names or "").split(",") if word.strip()]
 
@@ -486,7 +496,7 @@ def specs_of(arms: Sequence[str], common: Sequence[str]) -> dict[str, Spec]:
     """A spec for each arm by its name: the words of all arms, then its own."""
     specs, shared = dict[str, Any](), {word.partition("=")[0]: word.partition("=")[2] for word in common}
     for text in arms:
-        name, words = _words(text)
+        name, words = words_of(text)
         name = name or text
         own = {word.partition("=")[0]: word.partition("=")[2] for word in words}
         inherited = [word for word in common if word.partition("=")[0] not in own]
@@ -507,14 +517,14 @@ def specs_of(arms: Sequence[str], common: Sequence[str]) -> dict[str, Spec]:
                 remedy = f"quote the words of one arm, as 'method=NAME {text}'"
                 raise checks.InputError(error.field, error.value, error.bound, remedy) from None
             raise
-    if any(_words(text)[0] for text in arms):
+    if any(words_of(text)[0] for text in arms):
         return specs
     from asyncsim.comparing.arms import short_names
 
     return dict(zip(short_names(list(specs.values())) or specs, specs.values(), strict=True))
 
 
-def _words(text: str) -> tuple[str, list[str]]:
+def words_of(text: str) -> tuple[str, list[str]]:
     """Name ("" where there is none) and words of an arm."""
     named = re.match(r"\s*([\w .+-]+):\s+(.*)$", text)
     words = _split("arm", named[2] if named else text)

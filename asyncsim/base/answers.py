@@ -19,13 +19,16 @@ NAMED = 4
 """Maximum number of settings in the name of a task."""
 UNNAMED = ("task", "prompts", "rewards", "kl_coef", "kl_at", "deviation")
 """Settings that are left out of the name of a task."""
+NARROW = 13
+"""Length of an arm's name up to which its line has room for the final value."""
 PAIRED = 1.05
 """Ratio of variances above which pairing is reported as a gain."""
 OF_TASK = ("task", "interval", "bounds", "unseen", "blind", "optimum", "axis", "setting")
 OF_ARM = (
-    *("name", "replicates", "mean", "low", "high", "end", "end_error", "start"),
-    *("diverged", "never", "short", "lacking"),
+    *("name", "method", "replicates", "mean", "low", "high", "end", "end_error", "start"),
+    *("diverged", "never", "short", "lacking", "staleness_mean", "staleness_p99"),
 )
+OF_ROW = ("method", "mean", "low", "high", "end", "replicates", "never", "staleness_mean", "staleness_p99")
 OF_TUNED = ("knob", "chosen", "grid", "scores", "errors", "flat")
 OF_ANSWER = ("metric", "reading", "unit", "statistic", "better", "smallest", "error", "seed", "seconds", "word")
 """Fields of the JSON object."""
@@ -157,6 +160,10 @@ class Arm:
     why: str = ""
     """When and why replicates diverged, in the first run in which some did; `lacking` replicates have no value."""
     lacking: int = 0
+    method: str = ""
+    staleness_mean: float = math.nan
+    """Mean staleness of tokens in versions before the horizon, and its 99th percentile; NaN without a clock."""
+    staleness_p99: float = math.nan
 
 
 @dataclass(frozen=True)
@@ -282,10 +289,16 @@ class Answer(calls.Told):
         """Format the answer for a terminal: per task verdicts, differences with intervals, tuned values, replicates."""
         reading = self.reading if self.better == "higher" else f"{self.reading}, lower is better"
         assumed = ", if unseen events are no larger than stated" if any(on.unseen for on in self.tasks) else ""
+        unit = f"in {self.unit}" if self.unit == self.metric else self.unit
         lines = [
-            f"{reading}; smallest difference that matters {self.smallest:g}",
+            f"{reading}; smallest difference that matters {self.smallest:g} {unit}",
             f"error rate {self.error:g} per task{assumed}",
         ]
+        trains = {arm.name: arm.method for arm in self.tasks[0].arms}
+        if "method" not in self.tasks[0].setting and any(trains[name] not in name for name in trains):
+            same = len({*trains.values()}) == 1
+            each = (f"{name} trains {method}" for name, method in trains.items())
+            lines.append(f"every arm trains {self.tasks[0].arms[0].method}" if same else ", ".join(each))
         lines += [f"note: {note}" for note in self.notes]
         where = " at equal updates" if any(note.startswith(UNCOUNTED) for note in self.notes) else ""
         if self.tasks[0].setting:
@@ -318,8 +331,9 @@ class Answer(calls.Told):
     def table(self) -> "pd.DataFrame":
         """One row per task, setting and arm: mean with its 95 percent interval, tuned value, verdict of its pair.
 
-        Columns: `task`, the setting, `arm`, `mean`, `low`, `high`, `replicates`, `never`, `knob`, `chosen`, and of the
-        pair with the first arm `difference`, `difference_low`, `difference_high` and `word` (missing for that arm).
+        Columns: `task`, the setting, `arm`, `method`, `mean`, `low`, `high`, `end`, `replicates`, `never`, on a clock
+        `staleness_mean` and `staleness_p99`, `knob`, `chosen`. The pair with the first arm has `difference`,
+        `difference_low`, `difference_high` and `word` (missing for that arm).
         """
         from asyncsim.base.tables import Table
 
@@ -330,7 +344,7 @@ class Answer(calls.Told):
             pairs = {pair.arm: pair for pair in on.pairs}
             for arm in on.arms:
                 row = {"task": on.name, **on.setting, "arm": arm.name}
-                row |= {name: getattr(arm, name) for name in ("mean", "low", "high", "replicates", "never")}
+                row |= {name: getattr(arm, name) for name in OF_ROW} | on.setting
                 row |= {"knob": arm.tuned.knob, "chosen": arm.tuned.chosen}
                 if arm.name in pairs:
                     pair, last = pairs[arm.name], pairs[arm.name].last
@@ -343,14 +357,18 @@ class Answer(calls.Told):
         form, along = "{difference:+.3g} [{difference_low:+.3g}, {difference_high:+.3g}]", [*tasks[0].setting]
         # A difference of medians or middle halves need not have the sign of one of means.
         means = self.statistic in ("mean", "improvement")
-        lines = [[*along, "arm", *["mean"] * means, "best", "difference", *[""] * bool(along)]]
+        room = not along and max(len(arm.name) for arm in tasks[0].arms) <= NARROW
+        lines: list[dict[str, str]] = []
         for row in self._rows(tasks):
-            best = f"{row['knob']} {row['chosen']:.3g}" if row["knob"] else "not tuned"
-            pair = form.format(**row) if "word" in row else ""
-            mean = [mean_of(row, self.unit == SHARE)] * means
-            cells = [*(cell(row[name]) for name in along), row["arm"], *mean, best, pair]
-            lines.append([*cells, row.get("word", "")] if along else cells)
-        return aligned(lines)
+            cells = {name: cell(row[name]) for name in along} | {"arm": row["arm"]}
+            cells |= {"mean": mean_of({**row, "never": 0}, self.unit == SHARE)} if means else {}
+            cells |= {"end": f"{row['end']:.3g}"} if means and room and not self.reading.endswith("last tenth") else {}
+            clocked, stale = math.isfinite(row["staleness_mean"]), "{staleness_mean:.2g} ({staleness_p99:g})"
+            cells |= {"staleness (p99)": stale.format(**row)} if clocked else {}
+            cells["best"] = f"{row['knob']} {row['chosen']:.3g}" if row["knob"] else "not tuned"
+            cells["difference"] = form.format(**row) if "word" in row else ""
+            lines.append(cells | ({"": row.get("word", "")} if along else {}))
+        return aligned([[*lines[0]], *([*each.values()] for each in lines)])
 
     def row(self) -> dict[str, Any]:
         """The answer as a JSON object."""

@@ -24,6 +24,8 @@ _WORDS = {name: frozenset(words) for name, words in _NAMES.items()}
 _LOG_PROB, _FILLERS, _ADVANTAGES, _MASKS = (_WORDS[name] for name in ("log", "fillers", "advantages", "mask"))
 _POLICIES = {name: _WORDS[name] for name in ("log_prob", "behavior_log_prob", "proximal_log_prob", "old")}
 _MASKED = _FILLERS | _WORDS["beside mask"]
+ADVANTAGE = checks.words_by_name(Path(__file__).with_name("advantage_names.txt"))
+"""What each argument of an advantage may be, with its names at trainers."""
 MASKED = "add an argument mask, and return the mean over real tokens, (loss * mask).sum() / mask.sum()"
 _WRAP = f"rename it, give it a default, or wrap the loss: lambda {', '.join(DOCUMENTED)}: ..."
 
@@ -74,6 +76,16 @@ def role_of(name: str) -> str | None:
     if roles:
         return roles[0]
     return "log_prob" if words & _LOG_PROB and not rest else None
+
+
+def role_of_reward(name: str) -> str | None:
+    """What an argument of a user's advantage is, by its name; else the tensor of a loss."""
+    return next((role for role, names in ADVANTAGE.items() if name.lower() in names), role_of(name))
+
+
+def is_advantage(part: Any) -> bool:
+    """Whether a function of a user's file computes advantages: it takes rewards."""
+    return inspect.isfunction(part) and "rewards" in map(role_of_reward, inspect.signature(part).parameters)
 
 
 def is_loss(part: Any) -> bool:

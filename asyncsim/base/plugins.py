@@ -109,10 +109,10 @@ def load(package: str, name: str, kind: str) -> Any:
     beside = vars(importlib.import_module(package)).get("_beside", {})
     if ":" in name or name.endswith(".py"):
         part = outside.loaded(name, kind)
-        # What a user writes as a loss is no function that makes a method.
-        is_loss = "from_loss" in beside and arguments.is_loss(part)
-        make = functools.partial(load(package, "from_loss", kind), name) if is_loss else part
-        return make if is_loss else _remembered(part, name)
+        # What a user writes as a loss or an advantage is no function that makes a part.
+        written = {"from_loss": arguments.is_loss, "from_function": arguments.is_advantage}
+        make = next((each for each, fits in written.items() if each in beside and fits(part)), "")
+        return functools.partial(load(package, make, kind), name) if make else _remembered(part, name)
     snake = name.replace("-", "_")
     if snake in beside:
         return getattr(sys.modules[package], snake)

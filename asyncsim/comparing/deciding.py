@@ -19,7 +19,7 @@ from asyncsim.comparing import arms as pairing
 from asyncsim.comparing import intervals
 from asyncsim.comparing.arms import recorded, refuse
 from asyncsim.comparing.keeping import site_of, together
-from asyncsim.comparing.readings import CLOCKS, Reading, course, ending, timed
+from asyncsim.comparing.readings import CLOCKS, Reading, ages, course, ending, timed
 from asyncsim.comparing.settings import by_label, with_setting
 from asyncsim.comparing.tuning import PILOT, STEPS, knob_of, set_knob, spread, start_of, tune
 from asyncsim.running.running import run
@@ -237,6 +237,7 @@ class Question:
         base, *others = specs
         looks: dict[str, list[Look]] = {name: [] for name in others}
         task, why = specs[base].fitted_task, dict.fromkeys(others, "")
+        stale: dict[str, dict[str, Any]] = {name: ages(self.reading, spec, self.seed) for name, spec in specs.items()}
         look, going, done = 1, others, 0
         while True:
             count = (FIRST << (look - 1)) - done
@@ -256,7 +257,8 @@ class Question:
             saved = {name: _saved(*_known(seen[name].numbers, seen[base].numbers)) for name in others}
             pairs = tuple(Pair(name, base, tuple(k), saved[name], why=why[name]) for name, k in looks.items())
             most = bounds[1] if self.reading.until else math.inf
-            arms = tuple(seen[name].arm(name, best[name], most, self.reading.event) for name in specs)
+            made = (seen[name].arm(name, best[name], most, self.reading.event) for name in specs)
+            arms = tuple(replace(arm, method=specs[arm.name].method.name, **stale[arm.name]) for arm in made)
             optimum = task.optimum if self.reading.metric in RETURNS else math.nan
             about = (bounds, optimum, self.smallest, self.in_metric, seen[base].places, self.reading.axis)
             target = math.nan if self.reading.target is None else self.reading.target

@@ -193,12 +193,28 @@ class Reading:
 
 def ends(spec: Any, seed: int) -> np.ndarray | None:
     """Seconds at which training on the last recorded batch starts, `[M]`; None if no system gives them in advance."""
+    runs = _schedules(spec, seed, 1)
+    return np.array([run.seconds[0, -1] for run in runs]) if runs else None
+
+
+def ages(reading: Reading, spec: Any, seed: int) -> dict[str, float]:
+    """Mean and 99th percentile of the staleness of tokens in versions before the horizon; empty without a clock."""
+    until = (reading.horizon or 0.0) / reading.of_arm(spec).unit_of_clock if reading.clocked else 0.0
+    runs = _schedules(spec, seed, spec.task.horizon) if until else []
+    if not runs:
+        return {}
+    stale = np.concatenate([run.staleness()[:, run.seconds[0] <= until].ravel() for run in runs])
+    high = np.nanpercentile(stale, 99, method="inverted_cdf")
+    return {"staleness_mean": float(np.nanmean(stale)), "staleness_p99": float(high)}
+
+
+def _schedules(spec: Any, seed: int, tokens: int) -> list[Any]:
+    """Some realizations of the system, up to the last recorded batch; none if lengths depend on the policy."""
     last = (spec.updates - 1) // spec.every * spec.every // spec.passes
     if not hasattr(spec.system, "sample_slots"):
-        return None
+        return []
     seeds = range(seed, seed + (ENDS if spec.system.random else 1))
-    runs = [spec.system.schedule(last + 1, spec.samples_per_group, 1, 1, each) for each in seeds]
-    return np.array([run.seconds[0, last] for run in runs])
+    return [spec.system.schedule(last + 1, spec.samples_per_group, tokens, 1, each) for each in seeds]
 
 
 def timed(reading: Reading, specs: Any, seed: int) -> Reading:

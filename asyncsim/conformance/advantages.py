@@ -6,21 +6,17 @@ import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
-from asyncsim.base import calls, checks
+from asyncsim.base import arguments, calls, checks
 from asyncsim.conformance import _advantage_catalogue as catalogue
 from asyncsim.conformance._advantage_catalogue import Array, Case, Entry
 from asyncsim.conformance._metric_search import meaning
 from asyncsim.conformance.reports import AdvantageReport, Finding, refuse_settings
 
-_NAMES = checks.words_by_name(Path(__file__).with_name("advantage_names.txt"))
-"""What each argument may be, with its names at trainers."""
-_BY_NAME = {name: role for role, names in _NAMES.items() for name in names}
 _GIVEN = {"gamma": 0.9, "lam": 0.7, "rho": 1.3, "c": 0.8, "pg": 1.6, "size": catalogue.SIZE, "groups": catalogue.GROUPS}
 _FLAGS = ("dones", "going", "starts", "last_done", "terminated", "truncated", "discounts")
 LAYOUTS = ("rows", "time", "row")
@@ -51,11 +47,11 @@ class Subject:
         named = [p for p in parameters if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
         self.roles: dict[str, str] = {}
         for p in named:
-            role = _BY_NAME.get(p.name.lower()) or meaning(p.name)
+            role = arguments.role_of_reward(p.name) or meaning(p.name)
             role = "behavior_log_prob" if role == "old" else role
-            known = role in {*_NAMES, "mask", "group", "size", "groups", "log_prob", "behavior_log_prob"}
+            known = role in {*arguments.ADVANTAGE, "mask", "log_prob", "behavior_log_prob"}
             told = known or p.default is not p.empty
-            bound = f"a name that says what it is ({', '.join(_NAMES)}, mask, log_prob, old_log_prob, group_ids)"
+            bound = f"a name that says what it is ({', '.join(arguments.ADVANTAGE)}, mask, log_prob, old_log_prob)"
             wrap = "rename it, give it a default, or wrap the function in a lambda"
             checks.require(told, "advantage", f"argument {p.name!r}", bound, wrap)
             if known and role is not None:

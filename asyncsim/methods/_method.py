@@ -21,8 +21,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from asyncsim.advantages._advantage import Advantage
-from asyncsim.base import calls, checks, plugins
+from asyncsim.advantages._advantage import Advantage, from_function
+from asyncsim.base import arguments, calls, checks, plugins
 from asyncsim.methods import _given
 from asyncsim.methods._weights import Weight
 from asyncsim.policies._policy import Forward, Policy
@@ -140,6 +140,8 @@ class Method:
     status: str = "published"
 
     def __post_init__(self) -> None:
+        if arguments.is_advantage(self.advantage) or (isinstance(self.advantage, str) and ":" in self.advantage):
+            object.__setattr__(self, "advantage", from_function(self.advantage))
         remedy = plugins.by_name(self.advantage, "advantages", "write sim.advantages.NAME(...)")
         checks.require(hasattr(self.advantage, "check"), "advantage", self.advantage, "an advantage", remedy)
         checks.one_of("aggregator", self.aggregator, AGGREGATORS, "say how tokens are averaged")

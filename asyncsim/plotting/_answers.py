@@ -128,13 +128,16 @@ def _errorbars(ax: Axes, rows: Sequence[dict[str, Any]], name: str, number: int,
     marks = marks or {**_style.MEASURED, "linestyle": "-" if numeric else "none", "linewidth": 0.8}
     marks["marker"] = SERIES[number % len(SERIES)][1]
     ax.errorbar(x, mean, yerr=reach, color=color(number), label=label or None, **marks)
+    # A key that looks for an empty place sees lines, not error bars.
+    ax.plot(np.repeat(x, 9), np.linspace(mean - reach[0], mean + reach[1], 9).T.ravel(), linestyle="none")
 
 
 def _draw_maps(sweep: Sweep, across: str, up: str) -> Figure:
     """Heat maps of the means, a row per metric and one per setting of the other names; predictions are dashed."""
     others = [name for name in sweep.names if name not in (across, up)]
     count = min(PANELS, len(_settings(sweep.summary, others)))
-    figure = _style.picture(_style.COLUMN if count == 1 else _style.WIDTH, HEIGHT * len(sweep.metrics))
+    narrow = count == 1 and len(sweep.values[across]) <= TICKS // 2
+    figure = _style.picture(_style.COLUMN if narrow else _style.WIDTH, HEIGHT * len(sweep.metrics))
     for row, metric in zip(figure.subplots(len(sweep.metrics), count, squeeze=False), sweep.metrics, strict=True):
         _row_of_maps(row, sweep, metric, (across, up), others)
     if (every := len(_settings(sweep.summary, others))) > PANELS:
@@ -197,6 +200,17 @@ def _map(
     ax.set_xticks(named, [f"{x[k]:.3g}" for k in named])
     _scaled(ax, y, ax.yaxis)
     ax.set(xlabel=axis(across), ylabel=axis(up))
+    # Numbers where they fit, with half their intervals where two lines do; letters of 7 points are 3.6 points wide.
+    place: Any = ax.get_subplotspec()
+    points = 0.6 * 72.0 * ax.figure.bbox.width / ax.figure.dpi / place.get_gridspec().ncols / len(x)
+    own = [row for row in rows if row["diverged"] <= 0.5 and math.isfinite(row["mean"])]
+    words = [notation.measurement(row["mean"], (row["high"] - row["low"]) / 2.0, 0.0).split(" ± ") for row in own]
+    lines = 2 if len(y) <= 7 else 1
+    if len(y) <= 14 and 3.6 * max((len(each) for text in words for each in text[:lines]), default=0) < points:
+        for row, text in zip(own, words, strict=True):
+            ink = _style.INK if row["mean"] < 0.6 * limits[0] + 0.4 * limits[1] else "white"
+            at, said = (x.index(row[across]), row[up]), "\n±".join(text[:lines])
+            ax.annotate(said, at, ha="center", va="center", fontsize=7.0, linespacing=0.9, color=ink)
     return mesh
 
 
@@ -372,22 +386,23 @@ def decisions(ax: Axes, on: OnTask, answer: Answer) -> None:
             x = [end + 0.06 * number * (end - start)]
             ax.plot(on.updates, curve[pair.arm] - curve[pair.base], color=color(number))
         rows = [{"at": at, "mean": look.difference, **vars(look)} for at, look in zip(x, pair.looks, strict=True)]
-        _errorbars(ax, rows, "at", number, f"{short(pair.arm)}: {pair.word}", **_style.MEASURED)
+        said = textwrap.fill(f"{short(pair.arm)}: {pair.word}", 18)
+        _errorbars(ax, rows, "at", number, said, **_style.MEASURED)
     ax.set_xlabel(f"{on.axis} (last mark: {answer.reading.partition(', ')[2] or 'result'})" if once else "replicates")
     counts = [look.replicates for look in max(on.pairs, key=lambda pair: len(pair.looks)).looks]
     if not once:
         ax.set_xscale("log", base=2)
-        ax.set_xlim(counts[0] / 1.6, counts[-1] * 3.2)  # room for the key
+        ax.set_xlim(counts[0] / 1.6, counts[-1] * (3.2 if len(on.pairs) == 1 else 1.6))  # room for words at the mark
         ax.set_xticks(counts, [f"{count:.0f}" for count in counts])
         ax.minorticks_off()
     ax.set_ylabel(f"difference in {axis(answer.unit)}" + ("\n(lower is better)" if answer.better == "lower" else ""))
     ax.set_title(SAME_TASK if on.blind else f"against {short(on.pairs[0].base)}; shaded: too small to matter")
-    # Beside its point, since a key would look like another one.
+    # Beside its point, since a key would look like another one; of several pairs outside, where no bar is.
     if len(on.pairs) == 1 and math.isfinite(pair.last.difference):
-        said, place = f"{short(pair.arm)}: {pair.word}", (x[-1], pair.last.difference)
+        place = (x[-1], pair.last.difference)
         ax.annotate(said, place, (8.0, 0.0), textcoords="offset points", va="center", color=color(1))
     else:
-        ax.legend(loc="best")
+        ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
 
 
 def short(text: str, most: int = 26) -> str:

@@ -1,5 +1,6 @@
 """How the logs of trainers name their stamps: a table from their columns, units and offsets to ours."""
 
+import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -117,7 +118,9 @@ def mapping_of(
         columns = {ours.strip(): theirs.strip() for ours, _, theirs in pairs}
     checks.require(isinstance(columns, Mapping), "columns", columns, "a mapping or text", remedy)
     for ours, theirs in columns.items():
+        checks.require(isinstance(theirs, str), f"columns[{ours}]", theirs, "the name of a column", remedy)
+        named = not re.search(r"\*[\d.e+-]+$", theirs)
+        checks.require(named, f"columns[{ours}]", theirs, "a name without a factor", "multiply the column in the file")
         other = f"write OURS first: {theirs}={ours}" if theirs in known else remedy
         checks.one_of("columns", ours, known, f"leave {theirs} out if nothing reads it, or {other}")
-        checks.require(isinstance(theirs, str), f"columns[{ours}]", theirs, "the name of a column", remedy)
     return dict(columns)

@@ -101,13 +101,16 @@ class Question:
         own = self.reading
         words = str(Reading(", ".join(own["metrics"]), own["over"], own["target"], own["better"]))
         first = units.recording(next(self.grid.cells()).subject, own["metrics"])
-        return words if first.evaluation is None else f"{words}; trained_return {first.evaluation}"
+        words += "" if first.evaluation is None else f"; trained_return {first.evaluation}"
+        return words + f"; method {first.method.name}" * ("method" not in self.grid.names)
 
 
 def lines(grid: grids.Grid, claim: str, at: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
     """The value of the only vectorized knob that a claim predicts, for each structure."""
     claim = claims.claim(claim).id
-    remedy = "give a grid with one knob of a method or link, the one that the claim predicts"
+    remedy = (
+        "give a grid with one knob, which it predicts; asyncsim verify CLAIM --at KEY=VALUE checks the claim itself"
+    )
     checks.require(len(grid.knobs) == 1, "claim", claim, f"used with one knob (there are {len(grid.knobs)})", remedy)
     settings = [dict(zip(grid.structures, each, strict=True)) for each in grid.labels()]
     return tuple({**each, "claim": claim, "predicted": predicted(claim, each, at)} for each in settings)

@@ -1,5 +1,7 @@
 """`asyncsim compare`: arms as words, answers printed, drawn and written, statuses."""
 
+import json
+
 import pytest
 
 from tests.cli.test_cli import call, told
@@ -8,6 +10,7 @@ COMMON = [
     *("--set", "task.arms=5", "--set", "updates=20", "--set", "sgd.lr=0.5"),
     *("--tune", "none", "--max-replicates", "64"),
 ]
+WITHIN = ["--smallest", "0.05"]
 
 
 def test_words_make_arms_and_the_answer_goes_everywhere(tmp_path):
@@ -26,6 +29,17 @@ def test_words_make_arms_and_the_answer_goes_everywhere(tmp_path):
 def test_arms_without_names_are_called_by_what_differs():
     result = call("compare", "method=reinforce", "method=ppo-clip", *COMMON, "--smallest", "0.05")
     assert "ppo_clip" in result.output and "best" in result.output and "method=" not in result.output
+
+
+def test_the_screen_says_what_each_arm_trains_how_it_ends_and_how_stale_it_is(tmp_path):
+    result = call("compare", "a: advantage=none", "b: method=grpo", *COMMON, *WITHIN)
+    assert "\na trains reinforce, b trains grpo\n" in result.output and "  end  " in result.output
+    assert "no method was named, so arm a trains reinforce; write --method NAME" in result.stderr
+    clock = ["--system", "one-step-off", "--over", "seconds", "--json", tmp_path / "a.json"]
+    result = call("compare", "a: method=grpo", "b: method=grpo samples=8", *COMMON, *WITHIN, *clock)
+    arms = json.loads((tmp_path / "a.json").read_text())["tasks"][0]["arms"]
+    assert "matters 0.05 in trained_return" in result.output and "staleness (p99)" in result.output
+    assert [arm["method"] for arm in arms] == ["grpo", "grpo"] and arms[0]["staleness_p99"] >= arms[0]["staleness_mean"]
 
 
 def test_undecided_is_status_3():

@@ -97,7 +97,8 @@ TYPED = {
     "settings behind commas": ("run --set a=1,b=2", "--set = 'a=1,b=2'", "write --set a=1 --set b=2"),
     "points behind a comma": ("verify ess/limit --at a=1,b=2", "--at = 'a=1,b=2'", "write --at a=1 --at b=2"),
     "methods of a run": ("run --method grpo,cispo", "method = 'grpo,cispo'", "compare method=grpo method=cispo"),
-    "columns apart": ("diagnose a.csv --columns a=b --columns c=d", "'a=b, c=d'", "write --columns a=b,c=d"),
+    "columns apart": ("diagnose a.csv --columns kl_k3=reward --columns c=d", "columns = 'c'", "leave d out"),
+    "a preset of a sweep": ("sweep areal --grid max_staleness=1,2", "arguments = 'areal'", "write --system areal"),
     "a claim of no such name": ("verify ess/decay", "'ess/decay'", "of this family: ess/clamp-floor, "),
     "an arm of a judgment": ("judge A=a.csv B=b.csv", "path = 'A=a.csv'", "or a.csv alone if it is a log"),
     "a limit of staleness of a forecast": (
@@ -218,7 +219,7 @@ TYPED = {
     ),
     "a column in other units": (
         "log a.csv --columns a=b*0.001",
-        "--columns = 'a=b*0.001'",
+        "columns[a] = 'b*0.001'",
         "multiply the column in the",
     ),
     "a setting of one's loss": ("run --method own.py:set --set cap=2", "--set = 'cap'", "write --set method.cap=VALUE"),

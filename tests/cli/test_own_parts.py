@@ -5,6 +5,7 @@ import re
 import shlex
 import traceback
 
+import numpy as np
 import pytest
 
 import asyncsim as sim
@@ -225,3 +226,43 @@ def test_a_loss_of_another_trainer_is_wrapped_as_the_remedy_says(tmp_path, monke
         with pytest.raises(SystemExit, match=str(status)):
             main(shlex.split(f"conformance mine.py:{words}"))
     assert "def checked(log_prob, old_log_prob, advantages, mask): return loss(...)[0]" in capsys.readouterr().err
+
+
+OWN = """
+import numpy as np, torch
+def grouped(rewards, group_ids):
+    own = [rewards[group_ids == one] for one in group_ids]
+    return np.array([(x - each.mean()) / (each.std() + 1e-6) for x, each in zip(rewards, own)])
+def masked(token_level_rewards, response_mask, index, epsilon=1e-6):
+    total = torch.from_numpy(grouped(token_level_rewards.sum(-1).numpy(), index))
+    return total.unsqueeze(-1) * response_mask, total
+def gae(rewards, values, dones, gamma=0.99): return rewards
+"""
+
+
+def test_a_function_of_rewards_that_conforms_trains_as_the_advantage_that_it_is(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own.py").write_text(OWN)
+    own, task = outside.loaded("own.py:grouped"), sim.tasks.token_bandit(actions=4, horizon=2)
+
+    def curve(advantage):
+        method = sim.methods.grpo(advantage=advantage)
+        spec = sim.Spec(task, sim.schedules.fixed(1), method, sim.chain(sim.updates.sgd(1.0)), updates=8, replicates=3)
+        kept = spec if callable(advantage) else sim.Spec.from_dict(spec.to_dict(), ["own.py:grouped", "own.py:masked"])
+        return sim.run(kept)["trained_return"]
+
+    known = curve(sim.advantages.group_std())
+    for written in (own, "own.py:grouped", "own.py:masked", sim.advantages.from_function("own.py:grouped")):
+        np.testing.assert_allclose(curve(written), known, rtol=1e-10)
+    assert not np.allclose(curve(sim.advantages.group_mean()), known)
+    ways = ("run --advantage {}", "run --set method.advantage={}", "sweep --store s --grid method.advantage={},none")
+    every = [f"{way.format(f'own.py:{name}')} --updates 2" for way in ways for name in ("gae", "grouped")]
+    every += [
+        "compare advantage=own.py:grouped advantage=none --smallest 1 --max-replicates 64 --tune none --updates 2"
+    ]
+    for words in every:
+        with pytest.raises(SystemExit, match="2" if "gae" in words else "0"):
+            main(shlex.split(words))
+    out, err = capsys.readouterr()
+    assert err.count("'gae(rewards, values, dones, gamma)': must be a function of rewards, group_ids") == 3
+    assert err.count("write --advantage gae") >= 2 and out.count("with reinforce, advantage grouped; Sgd") == 2

@@ -28,6 +28,7 @@ def test_two_numbers_make_a_map_for_each_other_setting():
     assert shades.shape == (3, 3)
     row = next(r for r in found.summary if (r["method"], r["staleness"], r["lr"]) == ("grpo", 4, 0.1))
     assert shades[0, 2] == row["mean"]
+    assert len(left.texts) == 9 and f"{row['mean']:.3f}"[:4] in left.texts[6].get_text().partition("\n±")[0]
     assert bar.get_ylabel() == "return of the trained policy"
 
 
