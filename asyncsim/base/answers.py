@@ -310,8 +310,11 @@ class Answer(calls.Told):
                 word = on.word_of(pair)
                 lines.append(pair.sentence(word, f" within {self.smallest:g}" if word == "equal" else where))
                 lines += [f"  {line}" for line in (pair.details(word), pair.why, *pair.notes) if line]
-            same = not any(math.isfinite(pair.pairing) for pair in on.pairs)
-            other = "another kind of task, such as token_bandit" if same else "a harder task, or a larger learning rate"
+            other = "a harder task, such as bit_chain or a larger horizon, or fewer updates"
+            if on.blind.startswith("no arm"):
+                other = "more updates, a larger learning rate, or an easier task"
+            elif not any(math.isfinite(pair.pairing) for pair in on.pairs):
+                other = "another kind of task, such as token_bandit"
             lines += [f"  {line}" for line in (on.unseen, f"{on.blind}; try {other}" if on.blind else "") if line]
             lines += [f"  {arm.name}: {lost}" for arm in on.arms if (lost := self._lost(arm, on))]
         return "\n".join(lines)
