@@ -294,7 +294,7 @@ QUESTIONS = [
             "--set system.load=1 --set method=truncated-is --set link=adam --set updates=20 --set samples=8 "
             "--metric cache_gap,ess_mismatch,cache_stale --replicates 3"
         ],
-        ("    lr", "0."),
+        ("    lr", "0.", " 0."),
         cached,
         _pictures.kept_cache,
         "The character model learns two-digit sums, and new weights are installed while responses are generated. "

@@ -14,7 +14,7 @@ VERL = (
     "--set trigger_parameter_sync_step=1"
 )
 ROLL = f"asyncsim timeline roll_environment_groups --set num_env_groups=64 {LONG} --set train_time=1800 --samples 8"
-SPEED = ("lost:", "speed:", "generators:")
+SPEED = ("discarded:", "speed:", "generators:")
 STALENESS = ("staleness in versions", "  ", *SPEED)
 TABLE = ("",)
 
@@ -251,7 +251,7 @@ QUESTIONS = [
         "Does staleness arise in flight or in the queue?",
         "prime-rl #2674",
         [f"{PRIME.replace('load=4', load)} --set max_inflight=128" for load in ("load=0.25", "load=4")],
-        ("parts:", *SPEED),
+        SPEED,
         where,
     ),
     Question(
@@ -262,14 +262,14 @@ QUESTIONS = [
             f"--set load=4 --updates 400{more}"
             for more in ("", " --model max_age=None")
         ],
-        ("  mean", "  least", "lost:", "lengths:"),
+        ("  mean", "  min, max", "discarded:", "mean length:"),
         strict,
     ),
     Question(
         "Should stale rollouts be discarded, or should generation be slowed down?",
         "tinker-cookbook #822",
         [TINKER, PACED, TINKER + LIMITS, PACED + LIMITS],
-        ("  mean", "  least", "lost:", "lengths:", "speed:", "generators:", "max_steps", "      "),
+        ("  mean", "  min, max", "discarded:", "mean length:", "speed:", "generators:", "max_steps", "      "),
         pace,
         _pictures.discard_or_pace,
         "Both systems have 64 slots. Bars are 95 % intervals over 8 realizations, mostly smaller than the marks. "
@@ -282,7 +282,7 @@ QUESTIONS = [
             f"{VERL.format(threshold=1)} --set length=lognormal:600:1.2 --set load=1 "
             "--set concurrent_samples_per_replica=128 --samples 8"
         ],
-        ("  mean", "parts:"),
+        ("  mean",),
         unit,
     ),
     Question(
@@ -292,7 +292,7 @@ QUESTIONS = [
             *(miles(count) for count in (1, 2, 4, 8)),
             f"{miles(2)} --sweep num_steps_per_rollout=1,2,4,8 --realizations 8",
         ],
-        ("recommended", "  mean", "  in updates", "num_steps", "        "),
+        ("  mean", "  in updates", "num_steps", "        "),
         steps,
         _pictures.steps_per_rollout,
         "The dashed line is versions times steps, plus (steps - 1)/2 for updates on the same batch. "
@@ -333,7 +333,7 @@ QUESTIONS = [
             f"{ROLL} --set group_size_redundancy=4 --updates 400",
             f"{ROLL} --sweep group_size_redundancy=0,1,2,4,8 --realizations 8 --updates 60",
         ],
-        ("lost:", "lengths:", "speed:", "generators:", "group_size", "      "),
+        ("discarded:", "mean length:", "speed:", "generators:", "group_size", "      "),
         first,
         _pictures.first_of_many,
         "A group keeps its first 8 samples. The dashed line is the waste predicted by order statistics "
