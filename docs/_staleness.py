@@ -100,10 +100,15 @@ def strict(found: Results) -> str:
 def unit(found: Results) -> str:
     """How far the three numbers of a sample are apart."""
     result = found[0]
+    long = held(
+        result["token_staleness"] > result["staleness"]["mean"],
+        "Long samples have more tokens and are staler, so the average over tokens is the highest.",
+    )
     return (
         "The three values differ, so a staleness limit must state which of them it bounds. "
         f"Mean staleness is {result['staleness']['mean']:.2f} for a sample's oldest token, {result['newest']:.2f} for "
-        f"its newest token, and {result['token_staleness']:.2f} for the average token."
+        f"its newest token, and {result['token_staleness']:.2f} for the average token. "
+        f"{long}"
     )
 
 
