@@ -32,15 +32,15 @@ CLAIMED = [
     Claimed(
         "What is the mean ratio of an unchanged policy under top-p?",
         "TRL #6789 and #6945, verl #6240",
-        "The mean ratio is the policy's mass on the kept tokens, multiplied over all tokens. The mean ratio shows this "
-        "loss, but ESS does not.",
+        "The mean ratio is the product, over all positions, of the policy's probability mass on the kept tokens. The "
+        "mean ratio shows the loss of mass, but ESS does not.",
         ("ratio/top-p", "predictor/mean-weight"),
     ),
     Claimed(
-        "If all weights are one in one micro-batch and two in another, is the ESS one?",
+        "If all weights are one in one micro-batch and two in another, is ESS/N one?",
         "Megatron-LM #5420, torchrl #1708",
-        "The ESS is one in each micro-batch, because ESS ignores a common factor. Over both micro-batches together, "
-        "the ESS is lower.",
+        "ESS/N is one in each micro-batch, because ESS ignores a common factor. Over both micro-batches together, "
+        "ESS/N is lower.",
         ("ess/invariances",),
     ),
     Claimed(
@@ -48,11 +48,11 @@ CLAIMED = [
         "miles #1000 and #3230",
         "Five definitions are in use, and they differ on the same batch. The ESS of sequences falls with their length. "
         "The ESS of clamped weights has a lower bound. An ESS within sequences ignores differences between sequences. "
-        "`asyncsim diagnose` compares a log's ESS with each of them.",
+        "`asyncsim diagnose` compares a log's ESS with each definition.",
         ("ess/length-law", "ess/clamp-floor"),
     ),
     Claimed(
-        "What does ESS miss if a run fails while its ESS stays near one?",
+        "What does ESS miss if a run fails while its ESS/N stays near one?",
         "marin #8955",
         "ESS may miss a common drift of all ratios. ESS is not a ratio of variances either: the relative variance of a "
         "gradient can differ from `N/ESS` by any factor.",
@@ -61,50 +61,51 @@ CLAIMED = [
     Claimed(
         "Should a sequence-level correction sum log ratios, or average them?",
         "TRL #5814 and #4891",
-        "The sum gives the importance weight. The average gives the geometric mean, whose expectation under the "
-        "behavior policy is not one. The geometric mean hides the effect of length, and removes no bias.",
+        "The sum is the log of the importance weight. The average is the log of the geometric mean, whose expectation "
+        "under the behavior policy is not one. The geometric mean hides the effect of length, and removes no bias.",
         ("estimator/geometric-ratio", "ess/length-law"),
     ),
     Claimed(
         "Should I use token ratios or sequence ratios?",
         "verl #3984 and #3694",
-        "Token ratios leave a bias that is, to first order, linear in the distance between the policies. Sequence ratios are "
-        "unbiased, but their variance grows exponentially with length.",
+        "Token ratios leave a bias that is, to first order, linear in the distance between the policies. Sequence "
+        "ratios are unbiased, but their variance grows exponentially with length.",
         ("estimator/token-is-bias", "ess/length-law"),
     ),
     Claimed(
         "Which KL estimator belongs in the loss?",
         "NeMo-RL #2506, TRL #3025 and #4967",
-        "With ratios, k1 has mean gradient zero, and k2 has the gradient of the intended divergence. k3 has the "
-        "gradient of the reverse divergence. Without a ratio, k1 pushes the policy away from the data.",
+        "With importance ratios, the mean gradient of k1 is zero. The mean gradient of k2 is that of the intended "
+        "divergence, and the mean gradient of k3 is that of the reverse divergence. Without a ratio, k1 pushes the "
+        "policy away from the data.",
         ("estimator/kl-estimators",),
     ),
     Claimed(
         "On stale data, should a KL penalty be in the reward or in the loss?",
         "verl #211, TRL #4967",
-        "A penalty that is computed from behavior log-probs leaves the update fully stale. A penalty in the reward "
-        "that is computed from current log-probs removes the staleness limit of a regularized bandit.",
+        "A penalty that is computed from behavior log-probs leaves the update fully stale. Computed from current "
+        "log-probs and placed in the reward, the penalty removes the staleness limit of a regularized bandit.",
         ("staleness/regularizer-placement",),
     ),
     Claimed(
         "Why should a sample be left out of its own baseline?",
         "Relax #174, AReaL #354",
-        "If the baseline includes a sample's own reward, the baseline shrinks the gradient of this sample, and more so "
-        "for heavier weights. Without the sample's own reward, the mean gradient is exact.",
+        "If the baseline includes a sample's own reward, the baseline shrinks this sample's gradient. The larger the "
+        "sample's weight, the more its gradient shrinks. Without the sample's own reward, the mean gradient is exact.",
         ("estimator/plug-in-baseline",),
     ),
     Claimed(
         "Should the learning rate fall with staleness?",
         "elasticdl #1139",
-        "If delay limits the learning rate, the limit is inversely proportional to staleness. If cumulative drift "
-        "limits it, the limit depends on updates times learning rate, whatever the staleness.",
+        "If delay limits the learning rate, the limit is inversely proportional to staleness. If cumulative "
+        "drift limits training, the limit applies to updates times learning rate, whatever the staleness.",
         ("convergence/step-size-law",),
     ),
     Claimed(
         "Should the learning rate scale with the batch size, or with its square root?",
         "HandyRL #321",
-        "The scaling depends on the goal and the optimizer. For an equal noise floor, plain SGD scales linearly, "
-        "and Adam with the square root.",
+        "The scaling depends on the goal and the optimizer. For an equal noise floor, the learning rate of plain SGD "
+        "scales linearly, and that of Adam scales with the square root.",
         ("predictor/step-under-inflation",),
     ),
 ]

@@ -40,10 +40,10 @@ def long_weight(found: Results) -> str:
     variance = _pictures.variance_of(tokens)
     typical = held(variance > 1.0, "The mean weight should be one at any length, but a typical weight is much smaller")
     return (
-        f"{typical}. With a variance of {variance:.2f} nats² of the log weight, the median weight is about "
-        f"{math.exp(-variance / 2):.2f}. Truncated weights average {at['applied_mean']['mean']:.2f}, without any bug "
-        f"in the code. ESS/N is {at['ess_mismatch']['mean']:.2f} for this batch, and {math.exp(-variance):.3f} for an "
-        "infinite one. Use token ratios, or their geometric mean. "
+        f"{typical}. The log weight has a variance of {variance:.2f} nats², so the median weight is about "
+        f"{math.exp(-variance / 2):.2f}. Truncated weights average {at['applied_mean']['mean']:.2f}, even without a "
+        f"bug in the code. ESS/N is {at['ess_mismatch']['mean']:.2f} for this batch size, and "
+        f"{math.exp(-variance):.3f} for an infinite batch. Use token ratios, or their geometric mean. "
         f"The truncated mean of {REPORTED:.2f} reported in the thread corresponds to a mismatch of "
         f"{share(math.sqrt(_engines.variance_at(REPORTED, _pictures.CAP) / tokens))} per token, if "
         "tokens are independent."
@@ -54,12 +54,13 @@ def not_on_policy(found: Results) -> str:
     """What samplers do at staleness 0."""
     _, temperature, nucleus, noise = found
     return (
-        "The sampler may differ from the trained policy even if no weight is stale. "
-        f"A sampling temperature below one lowers ESS/N to {final(temperature, 'ess_mismatch'):.2f} at a mean ratio of "
-        f"{final(temperature, 'mean_weight'):.2f}. Noise in the logits lowers ESS/N to "
+        "The sampler may differ from the trained policy even if no data is stale. "
+        f"A sampling temperature below one lowers ESS/N to {final(temperature, 'ess_mismatch'):.2f}, but leaves the "
+        f"mean ratio at {final(temperature, 'mean_weight'):.2f}. Noise in the logits lowers ESS/N to "
         f"{final(noise, 'ess_mismatch'):.2f}. "
         f"Top-p leaves ESS/N at {final(nucleus, 'ess_mismatch'):.2g}, but lowers the mean ratio to "
-        f"{final(nucleus, 'mean_weight'):.2f}. Log ESS, KL and the mean ratio, because each alone misses a case."
+        f"{final(nucleus, 'mean_weight'):.2f}. "
+        "Log all three of ESS, KL and the mean ratio, because each alone misses a case."
     )
 
 
@@ -70,11 +71,11 @@ def cached(found: Results) -> str:
     small, large = gaps[0], max(gaps, key=lambda each: each["mean"])
     held(small["low"] > 0.0 and small["mean"] < large["mean"], "The gap grows with the learning rate.")
     return (
-        f"Keep the cache if updates are small, and compute ratios from the sampled log-probs. "
-        f"At a learning rate of {small['lr']:g}, sampled log-probs differ by {small['mean']:.2g} nats from those of a "
-        f"recomputed cache. At {large['lr']:g}, the log-probs differ by {large['mean']:.2g} nats. "
-        f"At the lower rate, ESS/N between the two samplers is {ess[0]['mean']:.2g}. Recomputing removes this loss at "
-        "the cost of a second prefill. We did not test how the cache affects learning."
+        f"Keep the cache if updates are small, and compute ratios from the sampler's log-probs. "
+        f"At a learning rate of {small['lr']:g}, the sampler's log-probs differ by {small['mean']:.2g} nats from "
+        f"those of a recomputed cache. At {large['lr']:g}, they differ by {large['mean']:.2g} nats. "
+        f"At the lower learning rate, ESS/N between the two samplers is {ess[0]['mean']:.2g}. Recomputing the cache "
+        "avoids this loss of ESS at the cost of a second prefill. We did not test how the cache affects learning."
     )
 
 
@@ -85,9 +86,9 @@ def clip(found: Results) -> str:
     at = dict(zip(counts, shares, strict=True))
     never = held(at[min(counts)] == 0.0 < at[max(counts)], "Yes, but not in the first update on a batch")
     return (
-        f"{never}, because the weights have not changed yet. With {min(counts):.0f} minibatch, the clip stops "
-        f"{share(at[min(counts)])} of tokens. With {max(counts):.0f} minibatches, the clip stops "
-        f"{share(at[max(counts)])} of tokens, because each update makes the later minibatches off-policy. "
+        f"{never}, because the weights have not changed yet. With {min(counts):.0f} minibatch, the clip stops the "
+        f"gradient of {share(at[min(counts)])} of tokens. With {max(counts):.0f} minibatches, the clip stops the "
+        f"gradient of {share(at[max(counts)])} of tokens, because each update makes the later minibatches off-policy. "
         f"{verdicts(compared, CALLED)}"
     )
 
@@ -107,7 +108,8 @@ def unclipped(found: Results) -> str:
     """Whether ratios without a clip are worse at staleness 3."""
     words = "No. With token ratios and the best learning rate for each method, IS is at least as good as PPO."
     not_here = held(words_of(found[0]) <= {"better", "equal"}, words)
-    return f"{not_here} {verdicts(found[0])} A failure at one common learning rate does not compare the two losses."
+    fair = "A failure at one common learning rate is not a fair comparison of the two losses."
+    return f"{not_here} {verdicts(found[0])} {fair}"
 
 
 def different(found: Results) -> str:
@@ -120,9 +122,9 @@ def different(found: Results) -> str:
     return (
         f"{answer} {verdicts(compared, CALLED)} The metric is the return of the trained policy, not the reward that "
         "trainers log, which comes from older policies. "
-        f"With one seed each, no difference below {1.96 * hard['unpaired']:.2f} is detectable on the {hard['task']}. "
-        f"A difference of {hard['effect']:g} needs {hard['replicates']:,} paired replicates for a power of "
-        f"{share(hard['power'])}."
+        f"With one seed for each arm, no difference below {1.96 * hard['unpaired']:.2f} is detectable on the "
+        f"{hard['task']}. To detect a difference of {hard['effect']:g} with a power of {share(hard['power'])}, you "
+        f"need {hard['replicates']:,} paired replicates."
     )
 
 
@@ -139,7 +141,7 @@ def negative(found: Results) -> str:
         f"{trade}. Without the gate, {unbounded['evidence']}. "
         f"Where the logits of the two policies differ by up to {far['displacement']:g}, the gate lowers the exact "
         f"variance of the gradient from {far['method_variance']:.3f} to {far['variance']:.3f}. "
-        f"The gate raises the bias from {far['method_bias']:.3f} to {far['bias']:.3f}. Use a gate if single tokens "
+        f"The gate raises the bias from {far['method_bias']:.3f} to {far['bias']:.3f}. Use a gate if individual tokens "
         "destabilize the run."
     )
 
@@ -152,7 +154,7 @@ def restored(found: Results) -> str:
     return (
         f"After a restore, the controller has forgotten its accepted groups, and admits the same number again. "
         f"The check demonstrates this with {len(events)} events, and names the bug. "
-        f"A controller that sets the count to version times batch at the restore passes every run."
+        f"A controller that sets the count to version times batch size at the restore passes every run."
     )
 
 
@@ -170,7 +172,7 @@ QUESTIONS = [
         ("  ess", "  mean", "  kl"),
         not_on_policy,
         _pictures.not_on_policy,
-        "Sequences have 64 tokens, and batches 1,024 sequences. Bars are 95 % intervals over 16 replicates. "
+        "Sequences have 64 tokens, and batches have 1,024 sequences. Bars are 95 % intervals over 16 replicates. "
         "Dashed lines are closed-form predictions for large batches.",
         claims=("ratio/engine-floor", "ratio/top-p", "predictor/mean-weight"),
     ),
@@ -186,9 +188,10 @@ QUESTIONS = [
         ("",),
         long_weight,
         _pictures.sequence_weight,
-        "Noise in the sampler's logits gives the log ratio of each token a standard deviation of 2 %. "
+        "Because of noise in the sampler's logits, the log ratio of each token has a standard deviation of 2 %. "
         "Batches have 256 sequences, and bars are 95 % intervals over 8 replicates. "
-        "Dashed lines assume a log-normal weight whose log has variance length times mismatch squared, without a fit.",
+        "Dashed lines assume a log-normal weight, without a fit. The variance of its log is length times mismatch "
+        "squared.",
         claims=("ess/length-law", "estimator/geometric-ratio", "predictor/mean-weight"),
     ),
     Question(
@@ -206,8 +209,8 @@ QUESTIONS = [
         WORDS,
         clip,
         _pictures.clipped_minibatches,
-        "The share of tokens whose gradient the clip stops, over a run at one learning rate. Bars are 95 % intervals "
-        "over 64 replicates. With one minibatch the share is exactly 0.",
+        "The picture shows the share of tokens whose gradient the clip stops, over a run at one learning rate. Bars "
+        "are 95 % intervals over 64 replicates. With one minibatch, this share is exactly 0.",
         claims=("estimator/ppo-gate",),
     ),
     Question(
@@ -257,7 +260,7 @@ QUESTIONS = [
         WORDS,
         different,
         _pictures.verdict_on_three,
-        "Staleness 3 and staleness 1 each use their best learning rate. Bars are 95 % intervals that allow for every "
+        "Each staleness uses its own best learning rate. Bars are 95 % intervals that allow for every "
         "look and for unseen events. The band marks differences too small to matter.",
     ),
     Question(
@@ -291,10 +294,10 @@ QUESTIONS = [
             "--set system.load=1 --set method=truncated-is --set link=adam --set updates=20 --set samples=8 "
             "--metric cache_gap,ess_mismatch,cache_stale --replicates 3"
         ],
-        ("    lr", "0."),
+        ("    lr", "0.", " 0."),
         cached,
         _pictures.kept_cache,
-        "The character model learns two-digit sums, and new weights are installed during responses. "
+        "The character model learns two-digit sums, and new weights are installed while responses are generated. "
         "Bars are 95 % intervals over 3 replicates.",
     ),
 ]

@@ -74,7 +74,7 @@ def split(found: Results) -> str:
         f"{balanced}: here {generate[best]:.0f} of {GPUS}. With this division, an update takes {seconds(times[best])}. "
         f"With {generate[0]:.0f} server GPUs, the trainer waits {share(waits[0])} of the time. "
         f"With {generate[-1]:.0f} server GPUs, the trainer is the bottleneck, and {share(waste[-1])} of tokens become "
-        "too stale to use. We assume that training time scales inversely with the trainer's GPUs."
+        "too stale to use. We assume that training time is inversely proportional to the number of trainer GPUs."
     )
 
 
@@ -85,15 +85,16 @@ def apart(found: Results) -> str:
     near = held(
         abs(both["seconds"]["mean"] / alone["seconds"]["mean"] - 1.0) < 0.1
         and abs(both["staleness"]["mean"] - alone["staleness"]["mean"]) < 0.1,
-        "No. Sharing GPUs is nearly as fast as separate GPUs if long responses continue under new weights",
+        "No. Shared GPUs are nearly as fast as separate GPUs if long responses continue under new weights",
     )
     return (
-        f"{near}. At a limit of two versions, an update takes {seconds(both['seconds'])} with all machines shared. "
-        f"With half of the machines for each side, an update takes {seconds(alone['seconds'])}. "
+        f"{near}. At a staleness limit of two versions, an update takes {seconds(both['seconds'])} with all machines "
+        f"shared. With half of the machines for each side, an update takes {seconds(alone['seconds'])}. "
         f"If responses do not continue under new weights, an update on shared machines takes "
         f"{seconds(at(shared, 2, False)['seconds'])}. "
-        f"Sharing gives staleness a heavier tail: one token in a hundred is staler than {oldest(both):.2g} versions, "
-        f"instead of {oldest(alone):.2g}. The model does not include the memory of two engines on one GPU."
+        f"With shared GPUs, staleness has a heavier tail: one token in a hundred is staler than {oldest(both):.2g} "
+        f"versions, compared with {oldest(alone):.2g} on separate GPUs. "
+        "The model does not include the memory that two engines on one GPU need."
     )
 
 
@@ -107,8 +108,8 @@ def param_sync(found: Results) -> str:
     waits = held(longer > took, "Without partial rollouts, a weight sync waits for the longest response")
     return (
         f"{waits}. An update then takes {seconds(off)} on average. With partial rollouts, an update takes only "
-        f"{seconds(on)}. A sync follows every {every} updates, waits for {longer:.2g} s, and then transfers "
-        f"weights for {took} s. A sync of many minutes would need equally long responses. "
+        f"{seconds(on)}. A sync after every {every} updates waits for {longer:.2g} s, and then transfers "
+        f"weights for {took} s. A sync takes many minutes only if the longest response takes that long. "
         "The model does not include aborts that hang."
     )
 
@@ -120,18 +121,18 @@ def refit(found: Results) -> str:
     gain = held(
         at(result, least)["seconds"]["high"] < at(result, least, False)["seconds"]["low"]
         and at(result, most)["seconds"]["high"] < at(result, least)["seconds"]["low"],
-        "Weight updates in flight make training faster, and more so at higher staleness limits",
+        "In-flight weight updates make training faster, especially at high staleness limits",
     )
     flat = held(
         at(result, most, False)["seconds"]["mean"] > 0.95 * at(result, least, False)["seconds"]["mean"],
         "If each sync waits for all responses, a higher limit does not help",
     )
     return (
-        f"{gain}. With weight updates in flight, an update at the highest limit takes "
+        f"{gain}. With in-flight weight updates, a training step at the highest limit takes "
         f"{seconds(at(result, most)['seconds'])}. Mean staleness is then "
         f"{at(result, most)['staleness']['mean']:.2g} versions. "
-        f"{flat}. An update then takes {at(result, least, False)['seconds']['mean']:.3g} s at a limit of one version, "
-        f"and {at(result, most, False)['seconds']['mean']:.3g} s at a limit of {most}."
+        f"{flat}. A training step then takes {at(result, least, False)['seconds']['mean']:.3g} s at a limit of one "
+        f"version, and {at(result, most, False)['seconds']['mean']:.3g} s at a limit of {most} versions."
     )
 
 
@@ -146,14 +147,14 @@ def queue(found: Results) -> str:
     stale = [row(levels, "staleness", train_time=slow, max_async_level=each)["mean"] for each in (low, high)]
     no = held(
         abs(many["seconds"]["mean"] / one["seconds"]["mean"] - 1.0) < 0.02 and last["mean"] > 0.98 * first["mean"],
-        "No. A longer queue or a higher async level makes almost no difference in speed",
+        "No. A longer queue or a higher async level makes almost no difference to speed",
     )
     return (
         f"{no}. In OpenRLHF, the longest response of a batch determines the speed. "
-        f"With the shortest queue, an update takes {one['seconds']['mean']:.4g} s. With a queue of {most}, an update "
-        f"takes {many['seconds']['mean']:.4g} s. "
-        f"In prime-rl, a higher async level hides jitter, but not a bottleneck. At the highest level, "
-        f"mean staleness is {stale[1]:.2g} versions instead of {stale[0]:.2g}. "
+        f"With the shortest queue, an update takes {one['seconds']['mean']:.4g} s. With a queue of {most} batches, an "
+        f"update takes {many['seconds']['mean']:.4g} s. "
+        f"In prime-rl, a higher async level hides jitter, but not a bottleneck. With the slowest trainer, mean "
+        f"staleness is {stale[0]:.2g} version at the lowest level, and {stale[1]:.2g} versions at the highest. "
         "The simulation follows an earlier revision of prime-rl."
     )
 
@@ -172,8 +173,8 @@ def every(found: Results) -> str:
         f"{less}. An update takes {times[0]:.3g} s with a sync after each update, and {times[1]:.3g} s with a sync "
         f"after every {second}. With a sync after every {counts[-1]:.0f} updates, an update takes {times[-1]:.3g} s. "
         f"Staleness then grows to {counts[-1] * stale[-1]:.2g} optimizer updates (versions times updates per sync). "
-        "The simulated system admits rollouts by TRL's rule. This does not show whether learning tolerates the "
-        "staleness."
+        "The simulated system admits rollouts by TRL's rule. The simulation does not show whether learning tolerates "
+        "this staleness."
     )
 
 
@@ -190,8 +191,8 @@ def turns(found: Results) -> str:
         f"Because `async_generation_ratio={least}` {both}. "
         f"The trainer waits {share(tight['trainer_idle']['mean'])} of the time, and an update takes "
         f"{tight['seconds']['mean']:.4g} s. At a ratio of {most}, an update takes {loose['seconds']['mean']:.4g} s, "
-        f"at a mean staleness of {loose['staleness']['mean']:.2g} versions. "
-        "The model does not include time inside a training step, such as moving weights."
+        f"and mean staleness is {loose['staleness']['mean']:.2g} versions. "
+        "The model does not include overheads inside a training step, such as moving weights."
     )
 
 
@@ -205,9 +206,9 @@ def idle(found: Results) -> str:
     bound = held(trainer[-1] == 0.0 and slots[-1] > 0.3, "No. If training is the bottleneck, generator slots are idle")
     return (
         f"{bound}. At {times[-1]:.3g} s per training step, the trainer never waits, but slots are idle "
-        f"{share(slots[-1])} of the time. Both idle shares are small only if the two sides are equally fast, here at "
+        f"{share(slots[-1])} of the time. Both sides are rarely idle only if they are equally fast, here at "
         f"{times[best]:.3g} s per training step. "
-        "If your log shows zero for both shares although training is slow, the log misses pauses."
+        "If your log shows no idle time on either side although training is slow, the log misses pauses."
     )
 
 
@@ -217,11 +218,11 @@ def sweet_spot(found: Results) -> str:
     middle, small, large = (each["name"] for each in result["tasks"][0]["arms"])
     held([pair(result, each, "s")[0] for each in (small, large)] == ["worse", "equal"], "small is worse, large equal")
     return (
-        f"Yes. Of the limits tried, {middle.removeprefix('limit ')} is best: a smaller limit is slower, and a larger "
-        "limit is not faster. "
+        f"Yes. Of the limits tried, {middle.removeprefix('limit ')} is best: training is slower at a smaller "
+        "limit, and not faster at a larger limit. "
         f"At the best limit, training reaches the target return in {seconds(arm(result, middle))}. "
-        f"The smaller limit takes longer by {pair(result, small, 's')[1]}. "
-        "Once slots never wait, a larger limit changes neither speed nor data. "
+        f"At the smaller limit, training takes longer by {pair(result, small, 's')[1]}. "
+        "Once slots never wait, a larger limit changes neither the speed nor the data. "
         "This task does not show how much staleness a language model tolerates."
     )
 
@@ -231,11 +232,11 @@ def doubled(found: Results) -> str:
     time, cost = found
     twice = time["tasks"][0]["arms"][1]["name"]
     (faster, less), (costlier, more) = pair(time, twice, "s", -1.0), pair(cost, twice, "slot-hours")
-    both = held((faster, costlier) == ("better", "worse"), "Twice the GPUs save time, but cost more slot-hours")
+    both = held((faster, costlier) == ("better", "worse"), "Doubling the GPUs saves time, but costs more slot-hours")
     return (
-        f"{both}. Twice the slots save {less} until the target return is reached. They cost {more} more. "
-        "The cost counts the trainer as four times as many slots as the smaller system has. "
-        "Both systems use the same learning rate. The model does not include the cost of GPUs."
+        f"{both}. With twice the slots, training reaches the target return earlier by {less}. The cost rises by "
+        f"{more}. In this cost, the trainer counts as four times the slots of the smaller system. "
+        "Both systems use the same learning rate. The model does not include the price of GPUs."
     )
 
 
@@ -273,12 +274,12 @@ QUESTIONS = [
         ADVICE,
         apart,
         _pictures.apart,
-        "The limit grows from left to right. Bars are 95 % intervals over 8 realizations, mostly smaller than the "
-        "marks.",
+        "The staleness limit grows from left to right. Bars are 95 % intervals over 8 realizations, mostly smaller "
+        "than the marks.",
     ),
     Question("Why does a weight sync take minutes?", "verl #4896", [advised("param_sync")], ADVICE, param_sync),
     Question(
-        "How much faster are weight updates in flight than waiting for all responses?",
+        "How much faster is training with in-flight weight updates than with waiting for all responses?",
         "NeMo-RL #1098 and #1381",
         [advised("refit")],
         ADVICE,
@@ -309,7 +310,7 @@ QUESTIONS = [
     ),
     Question("Why do generation and training take turns?", "ROLL #394", [advised("turns")], ADVICE, turns),
     Question(
-        "Can trainer and generators both have almost no idle time while training is slow?",
+        "Can the trainer and the generators both have almost no idle time if training is slow?",
         "verl #6693",
         [
             "asyncsim timeline verl_fully_async --set ppo_mini_batch_size=64 --set staleness_threshold=2 "
@@ -321,7 +322,7 @@ QUESTIONS = [
         idle,
     ),
     Question(
-        "Is there a best staleness limit for the time to a target return?",
+        "Is there a staleness limit that minimizes the time to a target return?",
         "UniRL #94",
         [
             'asyncsim compare "limit 4: system.max_head_offpolicyness=4" "limit 1: system.max_head_offpolicyness=1" '
@@ -332,7 +333,7 @@ QUESTIONS = [
         sweet_spot,
     ),
     Question(
-        "Are twice as many inference GPUs worth their cost?",
+        "Is it worth the cost to double the inference GPUs?",
         "marin #8955",
         [f"{TWICE} --over seconds --smallest 10", f"{TWICE} --over slot-hours --trainer-slots 128 --smallest 0.3"],
         VERDICT,

@@ -14,7 +14,7 @@ VERL = (
     "--set trigger_parameter_sync_step=1"
 )
 ROLL = f"asyncsim timeline roll_environment_groups --set num_env_groups=64 {LONG} --set train_time=1800 --samples 8"
-SPEED = ("lost:", "speed:", "generators:")
+SPEED = ("discarded:", "speed:", "generators:")
 STALENESS = ("staleness in versions", "  ", *SPEED)
 TABLE = ("",)
 
@@ -40,7 +40,7 @@ def cap(found: Results) -> str:
     )
     yes = held(max(low) < 0.1 * min(high), "Yes, the limit discards rollouts once enough of them are in flight")
     return (
-        f"{yes}. The threshold is the limit times the batch, here {edge} rollouts, whatever `TARGET_LAG` is. "
+        f"{yes}. The threshold is the limit times the batch size, here {edge} rollouts, whatever `TARGET_LAG` is. "
         f"With {knob(few, 'max_inflight')} rollouts in flight, the mean staleness is {few['staleness']['mean']:.3g}, "
         f"and the limit discards only {share(few['dropped_fraction'])} of groups. "
         f"With {knob(many, 'max_inflight')} rollouts in flight, {share(many['wasted_token_fraction'])} of tokens are "
@@ -54,9 +54,11 @@ def lead(found: Results) -> str:
     trained, generated = result["mean_length_trained"], result["mean_length_generated"]
     at_limit = result["staleness"]["pmf"][-1]
     waste = result["wasted_token_fraction"]
-    no = held(min(at_limit, waste) > 0.5, "Not if generation is faster than training, because most tokens are wasted")
+    no = held(
+        min(at_limit, waste) > 0.5, "Not if generation is faster than training, because most tokens are then wasted"
+    )
     return (
-        f"{no}. `TARGET_LAG` limits how many steps generation runs ahead of training. Without "
+        f"{no}. `TARGET_LAG` limits how many steps generation can run ahead of training. Without "
         f"`TARGET_LAG`, {share(at_limit)} of groups are trained at the staleness limit, and {share(waste)} of tokens "
         "become too stale to use. "
         f"Trained responses are on average {trained / generated:.2f} times as long as generated ones."
@@ -69,11 +71,12 @@ def where(found: Results) -> str:
     return (
         held(
             slow["in_flight"] > slow["in_queue"] and fast["in_flight"] < fast["in_queue"],
-            "If generation is slower, most staleness arises in flight; otherwise, most arises in the queue. ",
+            "If generation is slower than training, most staleness arises in flight; otherwise, most arises in the "
+            "queue. ",
         )
-        + f"With a slow generator, {slow['in_flight']:.2f} versions arise in flight and {slow['in_queue']:.2f} in the "
-        f"queue. With a slow trainer, {fast['in_flight']:.2f} versions arise in flight and {fast['in_queue']:.2f} in "
-        "the queue."
+        + f"With a slow generator, {slow['in_flight']:.2f} versions of staleness arise in flight, and "
+        f"{slow['in_queue']:.2f} in the queue. With a slow trainer, {fast['in_flight']:.2f} versions arise in flight, "
+        f"and {fast['in_queue']:.2f} in the queue."
     )
 
 
@@ -90,17 +93,22 @@ def strict(found: Results) -> str:
         f"of tokens. Trained responses are on average "
         f"{drops['mean_length_trained'] / drops['mean_length_generated']:.2f} times as long as generated ones. "
         f"Without the limit, the mean staleness is {keeps['staleness']['mean']:.3g} versions "
-        f"and the maximum {keeps['staleness']['max']}."
+        f"and the maximum is {keeps['staleness']['max']}."
     )
 
 
 def unit(found: Results) -> str:
     """How far the three numbers of a sample are apart."""
     result = found[0]
+    long = held(
+        result["token_staleness"] > result["staleness"]["mean"],
+        "Long samples have more tokens and are staler, so the average over tokens is the highest.",
+    )
     return (
-        "The three tokens differ in staleness, so a limit must state which of them it bounds. "
+        "The three values differ, so a staleness limit must state which of them it bounds. "
         f"Mean staleness is {result['staleness']['mean']:.2f} for a sample's oldest token, {result['newest']:.2f} for "
-        f"its newest token, and {result['token_staleness']:.2f} for the average token."
+        f"its newest token, and {result['token_staleness']:.2f} for the average token. "
+        f"{long}"
     )
 
 
@@ -115,8 +123,8 @@ def steps(found: Results) -> str:
     return (
         f"{none}. With {count:.3g} steps instead of one, mean staleness in versions remains {versions:.3g}. "
         f"In optimizer updates, mean staleness grows from {once['update_staleness']:.3g} to {updates:.3g}. "
-        f"Each version is {count:.3g} updates, and earlier steps on the same batch add "
-        f"{updates - count * versions:.3g} on average."
+        f"Each version takes {count:.3g} updates, and earlier steps on the same batch add "
+        f"{updates - count * versions:.3g} updates on average."
     )
 
 
@@ -128,14 +136,15 @@ def pace(found: Results) -> str:
     loose = row(all_discard, "groups_per_hour", max_steps_off_policy=last["max_steps_off_policy"])
     trade = held(
         paced["wasted_token_fraction"] == 0.0 < discard["wasted_token_fraction"] and speed < 1.0,
-        "Discarding is faster, but wastes tokens and shortens responses; slower generation (pacing) avoids both",
+        "Discarding is faster, but wastes tokens and trains on shorter responses; slower generation (pacing) "
+        "avoids both",
     )
     return (
         f"{trade}. Discarding wastes {share(discard['wasted_token_fraction'])} of tokens. Trained responses are on "
         f"average {discard['mean_length_trained'] / discard['mean_length_generated']:.2f} times as long as generated "
-        f"ones. Pacing wastes no tokens, but reaches only {speed:.2f} times the throughput of discarding. "
-        f"At a limit of {last['max_steps_off_policy']:.3g}, pacing reaches {last['mean'] / loose['mean']:.2f} times "
-        "the throughput, because it must wait for the longest response."
+        f"ones. Pacing wastes no tokens, but must wait for the longest response, and reaches only "
+        f"{speed:.2f} times the throughput of discarding. At a limit of {last['max_steps_off_policy']:.3g}, pacing "
+        f"reaches {last['mean'] / loose['mean']:.2f} times the throughput of discarding."
     )
 
 
@@ -146,11 +155,11 @@ def overlap(found: Results) -> str:
     best = max(range(len(times)), key=lambda k: ahead[k] / synchronous[k])
     only = held(max(ahead[0], drained[0]) < 1.1 * synchronous[0], "Overlap hides only the training time")
     return (
-        f"{only}, which is short if generation dominates. With {times[0]:.3g} s of training, one step ahead raises "
-        f"throughput by {share(ahead[0] / synchronous[0] - 1)}. The gain is highest with {times[best]:,.0f} s of "
-        f"training: {share(ahead[best] / synchronous[best] - 1)}. "
-        "With partial rollouts, training does not wait for the longest response. Throughput is then "
-        f"{partial[0] / synchronous[0]:.2g} times the synchronous throughput."
+        f"{only}, which is short if generation dominates. At {times[0]:.3g} s per training step, generating one step "
+        f"ahead raises throughput by {share(ahead[0] / synchronous[0] - 1)}. The gain is largest at {times[best]:,.0f} "
+        f"s per training step: {share(ahead[best] / synchronous[best] - 1)}. "
+        "With partial rollouts, training does not wait for the longest response. At the shortest training time, "
+        f"throughput is then {partial[0] / synchronous[0]:.2g} times the synchronous throughput."
     )
 
 
@@ -165,9 +174,9 @@ def generators(found: Results) -> str:
         "If the staleness limit is low, raise the limit before you add generators",
     )
     return (
-        f"{tight_first}. At a limit of one version, twice the slots raise throughput by only "
+        f"{tight_first}. At a limit of one version, doubling the slots raises throughput by only "
         f"{share(speeds[-1] / speeds[0] - 1)}, because slots wait for permits {share(idle)} of the time. "
-        f"At a limit of four versions, twice the slots raise throughput by {share(faster[double] / faster[0] - 1)}."
+        f"At a limit of four versions, doubling the slots raises throughput by {share(faster[double] / faster[0] - 1)}."
     )
 
 
@@ -177,14 +186,14 @@ def first(found: Results) -> str:
     extra, hours, *_ = column(swept, "groups_per_hour")
     gain = [each / hours[0] for each in hours]
     early = held(gain[2] - 1.0 > 0.7 * (gain[-1] - 1.0) > 0.0, "The first extra samples bring most of the gain")
-    short = held(some["mean_length_trained"] < some["mean_length_generated"], "a bias against long responses")
+    short = held(some["mean_length_trained"] < some["mean_length_generated"], "which is a bias against long responses")
     return (
-        "Redundant samples raise throughput, but the long responses among them are discarded. "
-        f"With {knob(some, 'group_size_redundancy')} extra samples per group, throughput is "
-        f"{some['throughput'] / usual['throughput']:.2g} times as high, but "
+        "Redundant samples raise throughput, but the longest responses of each group are discarded. "
+        f"With {knob(some, 'group_size_redundancy')} extra samples per group, throughput rises by a factor of "
+        f"{some['throughput'] / usual['throughput']:.2g}, but "
         f"{share(some['wasted_token_fraction'])} of tokens are discarded. Kept responses are on average "
         f"{some['mean_length_trained'] / some['mean_length_generated']:.2g} times as long as generated ones, "
-        f"{short}. {early}: {extra[2]:.0f} extra samples give {gain[2]:.2g} times the throughput."
+        f"{short}. {early}: {extra[2]:.0f} extra samples raise throughput by a factor of {gain[2]:.2g}."
     )
 
 
@@ -232,7 +241,7 @@ QUESTIONS = [
         (*STALENESS, "max_inflight"),
         cap,
         _pictures.in_flight,
-        "The dotted line is the limit of 8 versions times the batch of 64. The trainer is the bottleneck. "
+        "The dotted line is the limit of 8 versions times the batch size of 64. The trainer is the bottleneck. "
         "Bars are 95 % intervals over 8 realizations.",
     ),
     Question(
@@ -247,7 +256,7 @@ QUESTIONS = [
         "Does staleness arise in flight or in the queue?",
         "prime-rl #2674",
         [f"{PRIME.replace('load=4', load)} --set max_inflight=128" for load in ("load=0.25", "load=4")],
-        ("parts:", *SPEED),
+        SPEED,
         where,
     ),
     Question(
@@ -258,14 +267,14 @@ QUESTIONS = [
             f"--set load=4 --updates 400{more}"
             for more in ("", " --model max_age=None")
         ],
-        ("  mean", "  least", "lost:", "lengths:"),
+        ("  mean", "  min, max", "discarded:", "mean length:"),
         strict,
     ),
     Question(
         "Should stale rollouts be discarded, or should generation be slowed down?",
         "tinker-cookbook #822",
         [TINKER, PACED, TINKER + LIMITS, PACED + LIMITS],
-        ("  mean", "  least", "lost:", "lengths:", "speed:", "generators:", "max_steps", "      "),
+        ("  mean", "  min, max", "discarded:", "mean length:", "speed:", "generators:", "max_steps", "      "),
         pace,
         _pictures.discard_or_pace,
         "Both systems have 64 slots. Bars are 95 % intervals over 8 realizations, mostly smaller than the marks. "
@@ -278,7 +287,7 @@ QUESTIONS = [
             f"{VERL.format(threshold=1)} --set length=lognormal:600:1.2 --set load=1 "
             "--set concurrent_samples_per_replica=128 --samples 8"
         ],
-        ("  mean", "parts:"),
+        ("  mean",),
         unit,
     ),
     Question(
@@ -288,14 +297,14 @@ QUESTIONS = [
             *(miles(count) for count in (1, 2, 4, 8)),
             f"{miles(2)} --sweep num_steps_per_rollout=1,2,4,8 --realizations 8",
         ],
-        ("recommended", "  mean", "  in updates", "num_steps", "        "),
+        ("  mean", "  in updates", "num_steps", "        "),
         steps,
         _pictures.steps_per_rollout,
         "The dashed line is versions times steps, plus (steps - 1)/2 for updates on the same batch. "
-        "The 95 % intervals of the staleness in versions over 8 realizations are smaller than the marks.",
+        "For staleness in versions, the 95 % intervals over 8 realizations are smaller than the marks.",
     ),
     Question(
-        "Why does overlap alone give no speed-up?",
+        "Why does overlap alone not make training faster?",
         "UniRL #94",
         [
             f"asyncsim timeline synchronous --set groups_per_batch=64 {TIMES}",
@@ -306,8 +315,8 @@ QUESTIONS = [
         TABLE,
         overlap,
         _pictures.overlap_alone,
-        "The dashed line assumes that a synchronous step takes its longest response plus the training time (no fit). "
-        "Bars are 95 % intervals over 8 realizations.",
+        "The dashed line assumes, without a fit, that a synchronous step takes as long as its longest response plus "
+        "the training time. Bars are 95 % intervals over 8 realizations.",
         claims=("systems/synchronous-throughput",),
     ),
     Question(
@@ -317,19 +326,19 @@ QUESTIONS = [
         TABLE,
         generators,
         _pictures.more_generators,
-        "Dashed lines are the upper bound set by slots, trainer and permits (`systems/ticket-throughput`), without a "
+        "Dashed lines show the upper bound set by slots, trainer and permits (`systems/ticket-throughput`), without a "
         "fit. The 95 % intervals over 8 realizations are smaller than the marks.",
         claims=("systems/ticket-throughput",),
     ),
     Question(
-        "What do redundant samples gain if a group keeps only the first to finish?",
+        "How much do redundant samples help if a group keeps only the first to finish?",
         "ROLL Flash, `group_size_redundancy`",
         [
             f"{ROLL} --set group_size_redundancy=0 --updates 400",
             f"{ROLL} --set group_size_redundancy=4 --updates 400",
             f"{ROLL} --sweep group_size_redundancy=0,1,2,4,8 --realizations 8 --updates 60",
         ],
-        ("lost:", "lengths:", "speed:", "generators:", "group_size", "      "),
+        ("discarded:", "mean length:", "speed:", "generators:", "group_size", "      "),
         first,
         _pictures.first_of_many,
         "A group keeps its first 8 samples. The dashed line is the waste predicted by order statistics "
