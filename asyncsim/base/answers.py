@@ -521,7 +521,8 @@ class Boundary(calls.Told):
 
     `knob` is the name; `names` those of the structures; `rows` holds a mapping per structure: setting, low, high,
     narrow (whether the bracket is as narrow as requested), replicates, and predicted if a `claim` predicts it. Its
-    events_low and events_high count the replicates with the event at both ends. `event`: in words; `share` of
+    events_low and events_high count the replicates with the event at both ends; `none` says why a row has no bracket,
+    whose ends are NaN. `event`: in words; `share` of
     replicates with the event at the boundary; `error`, probability that a bracket misses it.
     """
 
@@ -548,6 +549,9 @@ class Boundary(calls.Told):
         lines = [f"{self.knob} at which the {self.event} crosses {self.share:g}; error rate per bracket {self.error:g}"]
         for row in self.rows:
             setting = ", ".join(f"{name}={cell(row[name])}" for name in self.names)
+            if "none" in row:
+                lines.append(f"  {setting}: no bracket: {row['none']}")
+                continue
             beside = f"; predicted {row['predicted']:.5g}" if "predicted" in row else ""
             wide = "" if row["narrow"] else " (undecided in between: raise max_replicates)"
             low, high = (f"{row[end]:.5g} ({row[f'events_{end}']})" for end in ("low", "high"))

@@ -255,7 +255,7 @@ def read(rows: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     for name, value, most, unit in (
         ("tokens_per_second", max(given["tokens_per_second"][1]), 1_000.0, "tokens a second of one response"),
         ("train_seconds", train, 10_000.0, "seconds of one training step"),
-        ("sync_seconds", sync, 10.0 * train, "seconds of one sync, here of more than ten training steps"),
+        ("sync_seconds", sync, given["publish_every"] * train, "seconds of one sync, longer than training"),
     ):
         slow = name == "tokens_per_second" and value < 1.0
         if value > most or slow:
