@@ -20,7 +20,7 @@ import typer
 from asyncsim.app import commands, conforming, logs, parsing, streams, sweeping, wording
 from asyncsim.app.options import ALSO, DESCRIBES, KINDS, OPTIONS, STDOUT, Options, Row, argument, writes
 from asyncsim.app.parsing import command
-from asyncsim.base import checks, outside, plugins, records, stopping
+from asyncsim.base import calls, checks, outside, plugins, records, stopping
 from asyncsim.base.notation import plural
 from asyncsim.base.store import TRASH, opened
 
@@ -106,7 +106,7 @@ def list_names(o: Options) -> int:
     named = [(each, name) for each, name in own if f"{name}_".replace("-", "_").startswith(f"{word}_")]
     named = [pair for pair in named if pair[0] == "systems" or len(pair[1]) == len(word)]
     write = " or ".join(f"asyncsim list {each} {name}" for each, name in named[:3])
-    remedy = f"write {write}" if write else "choose what to list"
+    remedy = f"write {write}" if write else calls.ELSEWHERE.get(f"list {word}", "choose what to list")
     # Names of all claims are read only for what may be a family of them.
     claims = commands.names("claims") if kind == "claims" and o.name and "/" not in o.name else []
     family = [row for row in claims if row["name"].startswith(f"{o.name}/")]
@@ -396,7 +396,7 @@ def timeline(o: Options) -> int:
         o.files.json(result)
         if record is not None:
             timelines.write(record, o.files)
-    commands.print_header(timelines.header(system, o.samples, o.seed), o.verbose, changes)
+    commands.print_header(timelines.header(system, o.samples, o.seed), o.verbose, system, changes)
     print()
     streams.show(timelines.lines(result, o.verbose), piped=commands.WIDE)
     o.files.say("timeline: {}", "save")

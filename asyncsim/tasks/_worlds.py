@@ -69,14 +69,16 @@ def opened(id: str, settings: dict[str, Any], limit: int | None = None) -> Any:
             outside.permit(text, "id")
             outside.find_here()
     time_limit = {} if limit is None else {"max_episode_steps": limit}
+    known: Any = id
+    if ".py:" in id:
+        known = gymnasium.envs.registration.EnvSpec(id.rpartition(":")[2], entry_point=outside.loaded(id, "id"))
     try:
-        return gymnasium.make(id, disable_env_checker=True, **time_limit, **settings)
+        return gymnasium.make(known, disable_env_checker=True, **time_limit, **settings)
     except (gymnasium.error.DependencyNotInstalled, ImportError) as error:
-        remedy = f"write {id.replace('.py:', ':')}" if ".py:" in id else _missing(error)
-        raise checks.InputError("id", id, "an environment that can be imported", remedy) from error
+        raise checks.InputError("id", id, "an environment that can be imported", _missing(error)) from error
     except gymnasium.error.Error as error:
         own = f"module:{id}, the module that registers it in front"
-        own = f"registered: call gymnasium.register('{id.rpartition(':')[2]}-v0', CLASS) there" if ":" in id else own
+        own = f"a class as {id.replace(':', '.py:')}, or an id that this module registers" if ":" in id else own
         near = (
             checks.near(id, plugins.summaries("asyncsim.tasks"), 1, 0.5)
             if not re.search(":|Did you mean", id + str(error))

@@ -206,6 +206,7 @@ def test_what_a_script_does_not_find_is_named_with_its_place(monkeypatch):
 
 
 @pytest.mark.rows
+@pytest.mark.committed
 def test_rows_of_own_settings_are_drawn_beside_them_and_over_no_committed_picture(tmp_path):
     where, committed = tmp_path / "rows", (FIGURES / "pictures" / "stability.png").read_bytes()
     _store.make("stability", quick=True, out=where, changes={"replicates": 8})
