@@ -45,11 +45,15 @@ app.add_typer(results, name="results")
 def _lines(rows: Sequence[dict[str, str]], kind: str = "") -> str:
     width, columns = max(len(row["name"]) for row in rows) + 2, streams.width()
     # Lines of a pipe are not wrapped and have no headings, unless COLUMNS says otherwise.
-    brief, wide = len(rows) > commands.MANY and columns < sys.maxsize, max(columns, 2 * width)
+    brief, wide = len(rows) > commands.MANY and columns < sys.maxsize, max(columns, 40)
+    # Where names take half of a line, what they are stands below them.
+    below = 2 * width > columns
+    indent = " " * (2 * brief + (4 if below else width))
+    wrapper = textwrap.TextWrapper(wide, indent, indent, break_on_hyphens=False)
     families: dict[str, list[str]] = {}
     for row in rows:
-        line = f"{'  ' * brief}{row['name']:{width}}{row['summary']}"
-        line = textwrap.fill(line, wide, subsequent_indent=" " * (width + 2 * brief))
+        name, text = "  " * brief + row["name"], wrapper.fill(row["summary"])
+        line = f"{name}\n{text}" if below else name + text[len(name) :]
         families.setdefault(commands.family(kind, row["name"]) if brief else "", []).append(line)
     # Large groups first: what is made from other parts is rare.
     pages = sorted(families.items(), key=lambda family: -len(family[1]))

@@ -347,12 +347,8 @@ def print_header(header: dict[str, Any], verbose: bool, part: Any, given: Iterab
     """Print all settings that the result depends on, or without `verbose` the main settings and those given."""
     flat = {k: v for k, v in header.items() if not isinstance(v, dict) and v not in (None, [])}
     parts = [f"{name}: {_listed(part)}" for name, part in header.items() if isinstance(part, dict) and part]
-    lines = (
-        [_listed(flat), *parts]
-        if verbose
-        else [*_brief(header, {*TIMES, *given}, calls.of(part)), "-v prints all settings"]
-    )
-    streams.show(lines, 2, WIDE)
+    brief = [*_brief(header, {*TIMES, *given}, calls.of(part)), "-v prints all settings"]
+    streams.show([_listed(flat), *parts] if verbose else brief, 2, WIDE)
 
 
 def _brief(header: dict[str, Any], given: set[str], made: calls.Made | None) -> Iterable[str]:
@@ -369,9 +365,8 @@ def _brief(header: dict[str, Any], given: set[str], made: calls.Made | None) -> 
     usual = {k: v for k, v in system["knobs"].items() if made and v is not None and k not in made.arguments}
     chosen = {k: v for k, v in {**system["knobs"], **system}.items() if k in {*system["knobs"], *given} - {*usual}}
     yield f"system {system['name']}: {_listed(chosen)}{f'; defaults: {_listed(usual)}' * bool(usual)}"
-    sizes = [
-        f"{header[name]} {name.replace('_', ' ')}" for name in SIZES if header.get(name, 1) != 1 or name == SIZES[0]
-    ]
+    said = (name for name in SIZES if header.get(name, 1) != 1 or name == SIZES[0])
+    sizes = [f"{header[name]} {name.replace('_', ' ')}" for name in said]
     yield re.sub(r"^1 samples", "1 sample", ", ".join([*sizes, f"seed {header['seed']}"]))
 
 

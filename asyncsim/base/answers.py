@@ -549,13 +549,11 @@ class Boundary(calls.Told):
         lines = [f"{self.knob} at which the {self.event} crosses {self.share:g}; error rate per bracket {self.error:g}"]
         for row in self.rows:
             setting = ", ".join(f"{name}={cell(row[name])}" for name in self.names)
-            if "none" in row:
-                lines.append(f"  {setting}: no bracket: {row['none']}")
-                continue
             beside = f"; predicted {row['predicted']:.5g}" if "predicted" in row else ""
             wide = "" if row["narrow"] else " (undecided in between: raise max_replicates)"
-            low, high = (f"{row[end]:.5g} ({row[f'events_{end}']})" for end in ("low", "high"))
-            lines.append(f"  {setting or 'this spec'}: {low} to {high}{beside}{wide}")
+            low, high = (f"{row[end]:.5g} ({row.get(f'events_{end}')})" for end in ("low", "high"))
+            found = f"no bracket: {row['none']}" if "none" in row else f"{low} to {high}{beside}{wide}"
+            lines.append(f"  {setting or 'this spec'}: {found}")
         return "\n".join(lines)
 
 

@@ -288,7 +288,7 @@ TYPED = {
     "a class of environments": (
         "run --task gym --set task.id=own:Mine",
         "id = 'own:Mine'",
-        "One of your own is a class as own.py:Mine, or an id that this module registers",
+        "One of your own is a class as own.py:Mine",
     ),
     "eta": (f"{AREAL} --set eta=4", "argument = 'eta'", "did you mean max_head_offpolicyness?"),
     "names that differ": ("judge a.csv b.csv", "metric of b.csv = 'reward'", "what it is: --columns reward=THEIRS"),
@@ -470,11 +470,7 @@ WRITTEN = {
     "metric as object": (lambda: sim.sweep(SPEC, {"staleness": [0]}, metric=_plain), "a name", "sim.compare takes it"),
     "when it is reached": (lambda: TRACE.seconds(0.8), "trace.seconds", "each recorded update"),
     "a function as diagnostics": (lambda: SPEC.replace(diagnostics=_plain), "diagnostics", "put @metric"),
-    "a metric without a list": (
-        lambda: SPEC.replace(diagnostics=sim.diagnostics.ess()),
-        "diagnostics",
-        r"diagnostics=\[...\]",
-    ),
+    "a metric alone": (lambda: SPEC.replace(diagnostics=sim.diagnostics.ess()), "diagnostics", r"diagnostics=\[...\]"),
     "a list to a boundary": (lambda: sim.boundary(SPEC, staleness=[1, 4]), "'staleness'", "low=1, high=64"),
     "lower values": (lambda: sim.judge_runs("a", "b", lower=True), "argument = 'lower'", r"did you mean better\?"),
     "another library's KL": (lambda: SPEC.replace(diagnostics=["approx_kl"]), "'approx_kl'", r"did you mean kl\?"),
@@ -1205,16 +1201,11 @@ def ended(words, folder):
 BARE = """
 from asyncsim.diagnostics import ANY, metric
 from asyncsim.updates import Stateless, link
-
 @link
 class half(Stateless):
     def apply(self, record, state):
-        record.direction = 0.5 * record.direction
         return record, state
-
-@metric(outputs=("log_prob",), range=ANY)
-def called(step):
-    return step.share(step.mask)
+called = metric(outputs=("log_prob",), range=ANY)(lambda step: step.share(step.mask))
 """
 
 
@@ -1229,8 +1220,7 @@ def test_an_environment_and_a_network_of_the_current_folder_run(tmp_path, monkey
     # A class of a file needs no registration, but a number of steps.
     (tmp_path / "links.py").write_text(BARE)
     words = "run --task gym --set task.id=lanes.py:Lane --set task.steps=5 --set link=links.py:half --updates 2"
-    found = ended(f"{words} --replicates 2 --samples 2", tmp_path)
-    assert found["spec"]["task"] == "gym" and found["spec"]["update"][0].startswith("Half")
+    assert ended(f"{words} --replicates 2 --samples 2", tmp_path)["spec"]["update"][0].startswith("Half")
     called = sim.Spec(BANDIT, sim.schedules.fixed(0), SPEC.method, SPEC.update, diagnostics=["links.py:called"])
     refused(r"a value of step has no \(\), as step.share", sim.run, called, progress=False)
     refused("make = .*a file that exists", sim.policies.module, "no.py:net", 3, 2)

@@ -105,7 +105,7 @@ def test_a_sharp_edge_is_bracketed_wherever_it_is(edge, ratio, share):
     [
         ({"low": 1.5, "high": 3.0}, "low = 1.5: must be below the boundary at staleness=4"),
         ({"low": 0.01, "high": 0.1}, "high = 0.1: must be above the boundary at staleness=4"),
-        ({"low": 0.01, "high": 0.1}, "> 0.5, measured in 0 of 16"),
+        ({"low": 0.01, "high": 0.1}, "> 0.5, measured in 0 of 16 (at 0.01 in 0 of 16)"),
         ({"low": 0.0}, "low"),
         ({"low": 4.0}, "high"),
         ({"over": "mean", "target": None}, "over"),
@@ -114,7 +114,6 @@ def test_a_sharp_edge_is_bracketed_wherever_it_is(edge, ratio, share):
         ({"error": 0.0}, "error"),
         ({"max_replicates": 1}, "max_replicates"),
         ({"along": {"sgd.lr": [0.1]}}, "must be another setting than sgd.lr"),
-        ({"low": 0.01, "high": 0.1}, "(at 0.01 in 0 of 16)"),
         ({"claim": "staleness/nothing"}, "claim"),
         ({"claim": "staleness/stability-boundary", "at": {"curvature": 1.0}}, "curvature"),
     ],
@@ -155,7 +154,6 @@ def test_arms_and_learning_rates_have_rows_and_one_without_a_bracket_says_why():
     found = sim.boundary(spec, "staleness", along={"lr": [0.1, 0.5]}, **ask)
     assert found.names == ("lr",) and math.isnan(found.rows[0]["low"]) and found.rows[1]["high"] == 3.0
     assert "lr=0.1: no bracket: high = 8.0: must be above" in str(found) and "give a larger value" in str(found)
-    assert len(found.table()) == 2
     arms = {f"rate {lr}": spec.replace(update=sim.chain(sim.updates.sgd(lr))) for lr in (0.4, 0.5)}
     both = sim.boundary(arms, "staleness", **ask)
     assert [(row["arm"], row["low"]) for row in both.rows] == [("rate 0.4", 3.0), ("rate 0.5", 2.0)]
