@@ -119,13 +119,11 @@ def list_names(o: Options) -> int:
         page = _lines(about)
     elif family:
         about, page = family, _lines(family)
-    elif o.name is not None:
-        checks.one_of("kind", kind, KINDS, remedy)
+    elif checks.one_of("kind", kind, KINDS, remedy) and o.name is not None:
         about = commands.described(kind, o.name)
         doc = about["doc"] if streams.width() > streams.WIDEST else _reflowed(about["doc"], streams.width())
         page = "\n\n".join(filter(None, (_signature(about["signature"]) or about["name"], doc)))
     else:
-        checks.one_of("kind", kind, KINDS, remedy)
         rows = commands.names(kind)
         about = rows if o.json is None else [row | commands.facts(kind, row["name"]) for row in rows]
         page = _lines(rows, kind)

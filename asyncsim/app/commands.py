@@ -347,8 +347,8 @@ def print_header(header: dict[str, Any], verbose: bool, part: Any, given: Iterab
     """Print all settings that the result depends on, or without `verbose` the main settings and those given."""
     flat = {k: v for k, v in header.items() if not isinstance(v, dict) and v not in (None, [])}
     parts = [f"{name}: {_listed(part)}" for name, part in header.items() if isinstance(part, dict) and part]
-    brief = [*_brief(header, {*TIMES, *given}, calls.of(part)), "-v prints all settings"]
-    streams.show([_listed(flat), *parts] if verbose else brief, 2, WIDE)
+    brief = _brief(header, {*TIMES, *given}, calls.of(part))
+    streams.show([_listed(flat), *parts] if verbose else [*brief, "-v prints all settings"], 2, WIDE)
 
 
 def _brief(header: dict[str, Any], given: set[str], made: calls.Made | None) -> Iterable[str]:

@@ -47,7 +47,6 @@ STRETCHES = 6
 NEXT = 0.1
 """Pause of a slot, in mean responses, below which nothing but the slot kept the next response waiting."""
 MILLISECONDS = re.compile(r"(?i)(^|[^a-z])(ms|msecs?|milli(s|seconds?))([^a-z]|$)")
-"""Words in a column's name that say its unit."""
 SCOPES = ("groups", "samples", "rollouts")
 """Staleness that is logged as a mean over these is that of the first token."""
 
@@ -548,8 +547,7 @@ def _rates(measured: Mapping[str, Measured], known: Mapping[str, Any], given: Co
     found: dict[str, Any] = {}
     for name in ("train_seconds", "sync_seconds", "tokens_per_second"):
         if name in measured and name not in given:
-            bound, remedy = "positive", "the sync exceeds what it is a part of: check the columns, or give the field"
-            checks.require(measured[name].value > 0.0, name, measured[name].value, bound, remedy)
+            checks.require(measured[name].value > 0.0, name, measured[name].value, *TABLE["positive"])
             found[name] = float(f"{measured[name].value:.6g}")
     if "longest_response" in measured and "response_lengths" not in given:
         number = known["prompts_per_batch"] * known["samples_per_prompt"]
