@@ -72,6 +72,10 @@ class Question(NamedTuple):
     claims: tuple[str, ...] = ()
 
 
+HEADED = "-v prints all settings"
+"""Last line of the settings in front of a result."""
+
+
 def said(command: str) -> Said:
     """Run a command; raises `RuntimeError` where it refuses."""
     text = io.StringIO()
@@ -180,7 +184,9 @@ def section(question: Question, results: Mapping[str, Said]) -> str:
         described = re.search(rf"{FOLDER}/\w+\.yaml", command)
         if described:
             blocks.append(f"```yaml\n{(HERE / described[0]).read_text(encoding='utf-8')}```")
-        shown = [line for line in results[command].lines if line.startswith(tuple(question.keep))]
+        lines = results[command].lines
+        body = lines[lines.index(HEADED) + 1 :] if HEADED in lines else lines
+        shown = [line for line in body if line.startswith(tuple(question.keep))]
         blocks.append("\n".join(["```console", f"$ {command}", *shown, "```"]))
     answer = question.answer([results[command].result for command in question.commands])
     seen = (question.draw.__doc__ or "").partition("\n")[0] if question.draw else ""

@@ -1,4 +1,4 @@
-"""Draw figures and write the gallery: `python -m paper_figures [NAME ...] [--quick]`."""
+"""Draw figures and write the gallery: `python -m paper_figures [NAME ...] [--quick | --rows DIR [--out DIR]]`."""
 
 from __future__ import annotations
 
@@ -25,14 +25,17 @@ def main(arguments: list[str] | None = None) -> int:
         "--rows",
         type=Path,
         metavar="DIR",
-        help="from rows of `python -m experiments ... --set ... --out DIR`, into build/figures/; of several, DIR/NAME",
+        help="from rows of `python -m experiments ... --set ... --out DIR`, into DIR; of several, DIR/NAME",
     )
+    parser.add_argument("--out", type=Path, metavar="DIR", help="folder for the figures of --rows (default: theirs)")
     parser.add_argument("--text", action="store_true", help="the pages alone, where the pictures stand")
     options = parser.parse_args(arguments)
     if options.rows and not options.names:
         parser.error("name the figures that --rows are for")
+    if options.out and not options.rows:
+        parser.error("--out needs --rows: figures of committed rows have their own folder")
     try:
-        wrong = make(options.names, options.quick, options.text, options.rows)
+        wrong = make(options.names, options.quick, options.text, options.rows, options.out)
     except KeyboardInterrupt:
         print("interrupted; figures drawn so far are written", file=sys.stderr)
         return 130
@@ -41,15 +44,17 @@ def main(arguments: list[str] | None = None) -> int:
     return 2 if wrong else 0
 
 
-def make(names: list[str], quick: bool, text: bool = False, rows: Path | None = None) -> list[str]:
+def make(
+    names: list[str], quick: bool, text: bool = False, rows: Path | None = None, out: Path | None = None
+) -> list[str]:
     """Draw the named figures, or all and the gallery; returns what is wrong in one line each.
 
-    Those of other `rows` than the committed ones go under build/, like quick ones.
+    Those of other `rows` than the committed ones go beside them, or to `out`; quick ones go under build/.
     """
     asked = [name.replace("-", "_") for name in names or _pipeline.names()]
     made: dict[str, dict[str, str]] = {}
     wrong = []
-    calls = ((name, quick, text, rows) for name in asked)
+    calls = ((name, quick, text, rows, out or rows) for name in asked)
     count = workers.count_of(None, len(asked))
     for number, (line, numbers) in workers.each("paper_figures.__main__:make_one", calls, count):
         if line:
@@ -62,14 +67,16 @@ def make(names: list[str], quick: bool, text: bool = False, rows: Path | None = 
     return wrong if names else [*wrong, *gallery({name: made[name] for name in asked if name in made}, quick)]
 
 
-def make_one(name: str, quick: bool, text: bool, rows: Path | None) -> tuple[str, dict[str, str] | str]:
+def make_one(
+    name: str, quick: bool, text: bool, rows: Path | None, out: Path | None
+) -> tuple[str, dict[str, str] | str]:
     """Draw one figure: a line about it, and what its entry may quote, or what is wrong."""
     try:
         if text:
             return "", _pipeline.numbers(name, _pipeline.tables(name, quick))
-        picture, where = _pipeline.drawn(name, quick, rows), _pipeline.folder(quick or rows is not None)
-        files = " ".join(path.name for path in _pipeline.write(picture, where))
-        return f"{files} in {where / _gallery.PICTURES}", picture.numbers
+        picture = _pipeline.drawn(name, quick, rows)
+        paths = _pipeline.write(picture, out or _pipeline.folder(quick), "" if out else _gallery.PICTURES)
+        return f"{' '.join(path.name for path in paths)} in {paths[0].parent}", picture.numbers
     except InputError as error:
         return "", str(error)
 

@@ -120,7 +120,9 @@ def reading(name: str, rows: list[Any]) -> Iterator[None]:
         at = f"{Path(place.filename).name}:{place.lineno}"
         found = _missing(name, rows) or f"{type(error).__name__}: {error}"
         bound = f"what figure {name} draws ({at})"
-        remedy = f"give the settings their levels back and run {make}, or change {at}"
+        remedy = (
+            f"give the settings their levels back and run {make}, or change {at}; leave them out of --set of own rows"
+        )
         raise checks.InputError(f"rows of {', '.join(asked)}", found, bound, remedy) from error
 
 
@@ -195,13 +197,16 @@ def page(name: str, rows: list[Any]) -> str:
         return written(*rows) if written else ""
 
 
-def write(picture: Drawn, where: Path) -> list[Path]:
-    """Write NAME.png, which says what it was drawn from, NAME.pdf and its page, each whole or not; returns paths."""
+def write(picture: Drawn, where: Path, pictures: str = _gallery.PICTURES) -> list[Path]:
+    """Write NAME.png, which says what it was drawn from, NAME.pdf and its page, each whole or not; returns paths.
+
+    `pictures`: the folder inside of `where` for all but the page.
+    """
     data = {kind: _style.encode(picture.figure, kind, picture.origin if kind == "png" else None)
             for kind in _gallery.KINDS}  # fmt: skip
     paths = []
     for kind, content in data.items():
-        paths.append(where / _gallery.PICTURES / f"{picture.name}.{kind}")
+        paths.append(where / pictures / f"{picture.name}.{kind}")
         files.write_atomically(paths[-1], lambda file, content=content: file.write(content))
     if picture.page:
         paths.append(where / f"{picture.name}.html")

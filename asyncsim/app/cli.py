@@ -20,7 +20,7 @@ import typer
 from asyncsim.app import commands, conforming, logs, parsing, streams, sweeping, wording
 from asyncsim.app.options import ALSO, DESCRIBES, KINDS, OPTIONS, STDOUT, Options, Row, argument, writes
 from asyncsim.app.parsing import command
-from asyncsim.base import checks, outside, plugins, records, stopping
+from asyncsim.base import calls, checks, outside, plugins, records, stopping
 from asyncsim.base.notation import plural
 from asyncsim.base.store import TRASH, opened
 
@@ -45,11 +45,15 @@ app.add_typer(results, name="results")
 def _lines(rows: Sequence[dict[str, str]], kind: str = "") -> str:
     width, columns = max(len(row["name"]) for row in rows) + 2, streams.width()
     # Lines of a pipe are not wrapped and have no headings, unless COLUMNS says otherwise.
-    brief, wide = len(rows) > commands.MANY and columns < sys.maxsize, max(columns, 2 * width)
+    brief, wide = len(rows) > commands.MANY and columns < sys.maxsize, max(columns, 40)
+    # Where names take half of a line, what they are stands below them.
+    below = 2 * width > columns
+    indent = " " * (2 * brief + (4 if below else width))
+    wrapper = textwrap.TextWrapper(wide, indent, indent, break_on_hyphens=False)
     families: dict[str, list[str]] = {}
     for row in rows:
-        line = f"{'  ' * brief}{row['name']:{width}}{row['summary']}"
-        line = textwrap.fill(line, wide, subsequent_indent=" " * (width + 2 * brief))
+        name, text = "  " * brief + row["name"], wrapper.fill(row["summary"])
+        line = f"{name}\n{text}" if below else name + text[len(name) :]
         families.setdefault(commands.family(kind, row["name"]) if brief else "", []).append(line)
     # Large groups first: what is made from other parts is rare.
     pages = sorted(families.items(), key=lambda family: -len(family[1]))
@@ -106,7 +110,7 @@ def list_names(o: Options) -> int:
     named = [(each, name) for each, name in own if f"{name}_".replace("-", "_").startswith(f"{word}_")]
     named = [pair for pair in named if pair[0] == "systems" or len(pair[1]) == len(word)]
     write = " or ".join(f"asyncsim list {each} {name}" for each, name in named[:3])
-    remedy = f"write {write}" if write else "choose what to list"
+    remedy = f"write {write}" if write else calls.ELSEWHERE.get(f"list {word}", "choose what to list")
     # Names of all claims are read only for what may be a family of them.
     claims = commands.names("claims") if kind == "claims" and o.name and "/" not in o.name else []
     family = [row for row in claims if row["name"].startswith(f"{o.name}/")]
@@ -115,13 +119,11 @@ def list_names(o: Options) -> int:
         page = _lines(about)
     elif family:
         about, page = family, _lines(family)
-    elif o.name is not None:
-        checks.one_of("kind", kind, KINDS, remedy)
+    elif checks.one_of("kind", kind, KINDS, remedy) and o.name is not None:
         about = commands.described(kind, o.name)
         doc = about["doc"] if streams.width() > streams.WIDEST else _reflowed(about["doc"], streams.width())
         page = "\n\n".join(filter(None, (_signature(about["signature"]) or about["name"], doc)))
     else:
-        checks.one_of("kind", kind, KINDS, remedy)
         rows = commands.names(kind)
         about = rows if o.json is None else [row | commands.facts(kind, row["name"]) for row in rows]
         page = _lines(rows, kind)
@@ -398,7 +400,7 @@ def timeline(o: Options) -> int:
         o.files.json(result)
         if record is not None:
             timelines.write(record, o.files)
-    commands.print_header(timelines.header(system, o.samples, o.seed), o.verbose, changes)
+    commands.print_header(timelines.header(system, o.samples, o.seed), o.verbose, system, changes)
     print()
     streams.show(timelines.lines(result, o.verbose), piped=commands.WIDE)
     o.files.say("timeline: {}", "save")

@@ -205,7 +205,7 @@ def run(spec: Spec, o: Options) -> int:
     arguments |= {"callback": [callbacks.named(text) for text in o.log]} if o.log else {}
     arguments |= {"other_code": True} if o.other_code else {}
     given = (word.partition("=")[0].rpartition(".")[2] for word in o.set or ())
-    print_header(spec.describe() | {"seed": o.seed}, o.verbose, given)
+    print_header(spec.describe() | {"seed": o.seed}, o.verbose, spec.system, given)
     if o.dry_run:
         return 0
     if every := o.checkpoint_every:
@@ -343,15 +343,15 @@ def _print_ends(trace: Trace, ends: dict[str, Any], brief: bool) -> None:
         print(f"\n{len(ends) - SETTINGS} settings more; --json has all of them")
 
 
-def print_header(header: dict[str, Any], verbose: bool, given: Iterable[str] = ()) -> None:
+def print_header(header: dict[str, Any], verbose: bool, part: Any, given: Iterable[str] = ()) -> None:
     """Print all settings that the result depends on, or without `verbose` the main settings and those given."""
     flat = {k: v for k, v in header.items() if not isinstance(v, dict) and v not in (None, [])}
     parts = [f"{name}: {_listed(part)}" for name, part in header.items() if isinstance(part, dict) and part]
-    lines = [_listed(flat), *parts] if verbose else [*_brief(header, {*TIMES, *given}), "-v prints all settings"]
-    streams.show(lines, 2, WIDE)
+    brief = _brief(header, {*TIMES, *given}, calls.of(part))
+    streams.show([_listed(flat), *parts] if verbose else [*brief, "-v prints all settings"], 2, WIDE)
 
 
-def _brief(header: dict[str, Any], given: set[str]) -> Iterable[str]:
+def _brief(header: dict[str, Any], given: set[str], made: calls.Made | None) -> Iterable[str]:
     """Lines on what is trained, on the system (alone in a timeline), and sizes; of a step one argument or all."""
     system = header.get("system", header)
     if "task" in header:
@@ -362,10 +362,11 @@ def _brief(header: dict[str, Any], given: set[str]) -> Iterable[str]:
         steps = (text if given & {*re.findall(r"(\w+)=", text)[1:]} else first for text, first in both)
         method = ", ".join(filter(None, (f"{header['method']}", f"advantage {header.get('advantage')}", own)))
         yield f"{header['task']} ({header['policy']}) with {method}; {', '.join(steps)}"
-    yield f"system {system['name']}: {_listed(system['knobs'] | {k: v for k, v in system.items() if k in given})}"
-    sizes = [
-        f"{header[name]} {name.replace('_', ' ')}" for name in SIZES if header.get(name, 1) != 1 or name == SIZES[0]
-    ]
+    usual = {k: v for k, v in system["knobs"].items() if made and v is not None and k not in made.arguments}
+    chosen = {k: v for k, v in {**system["knobs"], **system}.items() if k in {*system["knobs"], *given} - {*usual}}
+    yield f"system {system['name']}: {_listed(chosen)}{f'; defaults: {_listed(usual)}' * bool(usual)}"
+    said = (name for name in SIZES if header.get(name, 1) != 1 or name == SIZES[0])
+    sizes = [f"{header[name]} {name.replace('_', ' ')}" for name in said]
     yield re.sub(r"^1 samples", "1 sample", ", ".join([*sizes, f"seed {header['seed']}"]))
 
 

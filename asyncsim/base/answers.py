@@ -1,6 +1,7 @@
 """The answers of `compare`, `sweep`, `boundary` and collapse prediction: verdicts, and the numbers behind them."""
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,7 @@ NARROW = 13
 """Length of an arm's name up to which its line has room for the final value."""
 PAIRED = 1.05
 """Ratio of variances above which pairing is reported as a gain."""
+NUMBER = re.compile(r"([-+]?\.?\d[\d.,e+-]*|inf|nan)( %?$|%|$| [±*\[(])")
 OF_TASK = ("task", "interval", "bounds", "unseen", "blind", "optimum", "axis", "setting")
 OF_ARM = (
     *("name", "method", "replicates", "mean", "low", "high", "end", "end_error", "start"),
@@ -486,8 +488,11 @@ class Sweep(calls.Told):
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Format rows of cells as lines, each column as wide as its longest cell."""
-    columns = [[text.rjust(max(map(len, column))) for text in column] for column in zip(*rows, strict=True)]
+    """Format rows of cells as lines, each column as wide as its longest cell; numbers end and words begin together."""
+    columns = list[list[str]]()
+    for column in zip(*rows, strict=True):
+        side, width = str.rjust if any(map(NUMBER.match, column[1:])) else str.ljust, max(map(len, column))
+        columns.append([side(text, width) for text in column])
     return ["  ".join(row).rstrip() for row in zip(*columns, strict=True)]
 
 
@@ -541,9 +546,10 @@ class Boundary(calls.Told):
     """The answer of `boundary`: brackets of a critical value of a knob.
 
     `knob` is the name; `names` those of the structures; `rows` holds a mapping per structure: setting, low, high,
-    narrow (whether the bracket is as narrow as requested), replicates, and predicted if a `claim` predicts it. Its
-    events_low and events_high count the replicates with the event at both ends. `event`: in words; `share` of
-    replicates with the event at the boundary; `error`, probability that a bracket misses it.
+    narrow (whether it is as narrow as requested), replicates, and predicted if a `claim` predicts it. Its events_low
+    and events_high count the replicates with the event at both ends; `none` says why a row has no bracket (NaN).
+    `event`: in words; `share` of replicates with the event at the boundary; `error`, probability that a bracket misses
+    it.
     """
 
     knob: str
@@ -571,8 +577,9 @@ class Boundary(calls.Told):
             setting = ", ".join(f"{name}={cell(row[name])}" for name in self.names)
             beside = f"; predicted {row['predicted']:.5g}" if "predicted" in row else ""
             wide = "" if row["narrow"] else " (undecided in between: raise max_replicates)"
-            low, high = (f"{row[end]:.5g} ({row[f'events_{end}']})" for end in ("low", "high"))
-            lines.append(f"  {setting or 'this spec'}: {low} to {high}{beside}{wide}")
+            low, high = (f"{row[end]:.5g} ({row.get(f'events_{end}')})" for end in ("low", "high"))
+            found = f"no bracket: {row['none']}" if "none" in row else f"{low} to {high}{beside}{wide}"
+            lines.append(f"  {setting or 'this spec'}: {found}")
         return "\n".join(lines)
 
 

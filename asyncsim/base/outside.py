@@ -207,6 +207,8 @@ def _file(at: TracebackType) -> str:
 def _meant(error: BaseException, at: TracebackType) -> str:
     """What an attribute that does not exist may mean: that of another local variable, or one of a similar name."""
     name, of = getattr(error, "name", None), getattr(error, "obj", None)
+    if "'Tensor' object is not callable" in str(error):
+        return ": a value of step has no (), as step.share; a mean over tokens is step.token_mean(values)"
     if not (isinstance(error, AttributeError) and name):
         return ""
     known = ((local, holder(value, name)) for local, value in at.tb_frame.f_locals.items())

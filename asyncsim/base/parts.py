@@ -200,8 +200,10 @@ def factory(name: str, body: Any, own: Mapping[str, Any], make: Callable[..., An
     return made
 
 
-def page(source: str, returns: str, refused: str = "settings outside their range") -> Callable[[type[T]], type[T]]:
-    """A decorator that turns a class on a page into its public function, which checks the knobs."""
+def page(source: Any, returns: str, refused: str = "settings outside their range") -> Callable[[type[T]], type[T]]:
+    """A decorator that turns a class on a page into its public function, which checks the knobs; also without ()."""
+    if isinstance(source, type):
+        return page("the user", returns, refused)(source)
 
     def make(body: Any) -> Any:
         name, own = body.__name__, declared(body)

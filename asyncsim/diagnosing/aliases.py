@@ -13,7 +13,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
-UNVERIFIED = "not verified"
+UNVERIFIED, CALIBRATE = "not verified", "read by `asyncsim calibrate`"
 GUESSED = "a whole that is not known, so only its range is checked"
 """Scope of a column that is a share by its name alone."""
 SHARE = re.compile(
@@ -87,10 +87,11 @@ def _named(table: list[Alias], found: dict[str, tuple[str, str]]) -> dict[str, t
 def reason(column: str) -> str | None:
     """Return why a known column is not compared with a prediction; None for an unknown column.
 
-    >>> reason("timing_s/gen"), reason("train/kl_penalty"), reason("loss")
-    ('seconds of a part of the step', 'against the reference policy', None)
+    >>> reason("timing_s/gen"), reason("train/kl_penalty"), reason("seconds_sync"), reason("loss")
+    ('seconds of a part of the step', 'against the reference policy', 'read by `asyncsim calibrate`', None)
     """
-    return next((each.scope for each in STEPS if each.quantity == "-" and _is(each, plain(column))), None)
+    known = [*(each for each in STEPS if each.quantity == "-"), *(a._replace(scope=CALIBRATE) for a in SYSTEM)]
+    return next((each.scope for each in known if _is(each, plain(column))), None)
 
 
 def near(column: str) -> list[str]:
@@ -99,7 +100,7 @@ def near(column: str) -> list[str]:
     >>> near("idle_ratio"), near("kl_k33"), near("loss/mean")
     (['trainer/idle_ratio', 'rollouter/idle_ratio'], ['kl_k3'], [])
     """
-    known = list(dict.fromkeys(each.column for each in [*STEPS, *TOKENS] if not each.column.endswith("*")))
+    known = list(dict.fromkeys(each.column for each in [*STEPS, *TOKENS, *SYSTEM] if not each.column.endswith("*")))
     found = difflib.get_close_matches(plain(column), known, n=2, cutoff=0.8)
     ends = [name.rpartition("/")[2] for name in known]
     own, last = {*ends} - {"mean", "avg", "max", "min"}, column.rpartition("/")[2]

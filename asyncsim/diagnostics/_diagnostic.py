@@ -220,6 +220,9 @@ def chosen(names: Any, policy: Policy, task: Any) -> tuple[list[Metric], list[Ac
         usual = [each for each in every if isinstance(each, Metric) and each.default]
         usual = [each for each in usual if each.name != TRAINED or getattr(task, "solved", False)]
         return [each for each in usual if set(each.outputs) <= set(policy.outputs)], []
+    if not isinstance(names, Iterable):
+        _made(names, load)
+        raise checks.InputError("diagnostics", names, "a list of metrics", "put it into brackets, diagnostics=[...]")
     items = (names,) if isinstance(names, str) else names
     usual = chosen("default", policy, task)[0] if "default" in [x for x in items if isinstance(x, str)] else []
     more = [item for item in items if not isinstance(item, str) or item != "default"]

@@ -46,6 +46,7 @@ STRETCHES = 6
 """Stretches of the log whose pauses are compared."""
 NEXT = 0.1
 """Pause of a slot, in mean responses, below which nothing but the slot kept the next response waiting."""
+MILLISECONDS = re.compile(r"(?i)(^|[^a-z])(ms|msecs?|milli(s|seconds?))([^a-z]|$)")
 SCOPES = ("groups", "samples", "rollouts")
 """Staleness that is logged as a mean over these is that of the first token."""
 
@@ -170,9 +171,11 @@ def calibrate(
     checks.require(steps - read.warm >= FEWEST, "steps of the log", steps, bound, "give a longer part of the run")
     known = advising.read(fields | own, Path())
     measured, each = _measured(read, read.warm, known), read.batches_of(known)
-    if "tokens_per_second" in given and "tokens" in measured:
-        slots, fastest = known["machines"][0] * known["slots_per_machine"], max(known["tokens_per_second"][1])
-        one = measured["tokens"]
+    one, slots = measured.get("tokens"), known["machines"][0] * known["slots_per_machine"]
+    if one and one.high < slots:
+        warnings.warn(checks.RunWarning(TABLE["slow"].format(one.value, slots)), stacklevel=2)
+    if one and "tokens_per_second" in given:
+        fastest = max(known["tokens_per_second"][1])
         bound = f"{one.low / slots:.4g} or more: the log has {one.value:.4g} tokens per second"
         remedy = f"give the rate of one of {slots} slots, or more machines or slots_per_machine"
         default = f"the trainer's default of publish_every={each}: give yours"
@@ -217,6 +220,9 @@ def calibrate(
     if not drift:
         notes.append(TABLE["no_drift"])
     notes += _fewer_at_once(known, measured, many)
+    for odd, alike in read.telemetry.unknown.items() if read.telemetry else ():
+        ours = aliases.steps(True).get((*alike, "step")[0], ("step",))[0]
+        notes += [TABLE["unknown"].format(odd, ours)] * (ours not in {*read.series, "step"})
     fields |= _rates(measured, known, {*taken, "response_lengths"})
     kept = tuple(name for name in given if name in fields)
     made = Calibration(fields, measured, drift, lengths, (*assumed(known), *read.notes, *notes), steps, warm, kept)
@@ -335,6 +341,10 @@ def _read(logs: Sequence[Any], columns: Any, run: str | None, stack: str | None)
         read.series |= {name: each for name, each in found.quantities.items() if name != "step"}
         read.names |= found.names
         read.scope |= found.scope
+        for name, column in found.names.items():
+            if "seconds" in found.scope.get(name, "") and MILLISECONDS.search(column):
+                read.series[name] = read.series[name] / 1000.0
+                read.notes.append(f"{column} is read as milliseconds.")
         read.telemetry = read.telemetry or found
     clock = read.series.pop("clock", None)
     if clock is not None and "seconds_step" not in read.series and "sync_after" not in read.series:
@@ -488,7 +498,10 @@ def _measured(read: Read, warm: int, known: Mapping[str, Any]) -> dict[str, Meas
     trained: Any = sum(series[name] for name in parts)
     inside = ("seconds_step", "seconds_wait", "seconds_sync")
     if whole is not None and wait is not None:
-        add("train_seconds", (whole - wait - seconds("seconds_sync")) / steps, *inside)
+        left = whole - wait - seconds("seconds_sync")
+        means = ", ".join(f"{read.names[n]} {np.nanmean(series[n][warm:]):.4g}" for n in inside if n in series)
+        checks.require(not np.nanmean(left[warm:]) <= 0.0, "mean of columns", means, *TABLE["parts"])
+        add("train_seconds", left / steps, *inside)
     elif "busy" in series:
         add("train_seconds", series["busy"] - known["sync_seconds"], "busy")
     elif parts:
@@ -534,8 +547,7 @@ def _rates(measured: Mapping[str, Measured], known: Mapping[str, Any], given: Co
     found: dict[str, Any] = {}
     for name in ("train_seconds", "sync_seconds", "tokens_per_second"):
         if name in measured and name not in given:
-            bound, remedy = "positive", "the parts of a step exceed the step: check the columns, or give the field"
-            checks.require(measured[name].value > 0.0, name, measured[name].value, bound, remedy)
+            checks.require(measured[name].value > 0.0, name, measured[name].value, *TABLE["positive"])
             found[name] = float(f"{measured[name].value:.6g}")
     if "longest_response" in measured and "response_lengths" not in given:
         number = known["prompts_per_batch"] * known["samples_per_prompt"]

@@ -14,7 +14,7 @@ import numpy as np
 
 from asyncsim.base import calls, checks, feeds, files, plugins
 from asyncsim.base.advice import Advice, Setting, mean_interval
-from asyncsim.base.laws import FILE, as_law, from_file
+from asyncsim.base.laws import FILE, Law, as_law, from_file
 from asyncsim.base.notation import plural
 from asyncsim.base.quantiles import Tail
 
@@ -255,7 +255,7 @@ def read(rows: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     for name, value, most, unit in (
         ("tokens_per_second", max(given["tokens_per_second"][1]), 1_000.0, "tokens a second of one response"),
         ("train_seconds", train, 10_000.0, "seconds of one training step"),
-        ("sync_seconds", sync, 10.0 * train, "seconds of one sync, here of more than ten training steps"),
+        ("sync_seconds", sync, given["publish_every"] * train, "seconds of one sync, longer than training"),
     ):
         slow = name == "tokens_per_second" and value < 1.0
         if value > most or slow:
@@ -345,6 +345,14 @@ def system_of(given: Mapping[str, Any], limit: float, machines: int, partial: bo
         raise checks.InputError(own, error.value, error.bound, error.remedy) from None
 
 
+def _spread(law: Law) -> str:
+    """The standard deviation of a distribution in words, none where no draws differ or its tail has no end."""
+    last, empirical = law.parameters[-1], law.kind in ("empirical", "recorded")
+    ratios = {"exponential": lambda: 1.0, "gamma": lambda: last**-0.5, "lognormal": lambda: math.expm1(last**2) ** 0.5}
+    ratio = float(np.std(law.parameters)) / law.mean() if empirical else ratios.get(law.kind, float)()
+    return f" (standard deviation {ratio * law.mean():.4g})" * (ratio > 0.0)
+
+
 def _about(trainer: Trainer, given: Mapping[str, Any]) -> str:
     """Describe the system in one sentence."""
     slots, (_, speeds) = given["machines"][0] * given["slots_per_machine"], given["tokens_per_second"]
@@ -362,6 +370,6 @@ def _about(trainer: Trainer, given: Mapping[str, Any]) -> str:
     return (
         f"{given['trainer']} ({trainer.preset}): {slots} slots on {plural(given['machines'][0], 'machine')}, {speed} "
         f"tokens per second each; {given['prompts_per_batch']} prompts x {given['samples_per_prompt']} responses of "
-        f"{length:.4g} tokens on average; {train:g} s a training step, {sync:g} s a sync after every "
+        f"{length:.4g} tokens on average{_spread(lengths)}; {train:g} s a training step, {sync:g} s a sync after every "
         f"{f'{every} steps' if every > 1 else 'step'}{note}. The limit is {trainer.limit}.{doubt}"
     )

@@ -12,7 +12,7 @@ from asyncsim.base.answers import Boundary
 from asyncsim.base.notation import TRAINED
 from asyncsim.base.progress import Progress
 from asyncsim.comparing import intervals, settings
-from asyncsim.comparing.arms import recorded, refuse
+from asyncsim.comparing.arms import named, recorded, refuse
 from asyncsim.comparing.deciding import seed_of
 from asyncsim.comparing.readings import Reading
 from asyncsim.comparing.tuning import knob_of, set_knob, spread
@@ -32,7 +32,7 @@ EVENTS = ("collapse", "reached")
 
 @calls.named
 def boundary(
-    spec: Spec,
+    spec: Spec | Mapping[str, Spec],
     knob: str,
     *,
     low: float,
@@ -58,16 +58,17 @@ def boundary(
     end. Seven values between them run as replicates of one run, doubled until the interval of each p excludes the
     share. It ends at high/low <= ratio, or if values between the ends are still undecided at `max_replicates`.
 
-    Arguments: `spec`; `knob`, such as "lr" or "sgd.lr", or a setting that is not a knob: "staleness", "system.load",
-    "task.horizon", with one run per value; `low`, `high`, values below and above every boundary. If both are integers
-    and the setting is not a knob, integers are bisected down to two neighbors: the share is significantly below at the
-    first and above at the second. `along`, a grid of structures as in `sweep`, such as {"staleness": [0, 4, 16]};
-    `metric`, whose curve is read; `over`, the event, "collapse" or "reached"; `target` and `better`, as `compare` has
-    them; `share`, of replicates with the event at the boundary; `ratio`, high/low at which the search ends; `error`,
-    probability that a bracket misses its boundary; `claim`, a claim that predicts the boundary, `at` its parameters
-    that the grid lacks; `max_replicates` per value; `seed`; `progress`. Returns a `Boundary`: print it, `.table()`,
-    `sim.plot(result)`. Raises `InputError` with the setting's name for a low end that is not below or a high end that
-    is not above. Assumes that p rises with the knob, and independent replicates. Source: this package; for intervals
+    Arguments: `spec`, or arms by name as in `compare`, a row for each; `knob`, such as "lr" or "sgd.lr", or a setting
+    that is not a knob: "staleness", "system.load", "task.horizon", with one run per value; `low`, `high`, values below
+    and above every boundary. If both are integers and the setting is not a knob, integers are bisected down to two
+    neighbors: the share is significantly below at the first and above at the second. `along`, a grid of other settings
+    as in `sweep`, such as {"staleness": [0, 4, 16]}; `metric`, whose curve is read; `over`, the event, "collapse" or
+    "reached"; `target` and `better`, as `compare` has them; `share`, of replicates with the event at the boundary;
+    `ratio`, high/low at which the search ends; `error`, probability that a bracket misses its boundary; `claim`, a
+    claim that predicts the boundary, `at` its parameters that the grid lacks; `max_replicates` per value; `seed`;
+    `progress`. Returns a `Boundary`: print it, `.table()`, `sim.plot(result)`. Raises `InputError` with the setting's
+    name for a low end that is not below or a high end that is not above; of several rows, only if all are so. Assumes
+    that p rises with the knob, and independent replicates. Source: this package; for intervals
     `comparing.intervals.share`.
 
     >>> import asyncsim as sim
@@ -84,7 +85,8 @@ def boundary(
     reading = Reading(metric, over, target, better)
     remedy = "give values below and above the boundary"
     rides = not (knob in settings.FIELDS or knob == "staleness" or knob.startswith(grids.STRUCTURES))
-    if rides and not settings.has_knob(spec, knob):
+    arms = named([spec]) if isinstance(spec, Mapping) else {"": spec}
+    if rides and not all(settings.has_knob(each, knob) for each in arms.values()):
         remedy = checks.hint(knob, ["lr", "staleness", *settings.FIELDS], "name lr, or a setting as task.horizon")
         raise checks.InputError("knob", knob, "one knob of the spec, or a setting of one of its parts", remedy)
     whole = not rides and all(isinstance(each, (int, np.integer)) for each in (low, high))
@@ -96,22 +98,34 @@ def boundary(
     checks.real("ratio", ratio, "give the ratio of the ends that is narrow enough", 1.0, open_low=True)
     checks.integer("seed", seed, 0, "give a non-negative integer seed", 2**63 - 1)
     checks.integer("max_replicates", max_replicates, FIRST, f"looks begin at {FIRST} replicates")
-    grid = grids.grid_of(spec, along) if along else grids.Grid({}, {}, lambda _: spec)
-    checks.require(not grid.knobs, "along", sorted(grid.knobs), "structures", "sweep over a knob, or bound it")
+    cells = list[grids.Cell]()
+    for name, arm in arms.items():
+        grid = grids.grid_of(arm, along) if along else grids.Grid({}, {}, lambda _, arm=arm: arm)  # type: ignore[misc]
+        checks.require(knob not in grid.names, "along", knob, "another setting than the knob", "leave it out")
+        settings.once({each: settings.grid_knob(arm, each) for each in (*grid.knobs, *[knob] * rides)})
+        numbers: Any = {other: dict(zip(values, values, strict=True)) for other, values in grid.knobs.items()}
+        every = grids.Grid({**grid.structures, **numbers}, {}, grid.build).cells()
+        cells += [grids.Cell({**({"arm": name} if name else {}), **each.setting}, each.subject) for each in every]
     search = Search(knob, reading, share, ratio, error, max_replicates, seed, rides, whole)
     # A claim that does not fit is refused before any run.
-    cells = list(grid.cells())
     refuse([reading], ((x.name, x.subject.replace(diagnostics=recorded(metric)[0])) for x in cells))
     for cell in cells if not rides else []:
         for end in (low, high):
             search.at(cell.subject, end)
     beside = [{"predicted": predicted(claim, cell.setting, at or {})} if claim else {} for cell in cells]
-    rows = []
+    rows, refused = [], list[checks.InputError]()
     with Progress("boundaries", len(cells), progress) as shown:
         for cell, prediction in zip(cells, beside, strict=True):
-            rows.append(search.row(cell.subject, cell.setting, low, high) | prediction)
+            try:
+                rows.append(search.row(cell.subject, cell.setting, low, high) | prediction)
+            except checks.InputError as wrong:
+                # One row without a bracket does not lose those of the others.
+                refused.append(wrong)
+                rows.append({**cell.setting, "low": math.nan, "high": math.nan, "narrow": False, "none": str(wrong)})
             shown.add()
-    return Boundary(knob, grid.names, tuple(rows), str(reading), share, error, claim or "")
+    if len(refused) == len(cells):
+        raise refused[0]
+    return Boundary(knob, tuple(cells[0].setting), tuple(rows), str(reading), share, error, claim or "")
 
 
 @dataclass(frozen=True)
@@ -154,11 +168,12 @@ class Search:
         rounds = 2 + max(0, math.ceil(math.log(octaves) / math.log(INSIDE + 1.0)))
         level = self.error / (2 + INSIDE * rounds)
         ends, used = self._sides(spec, np.array([low, high]), level)
-        for name, value, side, wanted in (("low", low, ends[0], -1), ("high", high, ends[1], 1)):
+        for name, value, other, side, wanted in (("low", low, high, ends[0], -1), ("high", high, low, ends[1], 1)):
             size, side_of, sign = ("smaller", "below", "<") if wanted < 0 else ("larger", "above", ">")
             at = f"{grids.Cell(dict(setting), spec).name}: {self.reading} {sign} {self.share:g}"
             remedy = f"give a {size} value, other updates, noisier rewards, or over='reached' with a target"
-            bound = f"{side_of} the boundary at {at}, measured in {self.events.get(value)}"
+            counts = f"{self.events.get(value)} (at {other:g} in {self.events.get(other)})"
+            bound = f"{side_of} the boundary at {at}, measured in {counts}"
             remedy += "; an interval of these counts still includes the share: raise max_replicates" * int(side == 0)
             checks.require(side == wanted, name, value, bound, remedy)
         for _ in range(rounds):

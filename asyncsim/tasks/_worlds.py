@@ -69,24 +69,19 @@ def opened(id: str, settings: dict[str, Any], limit: int | None = None) -> Any:
             outside.permit(text, "id")
             outside.find_here()
     time_limit = {} if limit is None else {"max_episode_steps": limit}
+    own = outside.loaded(id, "id") if ".py:" in id else None
+    known = gymnasium.envs.registration.EnvSpec(id.rpartition(":")[2], entry_point=own) if own else id
     try:
-        return gymnasium.make(id, disable_env_checker=True, **time_limit, **settings)
+        return gymnasium.make(known, disable_env_checker=True, **time_limit, **settings)
     except (gymnasium.error.DependencyNotInstalled, ImportError) as error:
-        remedy = f"write {id.replace('.py:', ':')}" if ".py:" in id else _missing(error)
-        raise checks.InputError("id", id, "an environment that can be imported", remedy) from error
+        raise checks.InputError("id", id, "an environment that can be imported", _missing(error)) from error
     except gymnasium.error.Error as error:
         own = f"module:{id}, the module that registers it in front"
-        own = f"registered: call gymnasium.register('{id.rpartition(':')[2]}-v0', CLASS) there" if ":" in id else own
-        near = (
-            checks.near(id, plugins.summaries("asyncsim.tasks"), 1, 0.5)
-            if not re.search(":|Did you mean", id + str(error))
-            else []
-        )
-        remedy = (
-            f"{near[0]} is a task of asyncsim, not of gymnasium: write --task {near[0]}"
-            if near
-            else (f"{' '.join(str(error).split())} One of your own is {own}")
-        )
+        own = f"a class as {id.replace(':', '.py:')}, or an id that this module registers" if ":" in id else own
+        tasks = () if re.search(":|Did you mean", id + str(error)) else plugins.summaries("asyncsim.tasks")
+        remedy = f"{' '.join(str(error).split())} One of your own is {own}"
+        for near in checks.near(id, tasks, 1, 0.5):
+            remedy = f"{near} is a task of asyncsim, not of gymnasium: write --task {near}"
         raise checks.InputError("id", id, "a registered environment", remedy) from None
     except (TypeError, ValueError, LookupError, AssertionError, AttributeError) as error:
         remedy = f"fix them ({type(error).__name__}: {' '.join(str(error).split())})"

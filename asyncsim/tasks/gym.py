@@ -232,11 +232,9 @@ def gym(
     environment = opened(id, dict(pairs))
     limit = steps if trajectory == "episode" and steps is not None else environment.spec.max_episode_steps
     horizon = steps if trajectory == "segment" else limit
-    remedy = (
-        "say how many steps a segment has"
-        if trajectory == "segment"
-        else f"{id} has no time limit of its own: write steps=100, or max_episode_steps=100 in gymnasium.register"
-    )
+    remedy = "say how many steps a segment has"
+    if trajectory == "episode":
+        remedy = f"{id} has no time limit of its own: write steps=100, or max_episode_steps=100 in gymnasium.register"
     checks.require(horizon is not None, "steps", steps, "an integer >= 1", remedy)
     spaces = surface(environment)
     spec, module = environment.spec, id.rpartition(":")[0]

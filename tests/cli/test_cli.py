@@ -63,7 +63,7 @@ def test_list_names_everything_with_a_summary(kind: str, tmp_path: Path) -> None
     assert rows and all(row["name"] in text and len(row["summary"]) > 10 for row in rows)
 
 
-@pytest.mark.parametrize("kind", ["methods", "systems", "exports"])
+@pytest.mark.parametrize("kind", ["methods", "systems", "exports", "claims"])
 def test_a_long_list_on_a_terminal_has_headings_and_a_line_for_each_name(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

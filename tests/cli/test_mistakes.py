@@ -129,6 +129,7 @@ TYPED = {
     "a metric misspelt": (f"{TWO} --metric trained_retrn --smallest 0.1", "'trained_retrn'", "mean trained_return?"),
     "an option as a setting": ("run --set seeds=3", "--set = 'seeds'", "write --replicates VALUE"),
     "a name as a kind": ("list grpo", "kind = 'grpo'", "write asyncsim list methods grpo"),
+    "a distribution as a kind": ("list lognormal", "kind = 'lognormal'", "length=lognormal:1000:0.8 (mean, standard"),
     "a trainer as a kind": ("list verl", "kind = 'verl'", " or asyncsim list systems verl"),
     "a unit as an option": ("log a.csv --unit publishes", "'--unit'", "write --set unit=publishes"),
     "a limit as a word of a forecast": ("forecast a.yaml --staleness-limit 1", "limit'", "write --set staleness_limit"),
@@ -288,7 +289,7 @@ TYPED = {
     "a class of environments": (
         "run --task gym --set task.id=own:Mine",
         "id = 'own:Mine'",
-        "gymnasium.register('Mine-v0'",
+        "One of your own is a class as own.py:Mine",
     ),
     "eta": (f"{AREAL} --set eta=4", "argument = 'eta'", "did you mean max_head_offpolicyness?"),
     "names that differ": ("judge a.csv b.csv", "metric of b.csv = 'reward'", "what it is: --columns reward=THEIRS"),
@@ -469,6 +470,8 @@ WRITTEN = {
     "a rule as metric": (lambda: SPEC.replace(diagnostics=[_plain]), "not a plain function", r"put @metric\(outputs="),
     "metric as object": (lambda: sim.sweep(SPEC, {"staleness": [0]}, metric=_plain), "a name", "sim.compare takes it"),
     "when it is reached": (lambda: TRACE.seconds(0.8), "trace.seconds", "each recorded update"),
+    "a function as diagnostics": (lambda: SPEC.replace(diagnostics=_plain), "diagnostics", "put @metric"),
+    "a metric alone": (lambda: SPEC.replace(diagnostics=sim.diagnostics.ess()), "diagnostics", r"diagnostics=\[...\]"),
     "a list to a boundary": (lambda: sim.boundary(SPEC, staleness=[1, 4]), "'staleness'", "low=1, high=64"),
     "lower values": (lambda: sim.judge_runs("a", "b", lower=True), "argument = 'lower'", r"did you mean better\?"),
     "another library's KL": (lambda: SPEC.replace(diagnostics=["approx_kl"]), "'approx_kl'", r"did you mean kl\?"),
@@ -560,7 +563,7 @@ WRITTEN = {
     "an event that never comes": (
         lambda: sim.boundary(SPEC.replace(updates=9), "lr", low=0.1, high=0.2, max_replicates=16),
         "high = 0.2",
-        "in which trained_return collapses > 0.5, measured in 0 of 16; give a larger value, .* over='reached'",
+        "in which trained_return collapses > 0.5, measured in 0 of 16 .*; give a larger value, .* over='reached'",
     ),
     "sizes the wrong way round": (
         lambda: sim.policies.module(lambda: torch.nn.Linear(4, 2), 2, 4),
@@ -1196,6 +1199,17 @@ def ended(words, folder):
     return json.loads((folder / "run.json").read_text())
 
 
+BARE = """
+from asyncsim.diagnostics import ANY, metric
+from asyncsim.updates import Stateless, link
+@link
+class half(Stateless):
+    def apply(self, record, state):
+        return record, state
+called = metric(outputs=("log_prob",), range=ANY)(lambda step: step.share(step.mask))
+"""
+
+
 def test_an_environment_and_a_network_of_the_current_folder_run(tmp_path, monkeypatch, own_environments):
     """As an installed command finds them: Python was not told of the folder."""
     monkeypatch.chdir(tmp_path)
@@ -1204,6 +1218,12 @@ def test_an_environment_and_a_network_of_the_current_folder_run(tmp_path, monkey
     words = "run --task gym --set task.id=lanes:Lane-v0 --policy module --set policy.make=lanes.py:net --updates 2"
     found = ended(f"{words} --set policy.observation=3 --set policy.actions=2 --replicates 2 --samples 2", tmp_path)
     assert 0 < found["final"]["batch_return"]["value"] < 5 and found["spec"]["policy"] == "module"
+    # A class of a file needs no registration, but a number of steps.
+    (tmp_path / "links.py").write_text(BARE)
+    words = "run --task gym --set task.id=lanes.py:Lane --set task.steps=5 --set link=links.py:half --updates 2"
+    assert ended(f"{words} --replicates 2 --samples 2", tmp_path)["spec"]["update"][0].startswith("Half")
+    called = sim.Spec(BANDIT, sim.schedules.fixed(0), SPEC.method, SPEC.update, diagnostics=["links.py:called"])
+    refused(r"a value of step has no \(\), as step.share", sim.run, called, progress=False)
     refused("make = .*a file that exists", sim.policies.module, "no.py:net", 3, 2)
 
 

@@ -1,6 +1,7 @@
 """`asyncsim timeline`: the keys of its JSON, laws beside what is realized, settings of the model, trace files."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,8 @@ def test_the_json_has_every_key_and_parts_add_up(tmp_path: Path) -> None:
     assert sum(k * p for k, p in enumerate(got["staleness"]["pmf"])) == pytest.approx(got["staleness"]["mean"])
     assert len(got["staleness"]["pmf"]) == got["staleness"]["max"] + 1
     assert got["token_staleness"] <= got["staleness"]["mean"] and "predicted" in text and "measured" in text
+    # What nobody gave is named as a default.
+    assert re.search(r"load=1.5; defaults:\s+max_concurrent_rollouts=8\n", text)
 
 
 SLOTS = {

@@ -127,5 +127,5 @@ def test_the_empty_chain_is_said(capsys):
 
     made = spec(update=sim.chain())
     assert made.describe()["update"] == ["no links: the gradient itself is added, learning rate 1"]
-    commands.print_header(made.describe(), verbose=True)
+    commands.print_header(made.describe(), True, made.system)
     assert "no links" in capsys.readouterr().out

@@ -16,8 +16,9 @@ import pytest
 from asyncsim.base.checks import InputError
 from asyncsim.plotting import _style
 from docs import _prose
-from experiments import _contract
+from experiments import _contract, _store
 from paper_figures import _claims, _gallery, _looks, _pipeline
+from paper_figures.__main__ import main
 from tests import forked
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -202,6 +203,16 @@ def test_what_a_script_does_not_find_is_named_with_its_place(monkeypatch):
     monkeypatch.setattr(_pipeline, "LEVELED", "no such note")
     with pytest.raises(InputError, match=r"IndexError: .*figure stability draws \(stability.py:\d+\)"):
         _pipeline.numbers("stability", without)
+
+
+@pytest.mark.rows
+@pytest.mark.committed
+def test_rows_of_own_settings_are_drawn_beside_them_and_over_no_committed_picture(tmp_path):
+    where, committed = tmp_path / "rows", (FIGURES / "pictures" / "stability.png").read_bytes()
+    _store.make("stability", quick=True, out=where, changes={"replicates": 8})
+    for words, folder in ([], where), (["--out", str(tmp_path / "else")], tmp_path / "else"):
+        assert main(["stability", "--rows", str(where), *words]) == 0 and (folder / "stability.png").exists()
+    assert (FIGURES / "pictures" / "stability.png").read_bytes() == committed
 
 
 @pytest.mark.parametrize("question", questions())

@@ -279,7 +279,8 @@ def changed(columns, **more):
         (lambda c: changed(c, seconds_step=None, seconds_wait=None), {}, "train_seconds=VALUE: seconds of"),
         (lambda c: changed(c, length_max=None), {}, "lognormal:2000:0.8; or log mean and maximum"),
         (lambda c: changed(c, length_max=np.full(100, 4096.0)), {}, "share of responses cut at the limit"),
-        (lambda c: changed(c, seconds_wait=2 * c["seconds_step"]), {}, "the parts of a step exceed the step"),
+        (lambda c: changed(c, seconds_wait=2 * c["seconds_step"]), {}, "a step longer than its wait and its sync"),
+        (lambda c: changed(c, seconds_sync=40.0 * c["seconds_step"]), {}, "end the name of a column of milliseconds"),
         (lambda c: changed(c, clock=-c["step"]), {}, "cut the log where the run was resumed"),
         (lambda c: {n: np.concatenate([v, v]) for n, v in c.items()}, {}, "column step, row 101"),
         (lambda c: c, {"staleness_limit": [1, 2]}, "give the limit at which the log ran"),
@@ -291,6 +292,20 @@ def test_a_log_that_does_not_do_is_refused(columns, change, fields, words):
     with pytest.raises(InputError) as caught:
         sim.calibrate(change(columns), "areal", **fields)
     assert words in "\n".join([str(caught.value), *getattr(caught.value, "__notes__", ())])
+
+
+def test_milliseconds_of_a_log_are_seconds_and_names_that_are_spelled_alike_are_told(columns):
+    """A unit in the name is taken, one that only the size tells is asked for; `diagnose` names who reads seconds."""
+    parts, plain = ("seconds_step", "seconds_wait"), sim.calibrate(columns, "areal", **given(SYSTEM)).measured
+    thousand = {f"{name}_ms" if name in parts else name: v * 1e3 ** (name in parts) for name, v in columns.items()}
+    made = sim.calibrate(thousand, "areal", columns={each: f"{each}_ms" for each in parts}, **given(SYSTEM))
+    assert made.measured["train_seconds"].value == pytest.approx(plain["train_seconds"].value)
+    assert "seconds_wait_ms is read as milliseconds." in made.notes
+    with pytest.warns(RunWarning, match="are its seconds milliseconds"):
+        sim.calibrate({n: v * 1e3 ** (n in parts) for n, v in columns.items()}, "areal", **given(SYSTEM))
+    alike = changed(columns, kl_k3=None, kl_k33=columns["kl_k3"])
+    assert "--columns kl_k3=kl_k33" in str(sim.calibrate(alike, "areal", **given(SYSTEM))).replace("\n", " ")
+    assert "calibrate" in sim.diagnose(columns).refused["seconds_step"]
 
 
 def test_what_contradicts_the_log_is_told(columns):

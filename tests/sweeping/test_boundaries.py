@@ -105,7 +105,7 @@ def test_a_sharp_edge_is_bracketed_wherever_it_is(edge, ratio, share):
     [
         ({"low": 1.5, "high": 3.0}, "low = 1.5: must be below the boundary at staleness=4"),
         ({"low": 0.01, "high": 0.1}, "high = 0.1: must be above the boundary at staleness=4"),
-        ({"low": 0.01, "high": 0.1}, "> 0.5, measured in 0 of 16"),
+        ({"low": 0.01, "high": 0.1}, "> 0.5, measured in 0 of 16 (at 0.01 in 0 of 16)"),
         ({"low": 0.0}, "low"),
         ({"low": 4.0}, "high"),
         ({"over": "mean", "target": None}, "over"),
@@ -113,7 +113,7 @@ def test_a_sharp_edge_is_bracketed_wherever_it_is(edge, ratio, share):
         ({"ratio": 1.0}, "ratio"),
         ({"error": 0.0}, "error"),
         ({"max_replicates": 1}, "max_replicates"),
-        ({"along": {"sgd.lr": [0.1]}}, "structures"),
+        ({"along": {"sgd.lr": [0.1]}}, "must be another setting than sgd.lr"),
         ({"claim": "staleness/nothing"}, "claim"),
         ({"claim": "staleness/stability-boundary", "at": {"curvature": 1.0}}, "curvature"),
     ],
@@ -145,6 +145,18 @@ def test_a_setting_that_is_no_knob_is_bisected_over_whole_numbers():
         sim.boundary(spec, "staleness", low=3, high=12, max_replicates=16, error=0.5, **GROWN)
     with pytest.raises(InputError, match="did you mean staleness"):
         sim.boundary(spec, "system.stale", low=1, high=12, **GROWN)
+
+
+def test_arms_and_learning_rates_have_rows_and_one_without_a_bracket_says_why():
+    """At staleness 0, 1, 2, ... a step of 0.5 is stable up to 2, one of 0.1 up to 15, more than the high end."""
+    spec = quadratic().replace(updates=300)
+    ask = {"low": 0, "high": 8, "max_replicates": 16, "error": 0.5, **GROWN}
+    found = sim.boundary(spec, "staleness", along={"lr": [0.1, 0.5]}, **ask)
+    assert found.names == ("lr",) and math.isnan(found.rows[0]["low"]) and found.rows[1]["high"] == 3.0
+    assert "lr=0.1: no bracket: high = 8.0: must be above" in str(found) and "give a larger value" in str(found)
+    arms = {f"rate {lr}": spec.replace(update=sim.chain(sim.updates.sgd(lr))) for lr in (0.4, 0.5)}
+    both = sim.boundary(arms, "staleness", **ask)
+    assert [(row["arm"], row["low"]) for row in both.rows] == [("rate 0.4", 3.0), ("rate 0.5", 2.0)]
 
 
 class Whole(Coin):
