@@ -39,7 +39,7 @@ def draw(rows: Any) -> Figure:
         free = all(ends[task, "none"] is not None and ends[task, "none"].word == "equal" for task in arms.TASKS)
         graded = ends["graded", "m2po"]
         lower = graded is not None and graded.high < -m2po.SMALLEST
-        words = "At tuned rates, stale data without a trust region end as fresh data do; M2PO ends lower on graded tokens"
+        words = "At tuned rates, stale data without a trust region match fresh data; M2PO ends lower on graded tokens"
         figure.suptitle(_script.finding(free and lower, words, "Final returns beside fresh data's"), x=0.01, ha="left")
     return figure
 
