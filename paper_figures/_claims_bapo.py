@@ -42,8 +42,8 @@ CLAIMS = (
     _claim(
         "PPO's clip blocks the updates that raise entropy",
         "under conditions",
-        "it blocks more of them in {bapo_tokens:peaked_plain} settings from a peaked start, and in "
-        "{bapo_tokens:uniform_plain} from a uniform start",
+        "the clip blocks more of them than of updates that lower entropy in {bapo_tokens:peaked_plain} settings "
+        "(peaked start) and {bapo_tokens:uniform_plain} (uniform start)",
         "bapo_tokens",
         when="the initial policy takes a wrong token with probability 0.9, and data are 32 versions old",
     ),
@@ -66,10 +66,10 @@ CLAIMS = (
     _claim(
         "BAPO trains faster and more stably than the clip",
         "mixed",
-        "BAPO's wins/ties/losses are {bapo_places:half_clip_bold} at the 4× rate, and {bapo_places:half_clip_best} "
-        "at tuned rates",
+        "BAPO's wins/ties/losses against the clip are {bapo_places:half_clip_bold} at the 4× rate, and "
+        "{bapo_places:half_clip_best} at tuned rates",
         "bapo_places",
-        when="BAPO wins at the 4× rate, but mostly ties at tuned rates, where training without a clip is better",
+        when="BAPO often wins at the 4× rate, but mostly ties at tuned rates, where training without a clip is better",
         rebuilt=True,
     ),
 )
@@ -147,7 +147,8 @@ ITEMS: tuple[Item, ...] = (
         "runs of the clip",
         "bapo_ratios",
         "mostly",
-        "probability: {bapo_tokens:peaked_prob_near} near a ratio of 1, {bapo_tokens:peaked_prob_far} at the minimum",
+        "probability of tokens: {bapo_tokens:peaked_prob_near} near a ratio of 1, {bapo_tokens:peaked_prob_far} at the "
+        "minimum",
     ),
     _item(
         "Sweep of c_high and of c_low",
@@ -156,8 +157,8 @@ ITEMS: tuple[Item, ...] = (
         "peaked start",
         "bapo_bounds",
         "mixed",
-        "the return rises from {bapo_bounds:c_high_return_least} to {bapo_bounds:c_high_return_most} over "
-        "c_high, from {bapo_bounds:c_low_return_most} to {bapo_bounds:c_low_return_least} as c_low falls",
+        "the return rises from {bapo_bounds:c_high_return_least} to {bapo_bounds:c_high_return_most} as "
+        "c_high rises, and from {bapo_bounds:c_low_return_most} to {bapo_bounds:c_low_return_least} as c_low falls",
     ),
     _item(
         "Bounds over steps",
@@ -176,7 +177,7 @@ ITEMS: tuple[Item, ...] = (
         "bapo_target",
         "mixed",
         "return: {bapo_bounds:target_04} at target 0.4, {bapo_bounds:target_05} at 0.5; it varies by "
-        "{bapo_bounds:spread_high_cap} over ranges",
+        "{bapo_bounds:spread_high_cap} with the cap of c_high",
         "66.7 at 0.40, 66.1 at 0.50",
     ),
     _item(

@@ -15,7 +15,7 @@ CLAIMS = (
         "the mean cosine is {gac_cosine:early_16} at staleness {gac_cosine:middle} and {gac_cosine:early_0} in "
         "synchronous training",
         "gac_cosine",
-        when="the claim holds on two of three tasks; on sequences of 32 tokens, synchronous gradients align more",
+        when="the claim holds on two of three tasks; on 32 tokens, synchronous gradients align more than stale ones",
         rebuilt=False,
     ),
     _claim(
@@ -29,7 +29,7 @@ CLAIMS = (
     _claim(
         "High alignment warns of instability",
         "mixed",
-        "the AUC of the cosine is {gac_cosine:area_cosine}; over other settings, it is {alarms:cosine_range}",
+        "the AUC of the cosine is {gac_cosine:area_cosine}; across other settings, {alarms:cosine_range}",
         "gac_warning",
         when="the cosine warns on some tasks, but staleness alone ranks runs better",
         rebuilt=False,
@@ -38,10 +38,10 @@ CLAIMS = (
     _claim(
         "Controlling alignment keeps training stable",
         "mixed",
-        "{gac_steps:grpo_usual} of GRPO's runs fall, and {gac_steps:gac_usual} with GAC; with projection, the "
-        "maximum stable rate × curvature of plain descent is {gac_projection:edge_raw}",
+        "{gac_steps:grpo_usual} of GRPO's runs fall, and {gac_steps:gac_usual} with GAC; with projection, "
+        "plain SGD is stable up to a rate × curvature of {gac_projection:edge_raw}",
         "gac_steps",
-        when="falls clearly decrease in one of nine settings; the maximum stable rate is that of synchronous descent",
+        when="falls clearly decrease in only one of nine settings; projection restores the synchronous stability limit",
         stated="2603.01501/projection",
     ),
     _claim(
@@ -55,9 +55,9 @@ CLAIMS = (
     _claim(
         "GAC matches synchronous training at staleness 8 to 32",
         "mostly not",
-        "GAC's final return equals synchronous training's in {gac_steps:even} of {gac_steps:places} settings",
+        "GAC reaches the final return of synchronous training in {gac_steps:even} of {gac_steps:places} settings",
         "gac_steps",
-        when="GRPO alone does so in more settings; averaged over training, GAC never does",
+        when="GRPO without GAC does so in more settings; in mean return over training, GAC never does",
     ),
     _claim(
         "GAC outperforms GRPO, M2PO and BAPO on stale data",
@@ -65,7 +65,7 @@ CLAIMS = (
         "at the 4× rate, wins/ties/losses are {gac_steps:all_bold} for GAC on GRPO and {gac_steps:rloo_all_bold} for "
         "GAC on RLOO",
         "gac_steps",
-        when="GAC on GRPO never beats M2PO or BAPO; GAC on RLOO does, but RLOO alone mostly does too",
+        when="GAC on GRPO never beats M2PO or BAPO; GAC on RLOO does, but RLOO without GAC mostly does too",
     ),
     _claim(
         "GAC also outperforms tuned stabilizers",
@@ -78,9 +78,9 @@ CLAIMS = (
     _claim(
         "GAC converges under bounded staleness",
         "not tested here",
-        "no bound is known for GAC itself",
+        "we do not know the constants of GAC's own bound",
         "gac_bound",
-        when="our own bound holds for plain descent only",
+        when="our own bound holds for plain SGD only",
         rebuilt=False,
     ),
 )
@@ -145,7 +145,7 @@ ITEMS: tuple[Item, ...] = (
         "Convergence under bounded staleness",
         "abstract",
         "proxy",
-        "our own bound; plain descent",
+        "our own bound; plain SGD",
         "gac_bound",
         "not tested here",
         "{gac_bound:exceeding} of {gac_bound:points} settings exceed the bound",

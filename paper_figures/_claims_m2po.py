@@ -14,20 +14,20 @@ CLAIMS = (
         "mixed",
         "where the clip masks {m2po_masked:clipped} of tokens, M2PO masks at most {m2po_masked:worst}",
         "m2po_masked",
-        when="M2PO masks fewer tokens at every rate, but seldom ten times fewer",
+        when="M2PO masks fewer tokens than the clip at every rate, but seldom ten times fewer",
     ),
     _claim(
         "M2PO masks the tokens of high variance",
         "mixed",
         "on forks, masked tokens have {m2po_entropy:forks_m2po} times the mean entropy",
         "m2po_entropy",
-        when="the claim holds on forks, and for the clip too; on other tasks, all tokens are alike",
+        when="the claim holds on forks, but for the clip as well; on other tasks, all tokens are similarly certain",
     ),
     _claim(
         "M2PO matches fresh training on data 256 updates old",
         "mixed",
-        "M2PO matches on {m2po_tasks:matched_usual} of {m2po_tasks:tasks} tasks; at tuned rates, on "
-        "{m2po_tasks:matched_best}",
+        "M2PO matches fresh training on {m2po_tasks:matched_usual} of {m2po_tasks:tasks} tasks at the best synchronous "
+        "rate, and on {m2po_tasks:matched_best} at tuned rates",
         "m2po_tasks",
         when="PPO's clip matches fresh training on at least as many tasks",
         stated="2510.01161/second-moment",
@@ -65,7 +65,7 @@ ITEMS: tuple[Item, ...] = (
         "penalty on three; final policies",
         "m2po_tasks",
         "mixed",
-        "M2PO matches on {m2po_tasks:matched_usual} of {m2po_tasks:tasks} tasks at one rate, on "
+        "M2PO matches on {m2po_tasks:matched_usual} of {m2po_tasks:tasks} tasks at one rate, and on "
         "{m2po_tasks:matched_best} at tuned rates",
         "52.6 %, fresh 51.6 %",
     ),
@@ -76,7 +76,8 @@ ITEMS: tuple[Item, ...] = (
         "penalty on three; final policies",
         "m2po_tasks",
         "mixed",
-        "M2PO wins {m2po_tasks:won_usual} and loses {m2po_tasks:lost_usual} of {m2po_tasks:tasks} tasks at one rate",
+        "M2PO is better than the clip on {m2po_tasks:won_usual} of {m2po_tasks:tasks} tasks at one rate, and worse on "
+        "{m2po_tasks:lost_usual}",
         "up to 11.2 % better",
     ),
     _item(
@@ -86,7 +87,7 @@ ITEMS: tuple[Item, ...] = (
         "4× rate",
         "m2po_steps",
         "mostly",
-        "the return rises to {m2po_steps:top}, then ends at {m2po_steps:none_bold}",
+        "the return rises to {m2po_steps:top}, and then ends at {m2po_steps:none_bold}",
     ),
     _item(
         "Clipped shares, averaged over training",
@@ -153,7 +154,7 @@ ITEMS: tuple[Item, ...] = (
         "4× rate",
         "m2po_methods",
         "mostly",
-        "runs that fall: CISPO {m2po_methods:cispo_fell}, AReaL {m2po_methods:areal_fell}, TOPR "
+        "runs that collapse: CISPO {m2po_methods:cispo_fell}, AReaL {m2po_methods:areal_fell}, TOPR "
         "{m2po_methods:topr_fell}, GPPO {m2po_methods:gppo_fell}, GSPO {m2po_methods:gspo_fell}",
     ),
     _item(

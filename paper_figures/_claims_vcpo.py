@@ -18,7 +18,8 @@ CLAIMS = (
     _claim(
         "A few samples dominate because importance ratios are heavy-tailed",
         "mostly",
-        "Hill's index decreases to {vcpo_tail:last}; it is below 1 from staleness {vcpo_tail:below_mean}",
+        "Hill's index decreases to {vcpo_tail:last} as staleness grows, and is below 1 from staleness "
+        "{vcpo_tail:below_mean}",
         "vcpo_tail",
         when="the tail is heavy over the sampled range, but the ratios are bounded",
     ),
@@ -27,26 +28,27 @@ CLAIMS = (
         "mixed",
         "{vcpo_training:truncated_late_collapsed} of runs collapse at staleness {vcpo_training:largest}",
         "vcpo_training",
-        when="it does at the 4× rate or with noisy graded rewards, but not at tuned rates",
+        when="runs collapse at the 4× rate or with noisy graded rewards, but not at tuned rates",
     ),
     _claim(
         "VCPO trains stably up to staleness 128",
         "mostly",
-        "return is {vcpo_training:vcpo_late} of 1; at the 4× rate, {vcpo_rates:bold_vcpo_collapsed} of runs collapse",
+        "the final return is {vcpo_training:vcpo_late} of at most 1; at the 4× rate, {vcpo_rates:bold_vcpo_collapsed} "
+        "of runs collapse",
         "vcpo_training",
         when="VCPO is stable but slow at the best synchronous rate, and not stable at the 4× rate",
     ),
     _claim(
         "The learning rate must follow the ESS of each batch",
         "not reproduced",
-        "compared with a constant factor, the ESS rule changes return by {vcpo_timing:late_learning}",
+        "compared with a constant factor, the ESS rule changes the final return by {vcpo_timing:late_learning}",
         "vcpo_timing",
     ),
     _claim(
         "Prior stabilizers fail at high staleness, and VCPO does not",
         "mixed",
-        "after {vcpo_controls:short} updates, VCPO reaches a return of {vcpo_controls:high_vcpo_tuned}, truncated IS "
-        "{vcpo_controls:high_tis_tuned}; later, they are nearly equal",
+        "after {vcpo_controls:short} updates, VCPO reaches a return of {vcpo_controls:high_vcpo_tuned}, and "
+        "truncated IS {vcpo_controls:high_tis_tuned}; later, both are nearly equal",
         "vcpo_controls",
         when="VCPO leads in short runs only, and its baseline alone suffices",
     ),
@@ -61,9 +63,9 @@ CLAIMS = (
         "At staleness 12, masking and clipping collapse, and VCPO does not",
         "mixed",
         "at the 4× rate, {vcpo_suite:bold_less} of {vcpo_suite:arms} rivals reach a lower return than VCPO, and "
-        "{vcpo_suite:bold_more} a higher return",
+        "{vcpo_suite:bold_more} reaches a higher return",
         "vcpo_suite",
-        when="few rivals fall in most runs, and PPO is as good as VCPO",
+        when="most runs of a few rivals fall, and PPO is as good as VCPO",
     ),
     _claim(
         "VCPO outperforms a broad suite of stabilizers",
@@ -71,22 +73,22 @@ CLAIMS = (
         "rivals are worse than VCPO in {rivals:vcpo_worse} of {rivals:vcpo_judged} comparisons, and better in "
         "{rivals:vcpo_better}",
         "rivals",
-        when="in most comparisons, VCPO and the rival are equal, or the result is undecided",
+        when="most comparisons are equal or undecided",
     ),
     _claim(
         "VCPO's off-policy baseline minimizes the gradient's variance",
         "mostly",
         "the variance is {vcpo_baselines:many_opob_variance} % of that with a batch-mean baseline",
         "vcpo_baselines",
-        when="it lowers the variance on very stale data; in small batches, part of the reduction is bias",
+        when="it lowers the variance on very stale data; in small batches, part of the reduction comes from bias",
         stated="2602.17616/baseline",
     ),
     _claim(
         "A low ESS reliably predicts collapse",
         "mixed",
-        "the AUC of low ESS is {vcpo_collapse:chain_ess_far} on one chain, and {alarms:ess_range} over settings",
+        "the AUC of low ESS is {vcpo_collapse:chain_ess_far} on one chain, and {alarms:ess_range} across settings",
         "vcpo_collapse",
-        when="it predicts collapse better than chance, but not reliably",
+        when="a low ESS predicts collapse better than chance, but not reliably",
         stated="2602.17616/ess-predicts-collapse",
     ),
     _claim(
@@ -95,14 +97,14 @@ CLAIMS = (
         "ESS drops from {vcpo_fall:ess_before} to {vcpo_fall:ess_fell}; on another chain, drops have an AUC of "
         "{vcpo_collapse:chain_drop_far}",
         "vcpo_fall",
-        when="they do from a peaked initial policy, but not on another chain",
+        when="drops precede falls with a peaked initial policy, but not on another chain",
     ),
     _claim(
         "Spikes of the gradient norm precede collapse",
         "mixed",
         "the norm peaks at {vcpo_fall:peak_fell} times its earlier median",
         "vcpo_fall",
-        when="the spike comes with the fall, not before",
+        when="the norm spikes after the return has dropped, not before",
     ),
     _claim(
         "A mask on the geometric-mean ratio removes every sequence",
@@ -121,9 +123,9 @@ CLAIMS = (
     _claim(
         "At staleness 2, VCPO matches synchronous accuracy 2.5 times faster",
         "under conditions",
-        "VCPO is {vcpo_hours:vcpo_paper_speed} times faster",
+        "VCPO is {vcpo_hours:vcpo_paper_speed} times as fast as synchronous training",
         "vcpo_hours",
-        when="response lengths vary and training is quick; most of the gain comes from asynchrony",
+        when="response lengths vary and training is quick; most of the speed-up comes from asynchrony",
     ),
 )
 ITEMS: tuple[Item, ...] = (
@@ -150,14 +152,14 @@ ITEMS: tuple[Item, ...] = (
         "stable to at least 128",
     ),
     _item(
-        "Truncated IS with the baseline alone",
+        "Truncated IS with VCPO's baseline alone",
         "notes",
         "figure",
         "staleness 128",
         "vcpo_controls",
         "mixed",
         "return: baseline alone {vcpo_controls:high_baseline}, VCPO {vcpo_controls:high_vcpo}; at tuned "
-        "rates {vcpo_controls:high_baseline_tuned} and {vcpo_controls:high_vcpo_tuned}",
+        "rates, {vcpo_controls:high_baseline_tuned} and {vcpo_controls:high_vcpo_tuned}",
     ),
     _item(
         "Formula and variance of the baseline",
@@ -175,7 +177,7 @@ ITEMS: tuple[Item, ...] = (
         "our own controls",
         "vcpo_timing",
         "not reproduced",
-        "the ESS rule changes return by {vcpo_timing:late_learning} compared with a constant factor",
+        "compared with a constant factor, the ESS rule changes the final return by {vcpo_timing:late_learning}",
     ),
     _item(
         "Accuracy over hours",
@@ -233,7 +235,7 @@ ITEMS: tuple[Item, ...] = (
         "verl's band; no crash",
         "vcpo_masks",
         "reproduced",
-        "the mask removes {vcpo_masks:geometric_removed} of tokens",
+        "the mask removes {vcpo_masks:geometric_removed} of the tokens",
         "masks all sequences, no loss",
     ),
     _item(
@@ -253,7 +255,7 @@ ITEMS: tuple[Item, ...] = (
         "4× rate; KL penalty",
         "vcpo_caps",
         "not reproduced",
-        "runs fall at update {vcpo_masks:eight_when} with cap 8, at {vcpo_masks:sequence_when} with cap "
+        "the median run falls at update {vcpo_masks:eight_when} with cap 8, and at {vcpo_masks:sequence_when} with cap "
         "{vcpo_masks:sequence_longest}",
         "cap 8 survives longest",
     ),
@@ -276,8 +278,8 @@ ITEMS: tuple[Item, ...] = (
         "simulated; 16 slots",
         "vcpo_clock",
         "reproduced",
-        "steps are {vcpo_clock:short_speed} times shorter with short lengths, {vcpo_clock:long_speed} times "
-        "with long lengths",
+        "asynchrony shortens steps by a factor of {vcpo_clock:short_speed} with short responses, and of "
+        "{vcpo_clock:long_speed} with long ones",
     ),
 )
 """Figures, tables and headline statements of the paper that a toy can show, in its order."""

@@ -21,7 +21,7 @@ MISSED = "momentum, flat\ndirections or still learning"
 COLOR = {"found, right": "held", "false alarm": "violated", "none found, right": "muted"}
 SAID = {
     "stale, small step": f"staleness {LATE}, low learning rate",
-    "stale": f"staleness {LATE}, plain descent",
+    "stale": f"staleness {LATE}, plain SGD",
     FOOLED: "fresh data, each batch used twice",
 }
 
@@ -69,7 +69,7 @@ def draw(rows: Any) -> Figure:
         fake = own.value[FOOLED] > 0.5 and not own.right[FOOLED]
         missed = [name for name in NAMES if name.startswith(("stale ", "stale,"))]
         less = any(own.value[name] < 0.5 for name in missed)
-        words = "Correlations reveal staleness only in settled plain descent; batches used twice fool them"
+        words = "Correlations reveal staleness only in settled plain SGD; batches used twice mislead them"
         drawn = "Where the sign change of gradient correlations shows a staleness"
         figure.suptitle(_script.finding(shows and fake and less, words, drawn), x=0.01, ha="left")
     return figure

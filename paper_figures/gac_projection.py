@@ -57,7 +57,7 @@ def draw(rows: Any) -> Figure:
         ax.yaxis.set_minor_formatter(NullFormatter())
         ax.set(xlabel="staleness (versions)", ylabel="largest stable\nlearning rate × curvature")
         ratio = measured(rows, "raw").value / boundary(0)
-        words = "Only projection against the raw gradient restores the synchronous stability limit of plain descent"
+        words = "Only projection against the raw gradient restores the synchronous stability limit of plain SGD"
         only_raw = (ratio > 0.95).all() and measured(rows, "applied").value.min() < 0.5 * boundary(0)
         ax.set_title(_script.finding(only_raw, words, "Largest stable rate, with and without projection"))
     return figure
