@@ -25,7 +25,7 @@ CLAIMS = (
     _claim(
         "A modest asynchronous ratio yields nearly all of the gain",
         "mixed",
-        "{roll_sizes:most} samples need ratio {roll_sizes:large}, {roll_sizes:least} samples need ratio "
+        "{roll_sizes:most} samples per step need ratio {roll_sizes:large}, {roll_sizes:least} samples need ratio "
         "{roll_sizes:small}",
         "roll_sizes",
         when="it holds for large batches of similar lengths, but not for small batches or long tails",
@@ -140,8 +140,8 @@ ITEMS: tuple[Item, ...] = (
         "reconstructed bounds",
         "roll_bounds",
         "reproduced",
-        "settings above their bound: {roll_agents:over_queue} synchronous, {roll_agents:over_asynchronous} "
-        "asynchronous; the highest reaches {roll_agents:bound}",
+        "settings that exceed their bound: {roll_agents:over_queue} synchronous, {roll_agents:over_asynchronous} "
+        "asynchronous; a step takes at most {roll_agents:bound} of it",
     ),
 )
 """Figures, tables and headline statements of the paper that a toy can show, in its order."""
