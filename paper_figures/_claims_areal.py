@@ -32,7 +32,8 @@ CLAIMS = (
     _claim(
         "Asynchronous training is up to 2.77 times faster",
         "mostly",
-        "it is {areal:long_4} times as fast at a staleness bound of 4, and {areal:longest_4} times as fast with longer tails",
+        "it is {areal:long_4} times as fast at a staleness bound of 4, and {areal:longest_4} times as fast with "
+        "longer tails",
         "areal_speed",
         when="the speed-up is smaller than the paper's unless lengths have long tails",
     ),

@@ -11,7 +11,8 @@ CLAIMS = (
     _claim(
         "In-flight weight updates learn twice as fast as conventional RL",
         "mixed",
-        "PipelineRL reaches a given return sooner in {pipeline_rl:sooner} of {pipeline_rl:all} settings, but on no task "
+        "PipelineRL reaches a given return sooner in {pipeline_rl:sooner} of {pipeline_rl:all} settings, but on "
+        "no task "
         "against the best conventional setting",
         "pipeline_rl_speed",
         when="PipelineRL is sooner on graded and sparse tasks; on the bandit, the comparison is undecided",

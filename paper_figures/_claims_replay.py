@@ -11,7 +11,8 @@ CLAIMS = (
     _claim(
         "When generation is costly, replay saves compute",
         "mixed",
-        "at one small rate, replay costs {replay:bandit_held} to {replay:sparse_held} times the compute of training on fresh data",
+        "at one small rate, replay costs {replay:bandit_held} to {replay:sparse_held} times the compute of "
+        "training on fresh data",
         when="the claim holds on all tasks at one small rate; at tuned rates, on one of three",
     ),
     _claim(

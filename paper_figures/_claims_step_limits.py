@@ -11,7 +11,8 @@ CLAIMS = (
     _claim(
         "The maximum stable rate is flat at small staleness S, then decreases as 1/S",
         "mixed",
-        "with linear gradients, {step_limits:rule_inside} of {step_limits:rule_points} rates agree with the claim; on a proxy, GRPO's "
+        "with linear gradients, {step_limits:rule_inside} of {step_limits:rule_points} rates agree with the "
+        "claim; on a proxy, GRPO's "
         "rate at staleness {step_limits:stale} is {step_limits:tokens} that on fresh data",
         "step_limits",
         when="the claim holds for linear gradients and graded tokens; on proxies, the rate increases",

@@ -19,7 +19,8 @@ CLAIMS = (
     _claim(
         "On-policy methods are not robust to replayed data",
         "mixed",
-        "at one rate on stale data, RLOO's objective is up to {tba_frontier:rloo_old_usual} below the best objective, and "
+        "at one rate on stale data, RLOO's objective is up to {tba_frontier:rloo_old_usual} below the best "
+        "objective, and "
         "TBA's up to {tba_frontier:tba_old_usual}",
         "tba_frontier",
         when="RLOO's KL penalty uses the behavior policy; if it uses the current policy, RLOO equals TBA",
