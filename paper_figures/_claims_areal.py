@@ -20,7 +20,7 @@ CLAIMS = (
         "naive PPO is worse than decoupled PPO in {areal:naive_worse} of {areal:places} settings over training, "
         "and in {areal:naive_end_worse} settings at the end",
         "areal",
-        when="it harms the return during learning, but hardly at the end",
+        when="staleness harms the return during learning, but hardly at the end",
     ),
     _claim(
         "The decoupled objective tolerates a staleness bound of 8",

@@ -11,7 +11,7 @@ CLAIMS = (
     _claim(
         "On contaminated data, DG's cosine with the exact gradient grows, while that of other methods decreases",
         "mixed",
-        "DG's cosine decreases from {delight:dg_first} to {delight:dg_mean}; without correction, it decreases to "
+        "DG's cosine decreases from {delight:dg_first} to {delight:dg_mean}; without correction, the cosine decreases to "
         "{delight:none_mean}",
         "delight",
         when="DG's cosine grows only at low temperatures; exact IS keeps its cosine",
