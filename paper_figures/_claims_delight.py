@@ -11,15 +11,15 @@ CLAIMS = (
     _claim(
         "On contaminated data, DG's cosine with the exact gradient grows, while that of other methods decreases",
         "mixed",
-        "DG's cosine decreases from {delight:dg_first} to {delight:dg_mean}; without correction, the cosine decreases to "
-        "{delight:none_mean}",
+        "DG's cosine decreases from {delight:dg_first} to {delight:dg_mean}; without correction, the cosine "
+        "decreases to {delight:none_mean}",
         "delight",
         when="DG's cosine grows only at low temperatures; exact IS keeps its cosine",
     ),
     _claim(
         "No weight that ignores the advantage's sign, not even exact IS, makes the cosine grow",
         "not reproduced",
-        "in batches, exact IS has a cosine of {delight:is_batch}, and DG one of {delight:dg_batch}",
+        "averaged over batches, exact IS has a cosine of {delight:is_batch}, and DG one of {delight:dg_batch}",
         "delight",
     ),
     _claim(
