@@ -11,14 +11,16 @@ CLAIMS = (
     _claim(
         "Parallel actor-learners stabilize training",
         "not reproduced",
-        "{actor_critic:rates_one} of 16 learning rates work with 1 worker, and {actor_critic:rates_stale} with 16",
+        "with 1 worker, {actor_critic:rates_one} of 16 learning rates reach a target return; with 16 workers, "
+        "{actor_critic:rates_stale} do",
         "actor_critic",
         when="tested with linear networks on two grid worlds",
     ),
     _claim(
         "More actor-learners reach a score sooner",
         "reproduced",
-        "on two tasks, 16 workers are {actor_critic:firm_gain} and {actor_critic:cliff_gain} times faster than one",
+        "on two tasks, 16 workers reach a return {actor_critic:firm_gain} and {actor_critic:cliff_gain} times "
+        "sooner than one",
         "a3c_speed",
         when="the workers are assumed not to slow each other down",
     ),
@@ -26,8 +28,8 @@ CLAIMS = (
         "IMPALA",
         "V-trace corrects staleness",
         "mixed",
-        "CliffWalking: V-trace {actor_critic:cliff_vtrace_near}, A2C {actor_critic:cliff_a2c_near}; "
-        "FrozenLake: V-trace {actor_critic:lake_vtrace_near}, A2C {actor_critic:lake_a2c_near}",
+        "returns on CliffWalking: V-trace {actor_critic:cliff_vtrace_near}, A2C {actor_critic:cliff_a2c_near}; "
+        "on FrozenLake: V-trace {actor_critic:lake_vtrace_near}, A2C {actor_critic:lake_a2c_near}",
         "actor_critic",
         when="at staleness 4, V-trace helps on CliffWalking, but not on FrozenLake",
     ),
@@ -35,8 +37,8 @@ CLAIMS = (
         "PPO",
         "The clip allows several epochs on a batch",
         "mixed",
-        "CliffWalking: PPO {actor_critic:cliff_ppo_near}, A2C {actor_critic:cliff_a2c_near}; "
-        "FrozenLake: PPO {actor_critic:lake_ppo_near}, A2C {actor_critic:lake_a2c_near}",
+        "returns on CliffWalking: PPO {actor_critic:cliff_ppo_near}, A2C {actor_critic:cliff_a2c_near}; "
+        "on FrozenLake: PPO {actor_critic:lake_ppo_near}, A2C {actor_critic:lake_a2c_near}",
         "actor_critic",
         when="at staleness 4, the clip helps on CliffWalking, but not on FrozenLake",
     ),

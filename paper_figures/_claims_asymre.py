@@ -27,6 +27,6 @@ CLAIMS = (
         "return is {asymre:again_tenth} with the shift, {asymre:again_zero} without; at tuned rates, shifts lose "
         "{asymre:frozen} comparisons",
         "asymre",
-        when="the shift is better only over rounds of frozen data",
+        when="the shift is better only over several rounds of frozen data",
     ),
 )

@@ -9,29 +9,30 @@ from paper_figures._claim import Claim
 _claim = partial(Claim, "Delight", rebuilt=True)
 CLAIMS = (
     _claim(
-        "On contaminated data, DG's cosine with the exact gradient grows, and that of other methods decreases",
+        "On contaminated data, DG's cosine with the exact gradient grows, while that of other methods decreases",
         "mixed",
-        "DG's cosine decreases from {delight:dg_first} to {delight:dg_mean}; without correction, it decreases to "
-        "{delight:none_mean}",
+        "DG's cosine decreases from {delight:dg_first} to {delight:dg_mean}; without correction, the cosine "
+        "decreases to {delight:none_mean}",
         "delight",
         when="DG's cosine grows only at low temperatures; exact IS keeps its cosine",
     ),
     _claim(
         "No weight that ignores the advantage's sign, not even exact IS, makes the cosine grow",
         "not reproduced",
-        "in batches, exact IS has a cosine of {delight:is_batch}, and DG of {delight:dg_batch}",
+        "averaged over batches, exact IS has a cosine of {delight:is_batch}, and DG one of {delight:dg_batch}",
         "delight",
     ),
     _claim(
         "DG's second moment perpendicular to the gradient vanishes",
         "reproduced",
-        "{delight:dg_across} of its value without correction; with exact IS, {delight:is_across}",
+        "the moment is {delight:dg_across} of its value without correction; with exact IS, {delight:is_across}",
         "delight",
     ),
     _claim(
         "Without a correction, DG beats exact IS",
         "mixed",
-        "on graded sequences, return changes by {delight:graded_dg} with DG, and by {delight:graded_is} with exact IS",
+        "on graded sequences, compared with no correction, return changes by {delight:graded_dg} with DG, and by "
+        "{delight:graded_is} with exact IS",
         "delight_returns",
         when="the claim holds at the best synchronous rate; at tuned rates, only on graded sequences",
     ),

@@ -16,9 +16,10 @@ CLAIMS = (
         "asyncsim",
         "Asynchrony raises throughput",
         "reproduced",
-        "throughput is {system_spread:open_loop_quick} times as high with long-tailed lengths",
+        "with long-tailed lengths, throughput is {system_spread:open_loop_quick} times as high as in "
+        "synchronous training",
         "system_spread",
-        when="with equal lengths, it rises by at most one half",
+        when="with equal lengths, throughput rises by at most one half",
     ),
     Claim(
         "asyncsim",
@@ -30,7 +31,7 @@ CLAIMS = (
     ),
     Claim(
         "asyncsim",
-        "PPO equals stable-baselines3 on CartPole",
+        "On CartPole, PPO learns as fast as in stable-baselines3",
         "reproduced",
         "areas under the learning curves differ by {cartpole_parity:low} to {cartpole_parity:cut_high} %",
         "cartpole_parity",
@@ -57,7 +58,8 @@ CLAIMS = (
         "asyncsim",
         "One update predicts a language model's ESS",
         "under conditions",
-        "ESS agrees with the prediction up to a tenth at {language_ess:met} of {language_ess:levels} staleness levels",
+        "ESS agrees with the prediction to within a tenth at {language_ess:met} of {language_ess:levels} "
+        "staleness levels",
         "language_ess",
         when="rewards are random; with rewards for correct answers, the policy drifts faster",
     ),

@@ -11,10 +11,11 @@ CLAIMS = (
     _claim(
         "In-flight weight updates learn twice as fast as conventional RL",
         "mixed",
-        "PipelineRL is sooner in {pipeline_rl:sooner} of {pipeline_rl:all} settings, but on no task against the best "
-        "conventional setting",
+        "PipelineRL reaches a given return sooner in {pipeline_rl:sooner} of {pipeline_rl:all} settings, but on "
+        "no task "
+        "against the best conventional setting",
         "pipeline_rl_speed",
-        when="it is sooner on graded and sparse tasks, and undecided on the bandit",
+        when="PipelineRL is sooner on graded and sparse tasks; on the bandit, the comparison is undecided",
     ),
     _claim(
         "In-flight weight updates keep data close to on-policy",
@@ -22,6 +23,6 @@ CLAIMS = (
         "ESS/N is {pipeline_rl:ess} with PipelineRL, and {pipeline_rl:near_ess} with conventional training at similar "
         "staleness",
         "pipeline_rl",
-        when="tested on one task; at equal staleness, conventional data are as close",
+        when="tested on one task; at equal staleness, data from conventional training are as close",
     ),
 )

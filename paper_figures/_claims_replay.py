@@ -11,21 +11,22 @@ CLAIMS = (
     _claim(
         "When generation is costly, replay saves compute",
         "mixed",
-        "at one small rate, replay costs {replay:bandit_held} to {replay:sparse_held} times the compute of fresh data",
+        "at one small rate, replay costs {replay:bandit_held} to {replay:sparse_held} times the compute of "
+        "training on fresh data",
         when="the claim holds on all tasks at one small rate; at tuned rates, on one of three",
     ),
     _claim(
         "Replay hurts little per gradient step",
         "mixed",
         "at one small rate, replay takes {replay:bandit_held_updates} to {replay:sparse_held_updates} times as many "
-        "updates",
-        when="at tuned rates, replay takes two to four times as many updates",
+        "updates as training on fresh data",
+        when="at tuned rates, the factor is two to four",
     ),
     _claim(
-        "Larger buffers learn more slowly, but more stably",
+        "With larger buffers, training is slower but more stable",
         "mixed",
-        "a larger buffer needs {replay:sparse_slower} to {replay:bandit_slower} times as many updates",
-        when="learning is slower at a fixed rate; it is more stable only on the bandit",
+        "a larger buffer needs {replay:sparse_slower} to {replay:bandit_slower} times as many updates as a smaller one",
+        when="training is slower at a fixed rate, and more stable only on the bandit",
     ),
     _claim(
         "Replay preserves entropy",

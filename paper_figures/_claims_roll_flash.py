@@ -14,7 +14,7 @@ CLAIMS = (
         "mostly",
         "it is {roll_flash:long_2} times as fast on 64 slots, and {roll_sizes:gpus_128} times on 128 GPUs",
         "roll_flash",
-        when="it is slower only with equal lengths",
+        when="asynchronous training is slower only with equal lengths",
     ),
     _claim(
         "Asynchronous training is 2.72 times faster on agentic tasks",
@@ -25,10 +25,10 @@ CLAIMS = (
     _claim(
         "A modest asynchronous ratio yields nearly all of the gain",
         "mixed",
-        "{roll_sizes:most} samples need ratio {roll_sizes:large}, {roll_sizes:least} samples need ratio "
+        "{roll_sizes:most} samples per step need ratio {roll_sizes:large}, {roll_sizes:least} samples need ratio "
         "{roll_sizes:small}",
         "roll_sizes",
-        when="it holds for large batches of similar lengths, but not for small batches or long tails",
+        when="the claim holds for large batches of similar lengths, but not for small batches or long tails",
     ),
     _claim(
         "Off-policy methods end on par with synchronous training",
@@ -108,7 +108,7 @@ ITEMS: tuple[Item, ...] = (
         "8 GPUs of 16 slots",
         "roll_queue",
         "reproduced",
-        "a step takes {roll_sizes:alone} s instead of {roll_sizes:whole} s; 64 × 16 is "
+        "a step takes {roll_sizes:alone} s instead of {roll_sizes:whole} s; 64 × 16 samples are generated "
         "{roll_sizes:replicated_64_16} times as fast",
         "116 to 89 s; 1.84 times",
     ),
@@ -119,8 +119,8 @@ ITEMS: tuple[Item, ...] = (
         "2 % of trajectories stop",
         "roll_spare",
         "mixed",
-        "seconds per rollout: {roll_agents:none} without spares, {roll_agents:both_9} with 36 × 9, "
-        "{roll_agents:both_12} with 36 × 12",
+        "seconds per rollout: {roll_agents:none} without spares, {roll_agents:both_9} with 36 groups of 9, "
+        "{roll_agents:both_12} with 36 groups of 12",
         "243 to 45, 46 s",
     ),
     _item(
@@ -140,8 +140,8 @@ ITEMS: tuple[Item, ...] = (
         "reconstructed bounds",
         "roll_bounds",
         "reproduced",
-        "settings above their bound: {roll_agents:over_queue} synchronous, {roll_agents:over_asynchronous} "
-        "asynchronous; the highest reaches {roll_agents:bound}",
+        "settings that exceed their bound: {roll_agents:over_queue} synchronous, {roll_agents:over_asynchronous} "
+        "asynchronous; a step takes at most {roll_agents:bound} of it",
     ),
 )
 """Figures, tables and headline statements of the paper that a toy can show, in its order."""

@@ -9,9 +9,10 @@ from paper_figures._claim import Claim
 _claim = partial(Claim, "2607.01083")
 CLAIMS = (
     _claim(
-        "The maximum rate is flat in staleness S, then decreases as 1/S",
+        "The maximum stable rate is flat at small staleness S, then decreases as 1/S",
         "mixed",
-        "with linear gradients, {step_limits:rule_inside} of {step_limits:rule_points} rates agree; on a proxy, GRPO's "
+        "with linear gradients, {step_limits:rule_inside} of {step_limits:rule_points} rates agree with the "
+        "claim; on a proxy, GRPO's "
         "rate at staleness {step_limits:stale} is {step_limits:tokens} that on fresh data",
         "step_limits",
         when="the claim holds for linear gradients and graded tokens; on proxies, the rate increases",
@@ -21,7 +22,7 @@ CLAIMS = (
         "Collapse time × learning rate is constant",
         "under conditions",
         "for GRPO, time × rate is {step_limits:time_little} at small staleness × rate, and "
-        "{step_limits:time_much} at large",
+        "{step_limits:time_much} at large staleness × rate",
         "collapse_times",
         when="staleness × rate is at most about one",
         stated="2607.01083/collapse-time",

@@ -19,10 +19,11 @@ CLAIMS = (
     _claim(
         "On-policy methods are not robust to replayed data",
         "mixed",
-        "at one rate on stale data, RLOO's objective is up to {tba_frontier:rloo_old_usual} below the best one, and "
+        "at one rate on stale data, RLOO's objective is up to {tba_frontier:rloo_old_usual} below the best "
+        "objective, and "
         "TBA's up to {tba_frontier:tba_old_usual}",
         "tba_frontier",
-        when="RLOO uses the penalty of the behavior policy; with the current penalty, RLOO equals TBA",
+        when="RLOO's KL penalty uses the behavior policy; if it uses the current policy, RLOO equals TBA",
     ),
     _claim(
         "TBA stays accurate as asynchrony grows",
@@ -41,9 +42,9 @@ CLAIMS = (
         when="both beat TBA on stale data with rare rewards",
     ),
     _claim(
-        "TBA trains 4 times faster or more",
+        "TBA trains at least 4 times as fast",
         "mixed",
-        "TBA makes {tba_speed:speed_10} times as many updates per second",
+        "TBA makes {tba_speed:speed_10} times as many updates per second as synchronous RLOO",
         "tba_speed",
         when="whether TBA reaches a target return sooner is undecided",
     ),
@@ -53,7 +54,7 @@ CLAIMS = (
         "with many samples, TBA's return is {tba_buffer:uniform_095_many} on recent data, and "
         "{tba_buffer:uniform_0_many} on data of any staleness",
         "tba_buffer",
-        when="recent data lower the return with few samples; on rarely paid bits, they gain less with more searchers",
+        when="with few samples, recent data lower the return; on rarely paid bits, they help less with more searchers",
     ),
     _claim(
         "Sampling data by reward helps as generation scales",
@@ -110,8 +111,8 @@ ITEMS: tuple[Item, ...] = (
         "simulated seconds; two noisy tasks",
         "tba_speed",
         "mixed",
-        "TBA makes {tba_speed:speed_10} times as many updates, and reaches a target "
-        "{tba_speed:graded_tba_10} times sooner",
+        "TBA makes {tba_speed:speed_10} times as many updates per second; to a target return, synchronous RLOO takes "
+        "{tba_speed:graded_tba_10} times as long",
         "4 times or more",
     ),
     _item(
@@ -149,7 +150,7 @@ ITEMS: tuple[Item, ...] = (
         "simulated seconds of updates",
         "tba_speed",
         "mostly",
-        "TBA makes {tba_speed:speed_10} times as many updates",
+        "TBA makes {tba_speed:speed_10} times as many updates per second",
         "6.6 and 7 times",
     ),
     _item(
@@ -177,8 +178,8 @@ ITEMS: tuple[Item, ...] = (
         "our own training loop",
         "tba_buffer",
         "mostly",
-        "different arms rise from {tba_buffer:small_distinct} to {tba_buffer:large_distinct}; the loss of "
-        "reward is undecided",
+        "different arms rise from {tba_buffer:small_distinct} to {tba_buffer:large_distinct}; whether "
+        "reward decreases is undecided",
         "toxic 98.1 to 94.8 %",
     ),
     _item(
