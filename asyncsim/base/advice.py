@@ -31,11 +31,7 @@ BLIND = (
 
 
 def mean_interval(values: Any, tests: int = 1) -> tuple[float, float, float]:
-    """Mean over realizations `[M]` with its t interval, Bonferroni-corrected for `tests`; width 0 for equal values.
-
-    >>> mean_interval([1.0, 1.0, 1.0])
-    (1.0, 1.0, 1.0)
-    """
+    """Mean over realizations `[M]` with its t interval, Bonferroni-corrected for `tests`; width 0 for equal values."""
     found = between(values)
     half = critical(LEVEL / tests, found.freedom) * found.error if found.error > 1e-12 * abs(found.value) else 0.0
     return found.value, found.value - half, found.value + half

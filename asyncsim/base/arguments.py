@@ -58,11 +58,7 @@ class Binding:
 
 
 def role_of(name: str) -> str | None:
-    """The tensor that an argument's name means, "old" if it may be either old policy, None if the name is unknown.
-
-    >>> role_of("rollout_log_probs"), role_of("logp"), role_of("old_logp"), role_of("response_mask"), role_of("eps")
-    ('behavior_log_prob', 'log_prob', 'old', 'mask', None)
-    """
+    """The tensor that an argument's name means, "old" if it may be either old policy, None if the name is unknown."""
     spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name)
     words = {word for word in spaced.lower().split("_") if word}
     if name == "A" or (words & _ADVANTAGES and words <= _ADVANTAGES | _FILLERS):

@@ -52,11 +52,7 @@ def shape(node: Any) -> Any:
 
 
 def of(value: Any, digits: int = 16) -> str:
-    """Hexadecimal digest of a value's JSON.
-
-    >>> of({"a": 1, "b": 2}) == of({"b": 2, "a": 1})
-    True
-    """
+    """Hexadecimal digest of a value's JSON."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:digits]
 
 
@@ -208,12 +204,7 @@ def _homes(name: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1024)
 def modules(*starts: str) -> dict[str, str]:
-    """Digests, by name, of the package's modules that dotted names reach; cached per process.
-
-    >>> reached = modules("asyncsim.methods.grpo")
-    >>> "asyncsim.advantages.baselines" in reached, "asyncsim.advantages.traces" in reached
-    (True, False)
-    """
+    """Digests, by name, of the package's modules that dotted names reach; cached per process."""
     if not starts:
         return {}
     kept, reached, left, seen = _kept(), dict[str, str](), list(starts), set(starts)
@@ -238,11 +229,7 @@ def modules(*starts: str) -> dict[str, str]:
 
 @lru_cache(maxsize=1024)
 def reached(*starts: str) -> str:
-    """Digest of all modules of the package that dotted names reach.
-
-    >>> reached("asyncsim.methods.grpo") == reached("asyncsim.methods.vtrace")
-    False
-    """
+    """Digest of all modules of the package that dotted names reach."""
     return of(sorted(carried(modules(*starts)).items()))
 
 

@@ -69,11 +69,6 @@ class EagerFeed:
 
     Version v exists from batch `v * batches_per_publish` on, the first that is trained at it. An unused version
     is retired at that batch. Raises `InputError` for a batch beyond the end of the schedule.
-
-    >>> from asyncsim.schedules import fixed
-    >>> feed = EagerFeed(fixed(1).schedule(3, 1, 1, 1, seed=0))
-    >>> [(feed.take(b)[0].item(), feed.retired(b)) for b in range(3)]
-    [(0, []), (0, [0]), (1, [1, 2])]
     """
 
     def __init__(self, schedule: records.Schedule) -> None:

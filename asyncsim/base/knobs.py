@@ -21,11 +21,7 @@ _declared: Any = functools.cache(lambda kind: dataclasses.fields(kind) if datacl
 def knob(
     field: str, value: Any, remedy: str, low: float = -math.inf, high: float = math.inf, *, open_low: bool = False
 ) -> Any:
-    """Check a knob and return a float, or a tuple of floats with one entry per replicate.
-
-    >>> knob("cap", 8, "give a cap of at least 1", 1.0)
-    8.0
-    """
+    """Check a knob and return a float, or a tuple of floats with one entry per replicate."""
     if isinstance(value, (str, bytes)) or not hasattr(value, "__len__") or getattr(value, "ndim", 1) == 0:
         return checks.real(field, value, remedy, low, high, open_low=open_low)
     values = checks.finite_array(field, value, (None,), f"{remedy} (a number, or one per replicate)")
@@ -56,22 +52,12 @@ def bound(part: Any) -> Iterator[Any]:
 
 
 def arrays(part: Any, name: str) -> dict[str, tuple[float, ...]]:
-    """Array knobs of a part called `name` and of its nested parts, keyed as `part.knob`.
-
-    >>> from asyncsim.updates.steps import sgd
-    >>> arrays(sgd((0.1, 0.2)), "sgd")
-    {'sgd.lr': (0.1, 0.2)}
-    """
+    """Array knobs of a part called `name` and of its nested parts, keyed as `part.knob`."""
     return {label: value for label, value in values(part, name).items() if isinstance(value, tuple)}
 
 
 def values(part: Any, name: str) -> dict[str, float | tuple[float, ...]]:
-    """All knobs of a part called `name` and of its nested parts, keyed as `part.knob`.
-
-    >>> from asyncsim.updates.steps import sgd
-    >>> values(sgd(0.1), "sgd")
-    {'sgd.lr': 0.1}
-    """
+    """All knobs of a part called `name` and of its nested parts, keyed as `part.knob`."""
     numbers: dict[str, float | tuple[float, ...]] = {}
     for label, inside in _inside(part, name):
         several = isinstance(inside, tuple) and all(isinstance(x, float) for x in inside)

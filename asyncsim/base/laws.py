@@ -256,9 +256,6 @@ def as_probabilities(field: str, value: object) -> np.ndarray:
     """Probabilities of 0, 1, 2, ... from numbers, `uniform:low:high`, or integers in `@file.csv:column`.
 
     Raises `InputError`.
-
-    >>> as_probabilities("law", "uniform:1:2").tolist()
-    [0.0, 0.5, 0.5]
     """
     if isinstance(value, str) and value.startswith("@"):
         column, numbers = measured.column(field, value[1:])

@@ -25,9 +25,6 @@ def free(root: str | os.PathLike[str] = "/") -> Free:
     """The tightest memory limit of the machine, its control groups (both versions) and the process.
 
     `root` contains /proc and /sys. Without them the result is the memory of the machine, else 16 GiB.
-
-    >>> free().size > 0
-    True
     """
     root = Path(root)
     limits = [*_machine(root), *_groups(root), *_process(root)]

@@ -73,9 +73,6 @@ def loaded(target: str, field: str = "target", installed: bool = False) -> Any:
 
     Raises `InputError` for another form, a file that does not exist or cannot be imported, an unknown name, or code
     that a file names without the user's trust, unless an `installed` package registers it.
-
-    >>> loaded("math:pi")
-    3.141592653589793
     """
     place, colon, name = target.rpartition(":")
     if not (colon and place and name):

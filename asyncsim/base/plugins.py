@@ -32,11 +32,7 @@ PARTS = {
 
 @cache
 def summaries(package: str) -> dict[str, str]:
-    """Names in a plug-in folder with the first line of each docstring, read without any import.
-
-    >>> "fixed" in summaries("asyncsim.schedules"), "ess_token" in summaries("asyncsim.diagnostics")
-    (True, True)
-    """
+    """Names in a plug-in folder with the first line of each docstring, read without any import."""
     return {name: line for name, (_, line) in sorted(_read_index(package).items())}
 
 
@@ -163,11 +159,7 @@ def _hint(package: str, name: str) -> str:
 
 
 def function(name: str) -> Callable[..., Any]:
-    """The function called kind.name in a file, such as methods.grpo, or my_parts.py:power.
-
-    >>> function("updates.sgd")(0.1).lr
-    0.1
-    """
+    """The function called kind.name in a file, such as methods.grpo, or my_parts.py:power."""
     if ":" in name:
         return _remembered(outside.loaded(name, "part"), name)
     kind, _, own = name.partition(".")

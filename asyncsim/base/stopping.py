@@ -62,11 +62,6 @@ def deferred(patience: float = PATIENCE) -> Iterator[list[int]]:
     """Collect signals in a list instead of raising them; a second signal is raised.
 
     Only Python's own handler of Ctrl-C and `terminate` are replaced, and only in the main thread.
-
-    >>> with deferred() as received:
-    ...     signal.raise_signal(signal.SIGINT)
-    ...     print([NAMES[number] for number in received])
-    ['Ctrl-C']
     """
     received: list[int] = []
     waiting = threading.Timer(patience, _say)

@@ -24,11 +24,7 @@ DEPENDENCES = ("iid", "position", "markov")
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:
-    """Softmax probabilities along the last axis; complex logits are allowed, for complex-step derivatives.
-
-    >>> softmax(np.zeros(2)).tolist()
-    [0.5, 0.5]
-    """
+    """Softmax probabilities along the last axis; complex logits are allowed, for complex-step derivatives."""
     weights = np.exp(logits - logits.real.max(axis=-1, keepdims=True))
     return weights / weights.sum(axis=-1, keepdims=True)
 
@@ -46,11 +42,7 @@ def score_norm_squared(probabilities: np.ndarray) -> np.ndarray:
 
 
 def complex_gradient(function: Callable[[np.ndarray], Any], at: np.ndarray) -> np.ndarray:
-    """Derivative of an analytic function by a complex step, exact to rounding; the last axis holds components of `at`.
-
-    >>> complex_gradient(lambda x: (x**3).sum(), np.array([2.0])).round(12).tolist()
-    [12.0]
-    """
+    """Derivative of an analytic function by a complex step, exact to rounding; the last axis holds its components."""
     tiny = 1e-40
     columns = []
     for k in range(at.size):
@@ -61,11 +53,7 @@ def complex_gradient(function: Callable[[np.ndarray], Any], at: np.ndarray) -> n
 
 
 def compositions(total: int, parts: int) -> np.ndarray:
-    """All ways to split `total` into `parts` ordered counts, `[K, parts]`, by stars and bars.
-
-    >>> compositions(2, 2).tolist()
-    [[0, 2], [1, 1], [2, 0]]
-    """
+    """All ways to split `total` into `parts` ordered counts, `[K, parts]`, by stars and bars."""
     if parts == 3:
         # By far the fastest way to list many.
         first, second = (x.ravel() for x in np.indices((total + 1, total + 1)))
@@ -122,11 +110,7 @@ class Frozen(Arms):
 
 
 def project(x: np.ndarray) -> np.ndarray:
-    """Euclidean projection onto the simplex: shift and clip, the shift from the largest support that stays positive.
-
-    >>> project(np.array([0.9, 0.3, -1.0])).round(12).tolist()
-    [0.8, 0.2, 0.0]
-    """
+    """Euclidean projection onto the simplex: shift and clip, the shift from the largest support that stays positive."""
     ordered = np.sort(x)[::-1]
     shifts = (np.cumsum(ordered) - 1.0) / np.arange(1, x.size + 1)
     return np.maximum(x - shifts[np.flatnonzero(ordered > shifts)[-1]], 0.0)
@@ -277,11 +261,7 @@ def chained(pair: SequencePair, terms: np.ndarray) -> Any:
 
 
 def reward(zeros: Any, horizon: int, success: float | None) -> Any:
-    """Reward of a sequence in which `zeros` of the `horizon` tokens equal 0.
-
-    >>> reward(np.array([0, 1, 2]), 2, 0.5).tolist()
-    [0.0, 1.0, 1.0]
-    """
+    """Reward of a sequence in which `zeros` of the `horizon` tokens equal 0."""
     share = np.asarray(zeros) / horizon
     return share if success is None else (share >= success).astype(np.float64)
 

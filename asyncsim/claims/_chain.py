@@ -56,11 +56,7 @@ class PaidChains(Chains):
 
 
 def count_law(probabilities: np.ndarray) -> np.ndarray:
-    """P(k correct bits), k = 0..H, by convolving one bit after another; complex probabilities are allowed.
-
-    >>> count_law(np.array([0.5, 0.5])).tolist()
-    [0.25, 0.5, 0.25]
-    """
+    """P(k correct bits), k = 0..H, by convolving one bit after another; complex probabilities are allowed."""
     law = np.ones(1, dtype=probabilities.dtype)
     for p in probabilities:
         law = np.convolve(law, np.array([1.0 - p, p]))
@@ -68,11 +64,7 @@ def count_law(probabilities: np.ndarray) -> np.ndarray:
 
 
 def fourier_law(probabilities: np.ndarray) -> np.ndarray:
-    """Distribution of the number of correct bits, from its generating function at the roots of unity.
-
-    >>> fourier_law(np.array([0.5, 0.5])).round(12).tolist()
-    [0.25, 0.5, 0.25]
-    """
+    """Distribution of the number of correct bits, from its generating function at the roots of unity."""
     size = len(probabilities) + 1
     roots = np.exp(-2j * np.pi * np.arange(size) / size)
     return np.fft.ifft((1.0 + probabilities * (roots[:, None] - 1.0)).prod(axis=1)).real

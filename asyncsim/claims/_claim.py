@@ -128,9 +128,5 @@ def multiplied(quantity: str) -> Callable[[Any, float], Quantities]:
 
 
 def indexed(stem: str, values: Any) -> Quantities:
-    """Name the components of a vector as quantities `stem[0]`, `stem[1]`, ...
-
-    >>> indexed("pi", [0.25, 0.75])
-    {'pi[0]': 0.25, 'pi[1]': 0.75}
-    """
+    """Name the components of a vector as quantities `stem[0]`, `stem[1]`, ..."""
     return {f"{stem}[{k}]": float(v) for k, v in enumerate(np.ravel(values))}

@@ -18,11 +18,7 @@ from asyncsim.base.declared import Count, Declared, Positive, Staleness
 
 
 def critical(tau: int) -> float:
-    """Largest stable a = step * curvature at constant delay tau: 2 sin(pi / (2 (2 tau + 1))).
-
-    >>> [round(critical(tau), 3) for tau in (0, 1, 2, 4)]
-    [2.0, 1.0, 0.618, 0.347]
-    """
+    """Largest stable a = step * curvature at constant delay tau: 2 sin(pi / (2 (2 tau + 1)))."""
     return 2.0 * math.sin(math.pi / (2.0 * (2 * tau + 1)))
 
 
@@ -63,21 +59,13 @@ def angles(a: float, tau: int) -> tuple[float, float]:
 
 
 def excess(a: float, tau: int) -> float:
-    """Q = E (curvature x)^2 / sigma^2 = tan(omega/2) tan(pi/4 + Theta/2), so that E g^2 / sigma^2 = 1 + Q.
-
-    >>> round(excess(1.0, 0), 12)
-    1.0
-    """
+    """Q = E (curvature x)^2 / sigma^2 = tan(omega/2) tan(pi/4 + Theta/2), so that E g^2 / sigma^2 = 1 + Q."""
     omega, theta = angles(a, tau)
     return math.tan(omega / 2.0) * math.tan(math.pi / 4.0 + theta / 2.0)
 
 
 def covariance_share(a: float, tau: int, lag: int) -> float:
-    """Autocorrelation of parameters at lag k <= tau + 1: (cos(k omega) + sin(Theta - k omega)) / (1 + sin Theta).
-
-    >>> covariance_share(0.5, 3, 0)
-    1.0
-    """
+    """Autocorrelation of parameters at lag k <= tau + 1: (cos(k omega) + sin(Theta - k omega)) / (1 + sin Theta)."""
     omega, theta = angles(a, tau)
     return (math.cos(lag * omega) + math.sin(theta - lag * omega)) / (1.0 + math.sin(theta))
 
@@ -91,11 +79,7 @@ def stable_share(step: float, curvature: float, tau: int) -> float:
 
 
 def growth(a: float, tau: int) -> float:
-    """Logarithm of the largest root of z^{tau+1} - z^tau + a, in nats per update.
-
-    >>> round(growth(3.0, 0), 12) == round(float(np.log(2.0)), 12)
-    True
-    """
+    """Logarithm of the largest root of z^{tau+1} - z^tau + a, in nats per update."""
     polynomial = np.zeros(tau + 2)
     polynomial[:2], polynomial[-1] = (1.0, -1.0), polynomial[-1] + a
     if tau == 0:
@@ -114,11 +98,7 @@ def growth_by_newton(a: float, tau: int) -> float:
 
 
 def growth_by_lambert(a: float, delay: float) -> float:
-    """Growth rate for long delays, Re W_0(-a T)/T with T = tau + 1/2 updates.
-
-    >>> abs(growth_by_lambert(0.2, 16.5) / growth(0.2, 16) - 1.0) < 0.01
-    True
-    """
+    """Growth rate for long delays, Re W_0(-a T)/T with T = tau + 1/2 updates."""
     return float(lambertw(-a * delay).real) / delay
 
 

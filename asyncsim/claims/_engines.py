@@ -118,11 +118,7 @@ def order(workers: int, updates: int, rates: np.ndarray | None = None, *, seed: 
 
 
 def cyclic_mean_lag(sequence: np.ndarray, groups: int = 1) -> float:
-    """Mean staleness in versions of `groups` deliveries each, when the order of workers repeats forever.
-
-    >>> cyclic_mean_lag(np.array([0, 1, 0, 2]))
-    2.0
-    """
+    """Mean staleness in versions of `groups` deliveries each, when the order of workers repeats forever."""
     # So many rounds close a cycle of versions, behind as many in which every worker has begun.
     deliveries = np.tile(sequence, 2 * groups)
     restarts, stalenesses = dict.fromkeys(sequence.tolist(), 0), []

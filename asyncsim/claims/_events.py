@@ -89,11 +89,7 @@ class Loop:
 
 
 def busy(tickets: int, ratio: float) -> float:
-    """Busy fraction 1 - p0, 1/p0 = sum_{n=0..K} K!/(K-n)! ratio^n; `ratio` is mean training / mean generation time.
-
-    >>> busy(1, 0.5)
-    0.33333333333333337
-    """
+    """Busy fraction 1 - p0, 1/p0 = sum_{n=0..K} K!/(K-n)! ratio^n; `ratio` is mean training / mean generation time."""
     total = 1.0
     for n in range(1, tickets + 1):
         total = 1.0 + n * ratio * total
@@ -101,11 +97,7 @@ def busy(tickets: int, ratio: float) -> float:
 
 
 def busy_by_balance(tickets: int, generation: float, train: float) -> float:
-    """Busy fraction 1 - p0 from balance equations of states (phase 1, phase 2); other groups are at the trainer.
-
-    >>> round(busy_by_balance(1, 2.0, 1.0), 12)
-    0.333333333333
-    """
+    """Busy fraction 1 - p0 from balance equations of states (phase 1, phase 2); other groups are at the trainer."""
     # Generation in two exponential phases has a law of its own; states grow with their square.
     phases = 2 if tickets <= 24 else 1
     leave = phases / generation

@@ -24,11 +24,7 @@ _PANELS = 240
 
 
 def read_law(field: str, value: Any) -> laws.Law:
-    """Parse a distribution with a density; refuse one that is nearly constant or has almost no finite mean.
-
-    >>> str(read_law("length", "exponential:2"))
-    'exponential:2.0'
-    """
+    """Parse a distribution with a density; refuse one that is nearly constant or has almost no finite mean."""
     remedy = "write it as lognormal:1.0:0.8"
     checks.require(isinstance(value, str) and ":" in value, field, value, "the text of a distribution", remedy)
     law = laws.as_law(field, value)
@@ -45,11 +41,7 @@ def read_law(field: str, value: Any) -> laws.Law:
 
 
 def moment_below(law: laws.Law, power: int, limit: float) -> float:
-    """Truncated moment E[L^power; L <= limit] in closed form; the full moment if limit is infinite.
-
-    >>> round(moment_below(laws.exponential(2.0), 1, math.inf), 12)
-    2.0
-    """
+    """Truncated moment E[L^power; L <= limit] in closed form; the full moment if limit is infinite."""
     if limit <= 0.0:
         return 0.0
     # Integrate a Pareto density up to the limit.
@@ -77,11 +69,7 @@ def moment_below(law: laws.Law, power: int, limit: float) -> float:
 def expectation(
     law: laws.Law, function: Callable[[np.ndarray], np.ndarray], breaks: Iterable[float] = (), power: float = 1.0
 ) -> float:
-    """E f(L) by Gauss-Legendre panels in log L; `breaks` are kinks of f, and f grows at most like L^`power`.
-
-    >>> round(expectation(laws.pareto(1.0, 3.0), lambda x: x), 10)
-    1.5
-    """
+    """E f(L) by Gauss-Legendre panels in log L; `breaks` are kinks of f, and f grows at most like L^`power`."""
     low, high = _range(law, power)
     kinks = [math.log(b) for b in breaks if b > 0.0 and low < math.log(b) < high]
     log_x, weights = panels(np.unique(np.concatenate([np.linspace(low, high, _PANELS + 1), kinks])))

@@ -39,10 +39,7 @@ class Clocked(_engines.Engines):
 
 
 def refuse_chance(ratio: float, groups: int, capacity: int) -> None:
-    """Refuse a buffer that Poisson arrivals, `ratio` per trained group, leave without a batch or find full.
-
-    >>> refuse_chance(1.5, 8, 16)
-    """
+    """Refuse a buffer that Poisson arrivals, `ratio` per trained group, leave without a batch or find full."""
     if ratio > 1.0:
         # A full buffer less a batch, then j periods of arrivals, of which j - 1 were taken.
         chance = poisson.cdf((_PERIODS + 1) * groups - capacity - 1, _PERIODS * ratio * groups).max()

@@ -141,11 +141,7 @@ NUMBERS: dict[str, Callable[[], str]] = {
 
 @cache
 def papers() -> dict[str, Statement]:
-    """Return the statements of papers by id, as `asyncsim list papers` shows them.
-
-    >>> papers()["2604.22407/inflation"].claims
-    ('alignment/adam-inflation',)
-    """
+    """Return the statements of papers by id, as `asyncsim list papers` shows them."""
     rows = tomllib.loads(Path(__file__).with_name("papers.toml").read_text("utf-8"))
     return {
         id: Statement(

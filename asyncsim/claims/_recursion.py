@@ -13,11 +13,7 @@ from scipy.optimize import brentq
 
 
 def radius(field: np.ndarray, step: float, tau: int, current: np.ndarray | None = None) -> float:
-    """Spectral radius of y_{t+1} = y_t + step * (field y_{t-tau} + current y_t), fields `[D, D]`.
-
-    >>> round(radius(np.array([[-1.0]]), 1.0, 1), 12)
-    1.0
-    """
+    """Spectral radius of y_{t+1} = y_t + step * (field y_{t-tau} + current y_t), fields `[D, D]`."""
     size = len(field)
     companion = np.eye(size * (tau + 1), k=-size)
     companion[:size, :size] += np.eye(size) if current is None else np.eye(size) + step * current
@@ -26,11 +22,7 @@ def radius(field: np.ndarray, step: float, tau: int, current: np.ndarray | None 
 
 
 def first_unstable(matrix: Callable[[float], np.ndarray], low: float, high: float) -> float:
-    """Parameter at which the spectral radius first exceeds 1: bracketed on a geometric grid, then root finding.
-
-    >>> round(first_unstable(lambda a: np.array([[a]]), 0.1, 4.0), 12)
-    1.0
-    """
+    """Parameter at which the spectral radius first exceeds 1: bracketed on a geometric grid, then root finding."""
 
     def excess(a: float) -> float:
         return float(np.abs(np.linalg.eigvals(matrix(a))).max()) - 1.0
@@ -86,11 +78,7 @@ def autocovariance(
 
 
 def second_moments(curvature: float, start: float, noise: float, step: float, tau: int, updates: int) -> np.ndarray:
-    """E x_t^2 for t < updates from x_{-k} = start, float64 `[updates]`: squared mean plus squared impulse response.
-
-    >>> second_moments(1.0, 1.0, 1.0, 1.0, 0, 3).tolist()
-    [1.0, 1.0, 1.0]
-    """
+    """E x_t^2 for t < updates from x_{-k} = start, float64 `[updates]`: squared mean plus squared impulse response."""
     a = step * curvature
     mean, impulse = np.empty(updates), np.empty(updates)
     mean[0], impulse[0] = start, 1.0
@@ -108,9 +96,6 @@ def unless_exceeded(
     """Return a bound on the mean squared gradient of delayed descent, or the quadratic's exact value if larger.
 
     Rounding must not make a bound that is attained to its last term count as exceeded.
-
-    >>> unless_exceeded(0.5, 1.0, 0.0, 1.0, 1.0, 0, 2)
-    0.5
     """
     exact = curvature**2 * math.fsum(second_moments(curvature, start, noise, step, tau, updates)) / updates
     return bound if exact <= bound * (1.0 + 1e-12) else exact

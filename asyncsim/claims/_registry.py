@@ -15,11 +15,7 @@ from asyncsim.claims import _claim
 
 @cache
 def claims() -> dict[str, Path]:
-    """Map the id of each claim to its file, read from folder names without importing any.
-
-    >>> claims()["staleness/stability-boundary"].name
-    'stability_boundary.py'
-    """
+    """Map the id of each claim to its file, read from folder names without importing any."""
     files = sorted(Path(__file__).parent.glob("*/*.py"))
     found = {f"{f.parent.name}/{f.stem.replace('_', '-')}": f for f in files if not f.stem.startswith("_")}
     return calls.Keyed({id: file for id, file in found.items() if file.parent.name != "lab"})

@@ -385,7 +385,6 @@ def _evidence(subject: Subject, probes: Sequence[Probe], curves: parts.Curves, t
 
 def _fits(evidence: Evidence, curves: parts.Curves, like: Method | None) -> tuple[list[Fit], Evidence]:
     """The nearest methods; if none is exact, also with the penalty or the mask that the tokens show."""
-    # Fit as they are.
     first, tolerance, candidates = like.name if like else None, evidence.tolerance, methods.families()[0]
     # The asked method with the anchor that makes it the loss; None where none does.
     own = dict.fromkeys((like.anchor, *(ANCHORS if like.weight.anchored else ()))) if like else ()
@@ -399,7 +398,6 @@ def _fits(evidence: Evidence, curves: parts.Curves, like: Method | None) -> tupl
         return (fits if agrees else [known, *fits]), evidence
     if fits[0].exact(tolerance):
         return fits, evidence
-    # Try CISPO capped below 1.
     low = methods.capped_low(curves, candidates)
     if low is not None:
         anchors = [{"anchor": anchor} for anchor in low.choices["anchor"]]
@@ -411,7 +409,6 @@ def _fits(evidence: Evidence, curves: parts.Curves, like: Method | None) -> tupl
     paid = look(beside, methods.pulled(), smooth=False) if not np.abs(parts.idle(curves, "drift")).max() > 0 else []
     if paid and paid[0].exact(tolerance):
         return paid, beside
-    # Try a penalty, then masks.
     penalty = parts.penalty_of(curves)
     if penalty is not None:
         beside = evidence.beside(penalties=(penalty,))

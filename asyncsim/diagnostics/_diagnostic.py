@@ -394,11 +394,7 @@ def finished(step: Step) -> tuple[Tensor, Tensor]:
 
 
 def range_of(name: str) -> Range | None:
-    """Range of a reported number by its name in a trace; None if none is declared.
-
-    >>> range_of("align_cosine"), range_of("mine_dropped"), range_of("my_number")
-    ((-1.0, 1.0), (0.0, 1.0), None)
-    """
+    """Range of a reported number by its name in a trace; None if none is declared."""
     exact = RANGES.get(name)
     return exact or next((value for pattern, value in RANGES.items() if fnmatchcase(name, pattern)), None)
 

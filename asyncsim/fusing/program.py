@@ -72,11 +72,6 @@ class Program:
     has the `replicates` on its first axis, or one row (or no axis) that all share. The same holds for the result and
     its containers. `rows` are other tensors that the function reads, with a row per replicate. Raises `Unfit` if
     compiling is impossible.
-
-    >>> numbers = {"x": torch.arange(6.0, dtype=torch.float64).reshape(2, 3)}
-    >>> double = Program(lambda tree: {"sum": (tree["x"] * 2.0).sum(-1)}, numbers, 2)
-    >>> double(numbers)["sum"].tolist()
-    [6.0, 24.0]
     """
 
     def __init__(self, function: Callable[[Any], Any], tree: Any, replicates: int, rows: Sequence[Tensor] = ()) -> None:

@@ -220,11 +220,7 @@ def _asked_once(predict: Prediction) -> Prediction:
 
 
 def between(low: float, high: float, whole: bool) -> list[float]:
-    """Positions from one end to the other, evenly spaced on the axis of `logarithmic`; all integers if there are few.
-
-    >>> between(1, 5, True)
-    [1, 2, 3, 4, 5]
-    """
+    """Positions from end to end, evenly spaced on the axis of `logarithmic`; all integers if there are few."""
     if whole and high - low < 2 * PLACES:
         return list(range(int(low), int(high) + 1))
     places = (np.geomspace if logarithmic(low, high) else np.linspace)(low, high, PLACES).tolist()

@@ -290,7 +290,6 @@ def merged(parts: list[tuple[Tensor, Tensor | None]]) -> Tensor:
 
 def score_norm(head: Head, evaluated: list[tuple[Evaluation, Tensor | None]], action: Tensor, weight: Tensor) -> Tensor:
     """|sum_t w_t grad log pi(a_t|s_t)|^2 of each sample, `[R, G, N]`, from evaluations and the rows that use them."""
-    # Bound the pairs of tokens.
     shape = action.shape[:4]
     pairs = shape.numel() * shape[3]
     remedy = "take fewer samples or shorter trajectories, or another advantage than opob"

@@ -254,11 +254,7 @@ def absorbed(
 
 
 def fingerprint(tensors: Iterable[tuple[str, Tensor]]) -> str:
-    """Hash of named tensors by their contents, 12 hexadecimal digits.
-
-    >>> fingerprint([("a", torch.zeros(2))]) == fingerprint([("a", torch.tensor([0.0, -0.0]))])
-    False
-    """
+    """Hash of named tensors by their contents, 12 hexadecimal digits."""
     whole = hashlib.sha256()
     for name, tensor in tensors:
         whole.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())

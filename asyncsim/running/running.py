@@ -396,7 +396,6 @@ class Training:
         except spreading.Unsendable as reason:
             self.site.refuse(str(reason))
             return False
-        # Note what is over.
         over = [Piece(*place, place[1] + len(part.parameters)) for place, part in self.table.parts.items()]
         for piece in over:
             self.helpers.board[self.helpers.cell(piece)] = updates

@@ -204,7 +204,6 @@ class Ahead:
             asked = [Asked(each.ids.reshape(1, 1, -1), each.drawn, where) for each, where in wanted]
             for (each, _), drawn in zip(wanted, generate_each(one, view, asked, 2), strict=True):
                 each.drawn = drawn
-        # Store each trajectory.
         for each in due:
             assert each.drawn is not None
             for n, i in enumerate(each.ids.tolist()):

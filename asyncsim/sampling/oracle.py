@@ -119,7 +119,6 @@ def moments(
     checks.integer("samples", samples, 1, "a group has at least one sample")
     checks.integer("prompt", prompt, 0, "name one of the task's prompts", task.prompts - 1)
     method.advantage.check(samples)
-    # List the outcomes and their probabilities.
     outcomes = task.outcomes(torch.tensor([prompt]))
     remedy = "set noise=0; with noise the covariance is the policy's noise^2/N per coordinate"
     checks.require(outcomes.complete, "task", type(task).__name__, "one whose samples can be listed", remedy)

@@ -418,7 +418,6 @@ def counts(
     drawn = monte_carlo(sampler, version, train_version, trajectory, view)
     bound = "monte_carlo for continuous actions"
     checks.require(not drawn.action.is_floating_point(), "sampling", "counts", bound, "use sampling='monte_carlo'")
-    # List the outcomes.
     version, view = _by_group(version, view)
     outcomes, reward, _ = _enumerate(sampler, trajectory)
     _listed(sampler, view, outcomes)

@@ -143,11 +143,7 @@ class Table(NamedTuple):
 
 
 def inner(record: Any, name: str) -> Any:
-    """Value at a dotted name, such as `run.policy.start`, in nested records; for a list, the values of its entries.
-
-    >>> inner({"turns": [{"version": 3}, {"version": 4}]}, "turns.version")
-    [3, 4]
-    """
+    """Value at a dotted name, such as `run.policy.start`, in nested records; for a list, the values of its entries."""
     if isinstance(record, Mapping):
         if name in record:
             return record[name]

@@ -52,7 +52,6 @@ def new_group(state, now):
     group.v_head = group.v_done = group.after = -1
     group.fate = group.used = group.references = 0
     group.stage = _state.IN_GENERATION
-    # Link it behind the latest group.
     group.before = run.last_row
     if run.last_row >= 0:
         state.group[run.last_row].after = row

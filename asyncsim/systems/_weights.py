@@ -47,7 +47,6 @@ def restart(state, first, last, now):
             sums.generated += done - state.sample[code].done
             state.sample[code].done = done
             begin_again(state, code, s, now, at)
-        # Restart samples that wait for a slot.
         for i in range(state.server[s].waiting):
             code = state.queue[s * settings.room + (state.server[s].waiting_head + i) % settings.room]
             if state.sample[code].phase == QUEUED:
@@ -60,7 +59,6 @@ def restart(state, first, last, now):
         if first <= s < last:
             begin_again(state, code, s, now, _engine.clock(state, s, now))
     _engine.rekey(state, now)
-    # Restart samples in environment steps.
     for i in range(leave_steps(state, first, last)):
         code = state.scratch[i] & _engine.ROW_MASK
         _engine.waste(state, code)

@@ -63,13 +63,11 @@ class Cells(NamedTuple):
 
 def cells(policy: Policy, parameters: Tensor, rows: int, actions: int) -> Cells:
     """Evaluate every (state, action) of a policy on a table, as one batch of single tokens."""
-    # Enumerate states and actions as tokens.
     R = parameters.shape[0]
     state = torch.arange(rows).repeat_interleave(actions).reshape(1, 1, -1, 1).repeat(R, 1, 1, 1)
     action = torch.arange(actions).repeat(rows).reshape(1, 1, -1, 1).repeat(R, 1, 1, 1)
     none = torch.zeros(state.shape[:3], dtype=torch.float64)
     batch = Batch.of_nobody(action, state, torch.ones(state.shape, dtype=torch.float64), none, none, float("inf"))
-    # Evaluate the policy on them.
     forward = policy.forward(versions.current(policy.prepare(parameters)), batch, ("log_prob",))
     prob = forward.outputs["log_prob"].double().exp().reshape(R, rows, actions)
     return Cells(prob, lambda weight: forward.pullback({"log_prob": weight.reshape(state.shape).to(parameters.dtype)}))
@@ -126,11 +124,7 @@ def table(
 
 
 def peaked(start: str, actions: int) -> np.ndarray:
-    """Logits `[A]` with given initial probabilities of the best and the second-best action.
-
-    >>> np.exp(peaked("peaked:0.02:0.9", 6)).round(6).tolist()
-    [0.02, 0.9, 0.02, 0.02, 0.02, 0.02]
-    """
+    """Logits `[A]` with given initial probabilities of the best and the second-best action."""
     kind, *given = str(start).split(":")
     bound, remedy = "peaked:GOOD or peaked:GOOD:POPULAR", "write peaked:0.02:0.9, or give logits"
     checks.require(kind == "peaked" and 1 <= len(given) <= 2, "start", start, bound, remedy)
@@ -382,7 +376,6 @@ class TabularTask(Task):
         return self.kl_coef * torch.where(batch.mask > 0, gap, torch.zeros((), dtype=gap.dtype))
 
     def _enumerate(self, prompt: Tensor) -> Outcomes:
-        # List every action sequence.
         digits = np.indices((self.actions,) * self.horizon).reshape(self.horizon, -1).T
         action = torch.as_tensor(digits).expand(len(prompt), -1, -1).clone()
         state = torch.zeros_like(action)
@@ -405,7 +398,6 @@ class TabularTask(Task):
         # A sequence that has ended stands for all its continuations: keep the one whose unused tokens are 0.
         keep = ((mask[0] > 0) | (action[0] == 0)).all(-1) & (chance[0] > 0.0)
         action, state, mask, chance = action[:, keep], state[:, keep], mask[:, keep], chance[:, keep]
-        # Score the sequences.
         score = self.score(state, action, mask)
         mask = mask * (1.0 - inserted[:, keep])
         if self.rewards != "bernoulli":

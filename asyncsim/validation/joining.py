@@ -89,7 +89,6 @@ def join(
     judged = [row for row in rows if not math.isnan(row.p)]
     attained = max((row.false_pass for row in judged), default=math.nan)
     terms: list[Tightness] = []
-    # Test how tight a bound is.
     if claim.kind == "bound" and judged:
         terms, undecided = tightness(claim, tested, effect, false_pass)
         attained = max((term.false_pass for term in terms), default=1.0)

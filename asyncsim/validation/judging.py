@@ -187,7 +187,6 @@ def judge(
     value, error, freedom, tolerance = estimate.value, estimate.error, estimate.freedom, estimate.tolerance
     row: dict[str, Any] = {"point": dict(point or {}), "quantity": quantity, "predicted": float(predicted)}
     row["samples"] = estimate.samples
-    # Call a diverged measurement violated.
     if not math.isfinite(value):
         certain: dict[str, Any] = {"false_fail": 0.0, "false_pass": 0.0, "margin": -math.inf, "p": 0.0}
         return Comparison(measured=value, verdict="violated", reason="diverged", **certain, **row)

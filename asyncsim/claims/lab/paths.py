@@ -22,11 +22,7 @@ ITERATE = Metric("iterate", lambda step: step.weights["parameters"][:, 0])
 
 
 def listed(choices: Sequence[Any], updates_: int) -> np.ndarray:
-    """All sequences of `updates_` choices, `[K, T, ...]`.
-
-    >>> listed([0, 1], 2).tolist()
-    [[0, 0], [0, 1], [1, 0], [1, 1]]
-    """
+    """All sequences of `updates_` choices, `[K, T, ...]`."""
     return np.array(list(itertools.product(choices, repeat=updates_)))
 
 

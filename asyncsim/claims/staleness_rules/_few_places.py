@@ -29,11 +29,7 @@ _TERMS = 100_000
 
 
 def left_over(returned: float, ratio: float, spread: float) -> float:
-    """Bound on E[F] for `returned` permits at once, load `ratio` rho > 1 and `spread` c of times; infinite if rho <= 1.
-
-    >>> round(left_over(32, 1.3, 1.0), 3), left_over(32, 1.0, 1.0)
-    (0.186, inf)
-    """
+    """Bound on E[F] for `returned` permits at once, load `ratio` rho and `spread` c of times; infinite if rho <= 1."""
     if ratio <= 1.0 or not math.isfinite(spread):
         return math.inf
     c = max(1.0, spread)
@@ -52,11 +48,7 @@ def heavy(law: Law) -> bool:
 
 
 def spread(law: Law, n: int) -> float:
-    """Var T / E[T]^2 for the maximum T of n draws; infinite if there is no variance.
-
-    >>> round(spread(Law.parse("exponential:2"), 1), 6), spread(Law.parse("pareto:1:2"), 4)
-    (1.0, inf)
-    """
+    """Var T / E[T]^2 for the maximum T of n draws; infinite if there is no variance."""
     if heavy(law):
         return math.inf
     atoms = _openloop._atoms(law, n)

@@ -133,7 +133,6 @@ def _arrivals(s: Facts) -> Answer:
         return f"{s.tickets} group permits are too few for {s.places} generator slots that start again at once"
     if s.places < 2:
         return "one generator slot is never stale"
-    # Describe the workers.
     plain = s.work_alone and s.law.kind == "exponential" and s.drawn == 1
     rates = tuple(float(r) for r in s.rates) if isinstance(s.rates, list | tuple) else None
     point: dict[str, Any] = {"workers": s.places} | ({"rates": rates} if rates else {})

@@ -58,7 +58,6 @@ class AsynchronousThroughput(_engines.Engines):
         bound = f"at least {least}, two batches and what arrives during a synchronization"
         enough = self.capacity >= least
         self.require(enough, "capacity", bound, "a smaller buffer blocks or drops what the trainer needs; enlarge it")
-        # Limit a buffer empty or full by chance.
         _openloop.refuse_chance(1.0 / ratio, self.groups_per_batch, self.capacity)
 
     def rate(self, group: float) -> dict[str, float]:

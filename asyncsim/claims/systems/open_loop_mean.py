@@ -67,17 +67,14 @@ class OpenLoopMean(_engines.Engines):
         far = float(self.length.survival(1e5 * self.train_time)) * self.samples_per_group
         bound, remedy = "within 100000 training times", "choose a distribution of a lighter tail"
         checks.require(far <= 1e-17, "length", str(self.length), bound, remedy)
-        # Refuse few places that deliver in bursts.
         least = 4 * self.groups_per_batch
         many, bound = self.places >= least, f"at least {least}, four times the groups of a batch"
         remedy = "few places deliver in bursts of their own long and short works; add places"
         self.require(many or not self.length.random, "places", bound, remedy)
-        # Refuse works in step below rho = 1.
         if ratio < 1.0:
             reason = "works in step deliver in a pattern"
             checks.require(self.length.random, "length", str(self.length), "a distribution that varies", reason)
             return
-        # Refuse ages that end near whole periods.
         low, high = self.ages
         distance = min(abs(edge - round(edge)) if edge >= 0.5 else 1.0 for edge in (low, high))
         bound = f"such that staleness of {low:.3g} to {high:.3g} periods ends {_CLEAR:g} or more away from whole ones"
