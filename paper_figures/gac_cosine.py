@@ -74,9 +74,10 @@ def draw(rows: Any) -> Figure:
         draw_updates(figure.subplots(), rows)
         rate, half = shared.usual(rows, TASK), shared.steps(rows)["update"].max() / 2
         own = shared.steps(rows, task=TASK, arm="GRPO", quantity="cosine", rate=rate)
-        late = own[own["update"] > half].groupby("staleness").value.mean()
-        words = "On a chain, late gradients of GRPO align more, the staler the data"
-        title = _script.finding((late.diff().iloc[1:] > 0.0).all(), words, "Cosine of consecutive gradients of GRPO")
+        means = own.groupby([own["update"] > half, "staleness"]).value.mean().unstack()
+        words = "On a chain of bits, GRPO's consecutive gradients align more on staler data"
+        rises = (means.diff(axis=1).iloc[:, 1:] > 0.0).all(axis=None)
+        title = _script.finding(rises, words, "Cosine of consecutive gradients of GRPO")
         figure.suptitle(title, x=0.01, ha="left")
     return figure
 

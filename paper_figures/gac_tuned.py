@@ -39,7 +39,7 @@ def draw_regret(ax: Axes, rows: Any) -> None:
     top = own.step[own.staleness == late].max()
     bold = at(rows, "before", late, top).high < at(rows, "none", late, top).low
     tuned = [at(rows, arm, late, best(rows, arm, late)) for arm in ("before", "none")]
-    words = f"At staleness {late}, projection helps only\nlearning rates that are too large"
+    words = f"At staleness {late}, projection helps only\nat learning rates that are too large"
     helps_only = bold and tuned[0].value >= tuned[1].low
     ax.set_title(_script.finding(helps_only, words, f"Final regret at staleness {late},\nsynchronous at 0"))
 

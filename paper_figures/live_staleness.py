@@ -42,7 +42,7 @@ def draw_panel(ax: Axes, rows: Any, quantity: str) -> int:
     ax.plot(ends, ends, label="measured = predicted", **_style.PREDICTED)
     words = DRAWN[quantity].partition(" (")[0]
     ax.set(xlabel=f"predicted {words}", ylabel=f"measured {DRAWN[quantity]}")
-    ax.set_title(f"{words.capitalize()}: {inside} of {total} runs inside")
+    ax.set_title(f"{words.capitalize()}: {inside} of {total} runs in the 99 % band")
     return total - inside
 
 
@@ -56,7 +56,7 @@ def draw(rows: Any) -> Figure:
         for axis in (axes[1].xaxis, axes[1].yaxis):
             ticks(axis, (10, 30, 100, 300))
         few = sum(missed) < 0.1 * rows.quantity.isin(list(DRAWN)).sum()
-        words = "The event model predicts staleness and throughput of live runs from their latencies"
+        words = "From measured latencies, the event model predicts the staleness and throughput of live runs"
         title = _script.finding(few, words, "Live runs and what the event model predicts")
         named = dict(zip(*axes[0].get_legend_handles_labels()[::-1], strict=True))
         more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left", "ncols": 3}
