@@ -27,7 +27,7 @@ def draw_speed(ax: Axes, rows: Any) -> None:
     ax.set(xscale="log", yscale="log", xlabel="A3C workers", ylabel="speed-up over one worker")
     for axis in (ax.xaxis, ax.yaxis):
         look.ticks(axis, numbers)
-    ax.legend(loc="upper left")
+    ax.legend(handles=ax.containers, loc="upper left")
 
 
 def draw(rows: Any) -> Figure:

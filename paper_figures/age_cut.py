@@ -53,7 +53,8 @@ def draw_kept(ax: Axes, rows: Any) -> bool:
         look = {**_style.MEASURED, "color": shade, "markersize": 2.8}
         ax.errorbar(levels + 0.05, mean, yerr=half, **look)
         ax.text(*spot, f"limit {limit}")
-    ax.set(xlim=(0.0, 4.8), ylim=(0, 1.05), xlabel="length of a sample / mean length", ylabel="share of samples used for training")
+    ax.set(xlim=(0.0, 4.8), ylim=(0, 1.05), xlabel="length of a sample / mean length")
+    ax.set_ylabel("share of samples used for training")
     own = rows[rows.quantity == "kept"].groupby(["limit", "level"]).value.mean().unstack()
     ax.set_title("One trainer under three limits (versions)")
     return bool((own.iloc[:, -1] < 0.5 * own.iloc[:, 0]).all())

@@ -19,7 +19,7 @@ ARMS = ("fresh", "uncorrected", "naive")
 SHOWN: dict[str, tuple[str, dict[str, Any]]] = {
     "naive": ("naive PPO: clip around\nrecorded log-probs", {"color": look.COLOR["stale"], "marker": "o"}),
     "uncorrected": ("decoupled PPO without\nits importance weight", {"color": look.COLOR["partial"], "marker": "D"}),
-    "decoupled": ("decoupled PPO: clip around\nrecomputed log-probs", {"color": look.COLOR["controlled"], "marker": "^"}),
+    "decoupled": ("decoupled PPO: around\nrecomputed log-probs", {"color": look.COLOR["controlled"], "marker": "^"}),
 }
 PANELS = {"end": "last updates", "mean": "mean over training"}
 FIRST = "graded"
@@ -85,7 +85,7 @@ def draw_task(ax: Axes, rows: Any, task: str, over: str) -> None:
     ax.set(xlabel="bound on staleness $\\eta$ (versions)", title=PANELS[over])
     look.ticks(ax.xaxis, bounds(rows))
     if over == "mean":
-        look.ends(ax, names, gap=0.13)
+        look.ends(ax, names, gap=0.16)
 
 
 def drawn(rows: Any) -> str:

@@ -35,9 +35,7 @@ def compared(ax: Axes, rows: Any, law: str) -> None:
                 look.points(ax, [y + side], row.to_frame().T.infer_objects(), sideways=True, **style)
     ax.axvline(0.0, **_style.REFERENCE)
     ax.set(ylim=(len(DRAWN) - 0.5, -0.5), xlabel="mean return over training, minus that of BAPO")
-    look.ticks(
-        ax.yaxis, range(len(DRAWN)), [{"released": "BAPO as released"}.get(arm, arms.NAMES[arm]) for arm in DRAWN]
-    )
+    look.ticks(ax.yaxis, range(len(DRAWN)), [arms.NAMES[arm] for arm in DRAWN])
 
 
 def draw(rows: Any) -> Figure:

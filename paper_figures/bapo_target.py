@@ -35,8 +35,8 @@ def draw_target(ax: Axes, rows: Any) -> None:
     """Return against BAPO's target."""
     own = swept(rows, task(rows), "rho_0", "mean")
     look.points(ax, own.number, own, **look.CONNECTED, **steps.ARMS["bapo"])
-    ax.set(xlabel="target: share of the loss from positive advantages", ylabel="mean return over training", ylim=(0.0, None))
-    ax.set_title("Return by target")
+    ax.set(xlabel="target: share of the loss from positive advantages", ylim=(0.0, None))
+    ax.set(ylabel="mean return over training", title="Return by target")
 
 
 def draw(rows: Any) -> Figure:

@@ -83,7 +83,8 @@ def draw(rows: Any) -> Figure:
         draw_blocked(left, rows)
         draw_closed(right, rows)
         (peaked, many), (uniform, _) = (more_up(rows, start, "plain") for start in STARTS)
-        words = "From a peaked initial policy, PPO's clip blocks more of the updates that raise entropy than of the others"
+        start = "From a peaked initial policy, PPO's clip"
+        words = f"{start} blocks more of the updates that raise entropy than of those that lower it"
         title = _script.finding(peaked == many and uniform == 0, words, "What the clip blocks, from two starts")
         figure.suptitle(title, x=0.01, ha="left")
     return figure

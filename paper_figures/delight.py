@@ -49,7 +49,7 @@ def draw(rows: Any) -> Figure:
         worse = (each[DG] < each[IS]).all() and each[DG].iloc[-1] < each[DG].max() - 0.05
         worse = worse and (each[DG] > each[experiment.BASE]).all()
         faulty = f"With {100 * experiment.SHARE:.0f} % of the data from a faulty actor"
-        words = f"{faulty}, the delightful gradient becomes less accurate, but less so than no correction"
+        words = f"{faulty}, the delightful gradient loses accuracy, but less than without correction"
         figure.suptitle(_script.finding(worse, words, f"{faulty}: direction of gradients"), x=0.01, ha="left")
     return figure
 

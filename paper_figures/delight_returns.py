@@ -50,8 +50,8 @@ def draw(rows: Any) -> Figure:
             _script.pick(rows, part="compare", law=STALE, arm=arm, word="worse").task.tolist()
             for arm in ("DG", "sign-blind")
         ]
-        first = "At tuned rates, DG (gated by advantage × surprisal) loses return on all stale tasks"
-        words = f"{first}; gated by |advantage|, on the {_script.listed(lost[1])} only"
+        first = "Tuned, DG (gated by advantage × surprisal) loses return on all stale tasks"
+        words = f"{first}; on |advantage|, only on the {_script.listed(lost[1])}"
         title = _script.finding(len(lost[0]) == 3 > len(lost[1]) > 0, words, "Returns of DG and of its rivals")
         figure.legend(handles=marks, title=title, loc="outside upper left", ncols=2, alignment="left")
     return figure

@@ -41,7 +41,7 @@ def draw(rows: Any) -> Figure:
         ax.set_xlabel("signal: squared norm of the mean gradient / of noise")
         ax.set_ylabel("remaining step along the mean\ngradient (GAC removes half)")
         undone = left["before"][-1] > 0.9 and left["before"][0] < 0.7 and left[AFTER][-1] < 0.7
-        words = "If the signal is strong, Adam undoes GAC's projection that is applied before it"
+        words = "Adam undoes GAC's projection applied before it if the signal is strong"
         drawn = "Step that a projection of GAC leaves, before Adam and after it"
         figure.suptitle(_script.finding(undone, words, drawn), x=0.01, ha="left")
     return figure

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -74,10 +75,10 @@ def draw(rows: Any) -> Figure:
         draw_updates(figure.subplots(), rows)
         rate, half = shared.usual(rows, TASK), shared.steps(rows)["update"].max() / 2
         own = shared.steps(rows, task=TASK, arm="GRPO", quantity="cosine", rate=rate)
-        means = own.groupby([own["update"] > half, "staleness"]).value.mean().unstack()
-        words = "On a chain of bits, GRPO's consecutive gradients align more on staler data"
-        rises = (means.diff(axis=1).iloc[:, 1:] > 0.0).all(axis=None)
-        title = _script.finding(rises, words, "Cosine of consecutive gradients of GRPO")
+        steps = own.pivot(index="update", columns="staleness", values="value").diff(axis=1).iloc[::-1, 1:]
+        first = (steps > 0.0).all(axis=1).cumprod().replace(0, math.nan).last_valid_index() or math.inf
+        words = f"From update {first:g} on, GRPO's consecutive gradients align more on staler data"
+        title = _script.finding(first <= half, words, "Cosine of consecutive gradients of GRPO")
         figure.suptitle(title, x=0.01, ha="left")
     return figure
 

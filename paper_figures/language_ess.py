@@ -58,7 +58,7 @@ def draw_staleness(ax: Axes, rows: Any) -> Axes:
     levels = sorted(own.staleness.unique())
     ax.set(
         xlabel="staleness (versions)",
-        ylabel="effective sample size (ESS)\n/ number of answers",
+        ylabel="effective sample size (ESS)\ndivided by number of answers",
         ylim=(0.0, 1.06),
         xticks=levels,
     )

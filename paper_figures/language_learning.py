@@ -52,7 +52,7 @@ def draw_model(ax: Axes, rows: Any) -> Axes:
         ax.errorbar(place, mean, yerr=half, color=shade, **{**_style.MEASURED, "marker": marker, "mfc": "white"})
         ax.text(1.04 * updates[-1], mean[-1], f"{name}, held-out sums", color=shade, va="center")
     ax.set(
-        xlabel="updates", ylim=(0.0, 1.02), xlim=(-3, 270), xticks=range(0, 201, 50), ylabel="share of correct answers"
+        xlabel="update", ylim=(0.0, 1.02), xlim=(-3, 270), xticks=range(0, 201, 50), ylabel="share of correct answers"
     )
     held = curve(rows[(rows.staleness == rows.staleness.max()) & (rows.quantity == "held out")])[1]
     trained = rows[rows.quantity == "trained"].groupby("staleness").exact_match.mean()

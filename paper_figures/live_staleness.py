@@ -12,7 +12,8 @@ from asyncsim.plotting import _style
 from paper_figures import _script
 from paper_figures._vcpo import ticks
 
-EXPERIMENTS = {"live_staleness": {"task": "token bandit, CartPole, sums", "staleness": "measured", "pooled": True}}
+ASKED = {"task": "token bandit, CartPole, sums", "staleness": "measured", "seeds": "one run per mark", "pooled": True}
+EXPERIMENTS = {"live_staleness": ASKED}
 MODES = {"waits": "slow generation (10 ms)", "none": "fast generation (no wait)"}
 """Colors: runs whose generation takes longer than messages, and all others."""
 QUANTITIES = ("staleness", "total variation", "throughput", "return")
