@@ -50,7 +50,7 @@ def draw(rows: Any) -> Figure:
             _script.pick(rows, part="compare", law=STALE, arm=arm, word="worse").task.tolist()
             for arm in ("DG", "sign-blind")
         ]
-        first = "Tuned, DG (gated by advantage × surprisal) loses return on all stale tasks"
+        first = "Tuned DG (advantage × surprisal, temperature 1) loses on all stale tasks"
         words = f"{first}; on |advantage|, only on the {_script.listed(lost[1])}"
         title = _script.finding(len(lost[0]) == 3 > len(lost[1]) > 0, words, "Returns of DG and of its rivals")
         figure.legend(handles=marks, title=title, loc="outside upper left", ncols=2, alignment="left")
