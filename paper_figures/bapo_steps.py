@@ -75,8 +75,8 @@ def draw(rows: Any) -> Figure:
             look.ends(ax, ends)
         look.say(ax, 300, 0.78, steps.TARGET, look.COLOR["muted"], ha="right")
         old = f"t staleness {oldest(rows)}"
-        share = f"with {100 * left(rows, task):.0f} % of the return"
-        words = f"A{old}, PPO's clip ends with more entropy than training on fresh data, but {share}"
+        share = f"{100 * left(rows, task):.0f} % of the return"
+        words = f"A{old}, PPO's clip ends with more entropy than fresh data, but {share}"
         title = _script.finding(lost(rows, task), words, f"Entropy and return a{old}")
         figure.suptitle(title, x=0.01, ha="left")
     return figure

@@ -13,7 +13,7 @@ from paper_figures import _script
 from paper_figures import _vcpo as look
 
 EXPERIMENTS = {"ess_five": {"rate": "0.05"}}
-ESS, WORTH = "effective sample size\n(ESS) / samples", "true worth: gradient\nvariance from fresh /\nfrom stale samples"
+ESS, WORTH = "ESS / samples", "true worth: gradient\nvariance ratio"
 
 
 def draw_task(ax: Axes, rows: Any, task: str) -> dict[str, tuple[float, str]]:
@@ -43,7 +43,8 @@ def draw(rows: Any) -> Figure:
         look.ends(axes[-1], names[-1], gap=0.12)
         own = rows[(rows["size"] == "sequence") & (rows.batch == ess_five.BATCH)]
         most = rows[rows["size"] == "truth"].value.max()
-        words = f"ESS undervalues stale samples: from a broader policy, one can be worth up to {most:.0f} fresh ones"
+        start = "Effective sample size (ESS) undervalues stale samples"
+        words = f"{start}: from a broader policy, one is worth up to {most:.0f} fresh ones"
         drawn = "Effective sample size (ESS), and what stale samples are worth"
         figure.suptitle(_script.finding(most > 2.0 and (own.high < 1.0).all(), words, drawn), x=0.01, ha="left")
     return figure

@@ -57,7 +57,7 @@ def draw(rows: Any) -> Figure:
         ax.yaxis.set_minor_formatter(NullFormatter())
         ax.set(xlabel="staleness (versions)", ylabel="maximum stable\nlearning rate × curvature")
         ratio = measured(rows, "raw").value / boundary(0)
-        words = "Beyond staleness 1, only projection against the raw gradient restores plain SGD's synchronous limit"
+        words = "Beyond staleness 1, only projection against the raw gradient restores the synchronous limit"
         own = measured(rows, "applied")
         only_raw = (ratio > 0.95).all() and own[own.staleness > 1].value.max() < 0.6 * boundary(0)
         title = _script.finding(only_raw, words, "Maximum stable learning rate, with and without projection")
