@@ -25,9 +25,10 @@ ARMS: dict[str, dict[str, Any]] = {
     "rloo": {"color": look.COLOR["muted"], "marker": "P"},
 }
 NAMES = {
-    "fresh": "fresh data", "clip": "clip", "higher": "clip-higher", "bapo": "BAPO", "released": "BAPO, published code",
+    "fresh": "fresh data", "clip": "PPO's clip", "higher": "clip-higher", "bapo": "BAPO",
+    "released": "BAPO as released",
     "intent": "BAPO, target on the\ngradient, not the loss", "start": "BAPO's first bounds, fixed",
-    "none": "ratio, no clip", "rloo": "RLOO, no ratio",
+    "none": "ratio without a clip", "rloo": "RLOO without a ratio",
 }  # fmt: skip
 
 

@@ -25,7 +25,7 @@ NAMES = {
     "half": "BAPO, target 0.5",
     "none": "no clip",
 }
-TARGET = "target: loss share of\npositive advantages"
+TARGET = "target: share of loss\nfrom positive advantages"
 """What BAPO's target is."""
 READINGS: dict[str, float | None] = {"bold": BOLD, "best": None}
 """Each in best synchronous rates; None: every arm at its own best."""

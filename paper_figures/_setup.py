@@ -140,7 +140,10 @@ def _values(field: str, columns: tuple[str, ...], rows: Any, settings: Any) -> l
     in_rows = [list(rows[column].dropna().unique()) for column in columns if column in rows]
     in_settings = [list(settings[column].explode().dropna().unique()) for column in columns if column in settings]
     order = [*in_settings, *in_rows] if field == "seeds" else [*in_rows, *in_settings]
-    return next((values for values in order if set(values) - {""}), [])
+    found = next((values for values in order if set(values) - {""}), [])
+    # A setting may be that of a part: the seeds of all parts are more.
+    every = rows.seed.nunique() if field == "seeds" and "seed" in rows else 0
+    return [every] if every and every >= max(found, default=0) else found
 
 
 def _text(values: list[Any], named: Mapping[str, str]) -> str:

@@ -20,14 +20,14 @@ EXPERIMENTS = {"actor_critic": {"part": "workers", "chosen": True, "staleness": 
 def draw_speed(ax: Axes, rows: Any) -> None:
     """Speedup of A3C's workers, on as many times as there are workers."""
     numbers = list(actor_critic.WORKERS)
-    ax.plot(numbers, numbers, **_style.PREDICTED)
+    ax.plot(numbers, numbers, label="predicted: linear speed-up", **_style.PREDICTED)
     for shift, (task, (name, color, marker)) in zip((0.96, 1.04), SPEED.items(), strict=True):
         own = pd.DataFrame([gain(rows, task, number) for number in numbers], columns=["value", "low", "high"])
         look.points(ax, [shift * n for n in numbers], own, color=look.COLOR[color], marker=marker, label=name)
-    ax.set(xscale="log", yscale="log", xlabel="A3C workers", ylabel="speed divided by one worker's")
+    ax.set(xscale="log", yscale="log", xlabel="A3C workers", ylabel="speed-up over one worker")
     for axis in (ax.xaxis, ax.yaxis):
         look.ticks(axis, numbers)
-    ax.legend(loc="upper left")
+    ax.legend(handles=ax.containers, loc="upper left")
 
 
 def draw(rows: Any) -> Figure:
@@ -36,9 +36,10 @@ def draw(rows: Any) -> Figure:
         figure = _style.picture(_style.WIDTH, 2.7)
         draw_speed(figure.subplots(), rows)
         most = actor_critic.WORKERS[-1]
-        faster = all(gain(rows, task, most)[1] > 1.0 for task in SPEED)
-        words = f"{most} workers of A3C reach a return sooner than one, on both tasks"
-        title = _script.finding(faster, words, "Speed of A3C by its workers")
+        ends = sorted(gain(rows, task, most) for task in SPEED)
+        times = f"{ends[0][0]:.0f} to {ends[-1][0]:.0f} times"
+        words = f"With {most} A3C workers, training reaches a target return {times} faster than with one"
+        title = _script.finding(all(low > 1.0 for _, low, _ in ends), words, "Speed of A3C by its workers")
         figure.suptitle(title, x=0.01, ha="left")
     return figure
 

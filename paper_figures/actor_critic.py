@@ -17,11 +17,11 @@ EXPERIMENTS = {"actor_critic": {"part": "returns", "chosen": True}, "cartpole_st
 TASKS = {"lake": "FrozenLake (grid world)", "cliff": "CliffWalking (grid world)", "cartpole": "CartPole"}
 RETURNS = {"lake": "final return", "cliff": "final return divided by 100", "cartpole": "final return (steps balanced)"}
 ARMS: dict[str, tuple[str, dict[str, Any]]] = {
-    "a2c": ("A2C, no correction of stale data", {"color": look.COLOR["synchronous"], "marker": "s"}),
-    "a3c": ("A3C, whole gradient at the stale weights", {"color": look.COLOR["stale"], "marker": "o"}),
+    "a2c": ("A2C, no correction", {"color": look.COLOR["synchronous"], "marker": "s"}),
+    "a3c": ("A3C, gradient computed at the stale weights", {"color": look.COLOR["stale"], "marker": "o"}),
     "vtrace": ("V-trace, truncated ratios", {"color": look.COLOR["controlled"], "marker": "^"}),
-    "ppo_proximal": ("PPO, clipped around the policy before the batch", {"color": look.COLOR["tuned"], "marker": "v"}),
-    "ppo_behavior": ("PPO, clipped around the sampling policy", {"color": look.COLOR["partial"], "marker": "D"}),
+    "ppo_proximal": ("PPO, clipped around recomputed log-probs", {"color": look.COLOR["tuned"], "marker": "v"}),
+    "ppo_behavior": ("PPO, clipped around recorded log-probs", {"color": look.COLOR["partial"], "marker": "D"}),
 }
 AS_FRESH = {"a3c": "a2c", "vtrace": "a2c", "ppo_behavior": "ppo_proximal"}
 """Arms that are another one without staleness."""
@@ -65,11 +65,13 @@ def title(best: Any) -> str:
     def at(task: str, arm: str, staleness: int) -> Any:
         return _script.pick(curve(best, task, arm), staleness=staleness).iloc[0]
 
-    others = [at("lake", arm, near).low for arm in ARMS if arm != "a3c"]
+    better = {task for task in TASKS for arm in list(ARMS)[2:] if at(task, arm, near).low > at(task, "a2c", near).high}
+    cliff = min(at("cliff", arm, near).low for arm in list(ARMS)[2:]) > at("cliff", "a2c", near).high
     lost = [at(task, arm, last).value < at(task, arm, 0).low for task in ("lake", "cliff") for arm in ARMS]
-    words = f"On FrozenLake, A3C fails at staleness {near}; at {last} all methods lose return on both grid worlds"
+    first = f"At staleness {near}, V-trace and PPO beat A2C on CliffWalking only"
+    words = f"{first}; at {last}, all methods lose return on both grid worlds"
     drawn = "Final return at the best learning rates"
-    return _script.finding(at("lake", "a3c", near).high < min(others) and all(lost), words, drawn)
+    return _script.finding(cliff and better == {"cliff"} and all(lost), words, drawn)
 
 
 def draw_returns(ax: Axes, best: Any, task: str) -> None:

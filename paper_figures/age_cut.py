@@ -53,7 +53,8 @@ def draw_kept(ax: Axes, rows: Any) -> bool:
         look = {**_style.MEASURED, "color": shade, "markersize": 2.8}
         ax.errorbar(levels + 0.05, mean, yerr=half, **look)
         ax.text(*spot, f"limit {limit}")
-    ax.set(xlim=(0.0, 4.8), ylim=(0, 1.05), xlabel="length of a sample / mean length", ylabel="samples trained (share)")
+    ax.set(xlim=(0.0, 4.8), ylim=(0, 1.05), xlabel="length of a sample / mean length")
+    ax.set_ylabel("share of samples used for training")
     own = rows[rows.quantity == "kept"].groupby(["limit", "level"]).value.mean().unstack()
     ax.set_title("One trainer under three limits (versions)")
     return bool((own.iloc[:, -1] < 0.5 * own.iloc[:, 0]).all())
@@ -84,7 +85,7 @@ def draw(rows: Any) -> Figure:
         left, right = figure.subplots(1, 2)
         falls = draw_kept(left, own[own.system == "open loop"])
         shorter = draw_systems(right, own[own.system != "open loop"])
-        words = "A limit on staleness that drops samples drops the long ones; systems that wait train on all lengths"
+        words = "Discarding stale samples discards the long ones; systems that wait train on all lengths"
         title = _script.finding(falls and shorter, words, "Lengths trained under a limit on staleness")
         figure.suptitle(title, x=0.01, ha="left")
     return figure

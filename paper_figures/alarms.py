@@ -61,7 +61,7 @@ def draw_areas(ax: Axes, rows: Any, means: Any, order: list[str]) -> None:
     ax.set(
         xlim=(0.0, 1.05),
         ylim=(-0.6, len(order) - 0.1),
-        xlabel="probability that a falling run ranks above a healthy one",
+        xlabel="probability that a run about to fall (lose half of its gain)\nranks above a healthy run",
     )
     ax.set_title(f"Ranking of runs {alarms.LEAD} updates ahead (AUC)")
 
@@ -74,9 +74,9 @@ def draw_announced(ax: Axes, announced: Any, order: list[str]) -> None:
         look.points(ax, [y], own, sideways=True, color=color)
         if own.value.notna().all():
             look.say(ax, float(own.high.iloc[0]) + 0.03, y, f"{100 * own.value.iloc[0]:.0f} %", color)
-    ax.set(xlim=(0.0, 1.05), xlabel=f"share of falls, at {100 * alarms.FALSE:.0f} % false alarms")
+    ax.set(xlim=(0.0, 1.05), xlabel=f"share of falls caught, at {100 * alarms.FALSE:.0f} % false alarms")
     ax.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=" %"))
-    ax.set_title("Falls that the alarm announces")
+    ax.set_title("Falls that the alarm catches")
 
 
 def draw(rows: Any) -> Figure:
@@ -92,11 +92,10 @@ def draw(rows: Any) -> Figure:
         sure = {alarm for alarm in NAMES if _script.pick(own, alarm=alarm).value.min() > 0.5}
         best = {max(NAMES, key=lambda alarm: float(one(means, alarm).value)) for means in (areas, announced)}
         first, share = min(best), float(one(announced, min(best)).value)
-        words = (
-            f"{NAMES[first].replace('low', 'Low')} warns best of falls, yet announces only {100 * share:.0f} % of them"
-        )
+        alarm = NAMES[first].capitalize().replace("ess", "ESS")
+        words = f"{alarm} is the best warning of falls, yet catches only {100 * share:.0f} % of them"
         holds = len(best) == 1 and first in sure and share < 0.5
-        title = _script.finding(holds, words, "How well alarms rank and announce falls")
+        title = _script.finding(holds, words, "How well alarms rank and catch falls")
         own = {"linestyle": "none", "color": look.INK}
         marks: list[Any] = [
             Line2D(

@@ -17,9 +17,9 @@ EXPERIMENTS = {"areal": {"part": "objective", "task": "graded"}}
 TASKS = {"bandit": "bandit", "graded": "graded", "sparse": "sparse"}
 ARMS = ("fresh", "uncorrected", "naive")
 SHOWN: dict[str, tuple[str, dict[str, Any]]] = {
-    "naive": ("naive PPO", {"color": look.COLOR["stale"], "marker": "o"}),
-    "uncorrected": ("decoupled PPO without\nits importance weight", {"color": look.COLOR["partial"], "marker": "D"}),
-    "decoupled": ("decoupled PPO", {"color": look.COLOR["controlled"], "marker": "^"}),
+    "naive": ("naive PPO, clip around\nrecorded log-probs", {"color": look.COLOR["stale"], "marker": "o"}),
+    "uncorrected": ("decoupled PPO,\nunweighted", {"color": look.COLOR["partial"], "marker": "D"}),
+    "decoupled": ("decoupled PPO, around\nrecomputed log-probs", {"color": look.COLOR["controlled"], "marker": "^"}),
 }
 PANELS = {"end": "last updates", "mean": "mean over training"}
 FIRST = "graded"
@@ -72,7 +72,7 @@ def points(rows: Any, task: str, arm: str, over: str) -> dict[int, tuple[float, 
 
 def draw_task(ax: Axes, rows: Any, task: str, over: str) -> None:
     """Return less that on fresh data against the bound."""
-    names = {"PPO on fresh data": (0.0, look.COLOR["synchronous"])}
+    names = {"fresh data": (0.0, look.COLOR["synchronous"])}
     ax.axhline(0.0, **{**_style.REFERENCE, "color": look.COLOR["synchronous"]})
     for shift, (arm, (name, style)) in zip((0.08, 0.0, -0.08), SHOWN.items(), strict=True):
         found = points(rows, task, arm, over)
@@ -85,7 +85,7 @@ def draw_task(ax: Axes, rows: Any, task: str, over: str) -> None:
     ax.set(xlabel="bound on staleness $\\eta$ (versions)", title=PANELS[over])
     look.ticks(ax.xaxis, bounds(rows))
     if over == "mean":
-        look.ends(ax, names, gap=0.13)
+        look.ends(ax, names, gap=0.16)
 
 
 def drawn(rows: Any) -> str:
@@ -104,7 +104,7 @@ def title(rows: Any) -> str:
     behind = {arm for arm, (_, _, high) in last["end"].items() if high < 0.0}
     as_fresh = {arm for arm, (_, low, _) in last["end"].items() if low > -areal.SMALLEST}
     holds = costs and behind >= {"naive"} and as_fresh == set(SHOWN) - {"naive"}
-    words = "Staleness costs return while learning; at the end, only naive PPO is behind fresh data"
+    words = "Staleness slows learning; at the end, only naive PPO is behind fresh data"
     return _script.finding(holds, words, "Return on stale data beside fresh data's, at the end and over training")
 
 
@@ -115,7 +115,7 @@ def draw(rows: Any) -> Figure:
         axes = figure.subplots(1, 2, sharey=True)
         for ax, over in zip(axes, PANELS, strict=True):
             draw_task(ax, rows, drawn(rows), over)
-        axes[0].set_ylabel("return − that on fresh data")
+        axes[0].set_ylabel("return minus that on fresh data")
         figure.suptitle(title(rows), x=0.01, ha="left")
     return figure
 

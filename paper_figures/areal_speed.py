@@ -37,7 +37,7 @@ def draw(rows: Any) -> Figure:
         look.ticks(ax.yaxis, [1, 2, 4])
         look.ends(ax, names, gap=0.085)
         # Of the pool, AReaL trains on a share alone, at every bound.
-        note = "bound 0: generation and training have\nslots of their own, and wait in turn"
+        note = "bound 0: generation and training have\nseparate slots, and wait for each other"
         look.say(ax, 1.15, 0.77, note, look.COLOR["muted"])
         found = [areal.speeds(rows, sigma) for sigma in LOOKS]
         flat = all(each[2][0] > 0.95 * each[experiment.BOUNDS[-1]][0] for each in found)

@@ -78,10 +78,10 @@ def draw(rows: Any) -> Figure:
         look.say(left, 0.1, reward(lab.softmax(lab.LOGITS)).mean() - 0.05, "behavior", look.COLOR["muted"])
         left.set(ylabel="mean reward", ylim=(0.0, 1.0), title="return after training on frozen data")
         draw_limit(right, rows, support)
-        right.set(ylabel="arms in use", ylim=(0.0, 10.3), title="arms that the policy still draws")
+        right.set(ylabel="number of arms played", ylim=(0.0, 10.3), title="arms that the policy still plays")
         kept = [support(policy).mean() for shift, policy in limits(rows).items() if shift <= 0.0]
         more = kept == sorted(kept, reverse=True) and kept[0] > 2.0
-        words = "A baseline below the behavior's mean reward keeps several arms, as predicted"
+        words = "With a baseline below the behavior's mean reward, the policy keeps several arms, as predicted"
         title = _script.finding(more, words, "Limits of shifted baselines on frozen bandits")
         figure.suptitle(title, x=0.01, ha="left")
     return figure

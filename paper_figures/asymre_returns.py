@@ -34,9 +34,10 @@ def draw(rows: Any) -> Figure:
         axes = figure.subplots(1, 2, sharey=True)
         for ax, law in zip(axes, lab.LAWS, strict=True):
             draw_tuned(ax, rows, law)
-        axes[0].set(ylabel="return − return without a shift")
+        axes[0].set(ylabel="return minus return without a shift")
         none = not (_script.pick(rows, part="tuned").word == "better").any()
-        title = _script.finding(none, "With tuned learning rates, no shift of the baseline helps", "Shifted baselines")
+        words = "With tuned learning rates, no shift of the baseline (AsymRE) helps"
+        title = _script.finding(none, words, "Shifted baselines (AsymRE)")
         handles, labels = axes[0].get_legend_handles_labels()
         figure.legend(handles, labels, title=title, loc="outside upper left", ncols=3, alignment="left")
     return figure

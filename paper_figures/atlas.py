@@ -60,7 +60,7 @@ def draw_progress(ax: Axes, rows: Any) -> Axes:
     ax.axvline(0.0, **_style.REFERENCE)
     ax.set(xlim=(-1.03, 1.03), ylim=(len(SHOWN) - 0.5, -0.5))
     ax.set_xlabel(
-        "progress of one step along the gradient \n(exact gradient: 1, below 0: away; hollow: few batches decide)"
+        "progress of one step along the gradient \n(exact gradient: 1, below 0: away; hollow: dominated by few batches)"
     )
     ax.set_yticks(range(len(SHOWN)), [f"{NAMES[method]}\n{kind}" for method, kind in SHOWN.items()])
     ax.tick_params(axis="y", length=0)
@@ -68,13 +68,11 @@ def draw_progress(ax: Axes, rows: Any) -> Axes:
     kinds = {kind: [here[method] for method, own in SHOWN.items() if own.startswith(kind)] for kind in KINDS}
     rest = kinds["sequence ratio"] + kinds["token clip"] + kinds["sequence clip"]
     apart, plain = (min(kinds[kind]) > max(rest) for kind in ("token ratio", "no ratio"))
-    alone = apart and min(kinds["token ratio"]) > max(kinds["no ratio"])
-    least = f"progress is {min(kinds['token ratio'] + kinds['no ratio'] * (not alone)):.2f} or more"
-    ends = f"; with sequence ratios and clips it is {max(rest):.2f} or less"
-    words = f"At staleness {STALENESS}, {least} with token ratios{ends}"
-    others = f"At staleness {STALENESS}, {least} with token ratios or no ratio{ends}"
-    neither = "Progress of one step on stale data"
-    ax.set_title(_script.finding(alone, words, _script.finding(apart and plain, others, neither)))
+    words = "makes more progress with token ratios or no ratio than with sequence ratios or clips"
+    title = _script.finding(
+        apart and plain, f"At staleness {STALENESS}, one step {words}", "Progress of one step on stale data"
+    )
+    ax.figure.suptitle(title, x=0.01, ha="left")
     return ax
 
 

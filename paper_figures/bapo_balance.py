@@ -52,7 +52,7 @@ def draw(rows: Any) -> Figure:
         ax.set(xlabel="update", xlim=(0, LAST), ylim=(0.0, 1.0))
         ax.set_ylabel("share of the gradient from\npositive advantages")
         low = {arm: course(rows, arm).value.min() for arm in DRAWN}
-        words = "Negative advantages dominate early with the clip and with BAPO as in the paper, not as released"
+        words = "Negative advantages dominate early with PPO's clip and BAPO as in the paper, not with BAPO as released"
         holds = max(low["clip"], low["bapo"]) < 0.3 and low["released"] > 0.4
         figure.suptitle(finding(holds, words, "Share of positive advantages over a run"), x=0.01, ha="left")
     return figure

@@ -51,7 +51,7 @@ def draw_swept(ax: Axes, rows: Any, quantity: str) -> None:
         own = swept(rows, task(rows), knob, quantity)
         look.points(ax, own.number, own, **look.CONNECTED, **style)
     ax.axvline(1.0, **_style.REFERENCE)
-    ax.set(xlabel="bound of the clip on the importance ratio", ylim=(0.0, None), xscale="symlog")
+    ax.set(xlabel="bound on the importance ratio (other bound: 0.8 or 1.2)", ylim=(0.0, None), xscale="symlog")
     look.ticks(ax.xaxis, (0, 0.5, 1, 2, 3, 10))
 
 
@@ -77,7 +77,7 @@ def draw(rows: Any) -> Figure:
         name = task(rows)
         up = [rises(rows, name, knob, "mean") for knob in BOUNDS]
         entropy = rises(rows, name, "c_low", "entropy_mean")
-        words = "Widening either bound of a fixed clip raises the return; a wider lower bound costs entropy"
+        words = "Widening a fixed clip on either side raises the return; widening it below lowers the entropy"
         title = _script.finding(up == [1, 1] and entropy == -1, words, "Return and entropy by bounds of a fixed clip")
         figure.suptitle(title, x=0.01, ha="left")
     return figure

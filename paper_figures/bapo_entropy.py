@@ -49,12 +49,12 @@ def draw(rows: Any, paired: Any) -> Figure:
                 look.points(ax, [y], paired_rows(paired, task, arm, "fresh"), sideways=True, **arms.ARMS[arm])
             ax.axvline(0.0, **_style.REFERENCE)
             ax.set(ylim=(len(DRAWN) - 0.5, -0.5), title=title.capitalize())
-        axes[1].set_xlabel("entropy at half of the possible gain − that of fresh training (nats)")
+        axes[1].set_xlabel("entropy when half of the possible gain is reached, minus that on fresh data (nats)")
         look.ticks(axes[0].yaxis, range(len(DRAWN)), DRAWN.values())
         highs = [
             paired_rows(paired, task, arm, "fresh").high.iloc[0] for task in arms.TASKS for arm in ("clip", "bapo")
         ]
-        words = "On stale data the clip and BAPO have less entropy than training on fresh data"
+        words = "At tuned rates, PPO's clip and BAPO have less entropy on stale data than training on fresh data"
         title = finding(max(highs) < 0.0, words, "Entropy on stale data beside fresh data's, at tuned learning rates")
         figure.suptitle(title, x=0.01, ha="left")
     return figure

@@ -15,13 +15,12 @@ from paper_figures._script import finding, pick
 
 EXPERIMENTS = {"bapo": {"part": "blocked", "law": "constant 32", "tuned": True}}
 RULES = ("clip", "higher", "start", "bapo", "released", "intent")
-SAID = {**arms.NAMES, "clip": "PPO's clip"}
 RUN = "clip"
 """The arm whose steps every rule is applied to."""
 TITLES = {"bandit": "bandit", "graded": "graded reward", "bits": "pass or fail"}
 WAYS = {
-    "up": ("of the token updates that raise entropy", look.COLOR["controlled"], "^"),
-    "down": ("of the token updates that lower entropy", look.COLOR["stale"], "v"),
+    "up": ("token updates that raise entropy", look.COLOR["controlled"], "^"),
+    "down": ("token updates that lower entropy", look.COLOR["stale"], "v"),
 }
 
 
@@ -47,7 +46,7 @@ def blocked(ax: Axes, rows: Any, task: str) -> None:
             look.points(ax, [y], row, sideways=True, color=color, marker=marker)
     ax.set(xlim=(-0.02, 1.02), ylim=(len(RULES) - 0.5, -0.5), title=TITLES[task], xlabel="share that the rule blocks")
     look.ticks(ax.xaxis, [0, 0.5, 1], ["0", "50 %", "100 %"])
-    look.ticks(ax.yaxis, range(len(RULES)), [SAID[rule] for rule in RULES])
+    look.ticks(ax.yaxis, range(len(RULES)), [arms.NAMES[rule] for rule in RULES])
 
 
 def draw(rows: Any) -> Figure:
@@ -65,7 +64,7 @@ def draw(rows: Any) -> Figure:
         names = [name for name, _, _ in WAYS.values()]
         down = [pushes(rows, task, rule, "down").value > pushes(rows, task, rule, "up").value
                 for task in arms.TASKS for rule in ("clip", "higher")]  # fmt: skip
-        title = "Starting from a uniform policy, clips block more of what lowers entropy than of what raises it"
+        title = "From a uniform policy, clips block more of the updates that lower entropy than of those that raise it"
         title = finding(all(down), title, "What each rule blocks of updates that raise and lower entropy")
         figure.legend(drawn, names, loc="outside upper left", ncols=2, title=title, alignment="left")
     return figure

@@ -50,14 +50,15 @@ def ends(rows: Any, task: str, arm: str, quantity: str, times: float | None = 1.
     return steps.at(rows, quantity, times, task=task, arm=arm, staleness=oldest(rows), epochs=1)
 
 
-def lost(rows: Any) -> bool:
+def left(rows: Any, task: str) -> float:
+    """Return at the end with the clip, divided by that on fresh data."""
+    return float(ends(rows, task, "clip", "end").value / ends(rows, task, "fresh", "end").value)
+
+
+def lost(rows: Any, task: str) -> bool:
     """Whether the clip ends with more entropy than fresh data, and with less than half of the return."""
-    found = []
-    for task in shown(rows):
-        clip, fresh = (ends(rows, task, arm, "entropy_end") for arm in ("clip", "fresh"))
-        found.append(clip.low > fresh.high)
-        found.append(ends(rows, task, "clip", "end").value < 0.5 * ends(rows, task, "fresh", "end").value)
-    return all(found)
+    clip, fresh = (ends(rows, task, arm, "entropy_end") for arm in ("clip", "fresh"))
+    return bool(clip.low > fresh.high and left(rows, task) < 0.5)
 
 
 def draw(rows: Any) -> Figure:
@@ -74,8 +75,9 @@ def draw(rows: Any) -> Figure:
             look.ends(ax, ends)
         look.say(ax, 300, 0.78, steps.TARGET, look.COLOR["muted"], ha="right")
         old = f"t staleness {oldest(rows)}"
-        words = f"A{old} PPO's clip ends with more entropy than fresh data, but less than half of the return"
-        title = _script.finding(lost(rows), words, f"Entropy and return a{old}")
+        share = f"{100 * left(rows, task):.0f} % of the return"
+        words = f"A{old}, PPO's clip ends with more entropy than fresh data, but {share}"
+        title = _script.finding(lost(rows, task), words, f"Entropy and return a{old}")
         figure.suptitle(title, x=0.01, ha="left")
     return figure
 

@@ -27,7 +27,7 @@ def draw_course(ax: Axes, rows: Any) -> None:
             own = bounds(rows, name, arm, side)
             look.points(ax, own.number, own, **look.CONNECTED, **{**style, **more, "markersize": 3.0, "capsize": 1.0})
             names[f"{word}, target {target}"] = (float(own.value.iloc[-1]), style["color"])
-    ax.set(xlabel="update", ylabel="bound on the importance ratio", ylim=(0.0, None), title="Bounds that BAPO finds")
+    ax.set(xlabel="update", ylabel="bound on the importance ratio", ylim=(0.0, None), title="Bounds chosen by BAPO")
     look.ends(ax, names, gap=0.085)
 
 
@@ -35,8 +35,8 @@ def draw_target(ax: Axes, rows: Any) -> None:
     """Return against BAPO's target."""
     own = swept(rows, task(rows), "rho_0", "mean")
     look.points(ax, own.number, own, **look.CONNECTED, **steps.ARMS["bapo"])
-    ax.set(xlabel="target: share of positive advantages", ylabel="mean return over training", ylim=(0.0, None))
-    ax.set_title("Return by target")
+    ax.set(xlabel="target: share of the loss from positive advantages", ylim=(0.0, None))
+    ax.set(ylabel="mean return over training", title="Return by target")
 
 
 def draw(rows: Any) -> Figure:
@@ -49,7 +49,7 @@ def draw(rows: Any) -> Figure:
         name, own = task(rows), swept(rows, task(rows), "rho_0", "mean").set_index("number")
         still, moved = (bounds(rows, name, arm, "high").value for arm in TARGETS)
         gains = 0.4 in own.index and 0.5 in own.index and own.low[0.5] > own.high[0.4]
-        words = "BAPO's bounds move, and its return rises, only at targets from 0.5"
+        words = "BAPO's bounds move, and its return rises, only at targets of at least 0.5"
         holds = still.max() < still.min() + 0.01 and moved.max() > moved.min() + 0.5 and gains
         figure.suptitle(_script.finding(holds, words, "BAPO's bounds and return by its target"), x=0.01, ha="left")
     return figure

@@ -16,8 +16,8 @@ from paper_figures import _vcpo as look
 
 EXPERIMENTS = {"bapo_steps": {"part": "tokens", "task": "tokens", "rate": 0.2}}
 STARTS: dict[str, tuple[str, dict[str, Any]]] = {
-    bapo_steps.PEAKED: ("peaked start policy", {"color": look.COLOR["stale"], "marker": "o"}),
-    bapo_steps.UNIFORM: ("uniform start policy", {"color": look.COLOR["measured"], "marker": "s"}),
+    bapo_steps.PEAKED: ("peaked initial policy", {"color": look.COLOR["stale"], "marker": "o"}),
+    bapo_steps.UNIFORM: ("uniform initial policy", {"color": look.COLOR["measured"], "marker": "s"}),
 }
 TASK, FEW = "tokens", 0.001
 """The task that is drawn; least share of tokens that a bin needs."""
@@ -47,8 +47,8 @@ def draw_blocked(ax: Axes, rows: Any) -> None:
     for start, (name, style) in STARTS.items():
         both = pd.concat([own(rows, start, f"plain {way}", "blocked").head(1) for way in ("up", "down")])
         look.points(ax, range(2), both, **look.CONNECTED, **style)
-        look.say(ax, 1.07, both.value.iloc[-1], name.removesuffix(" policy"), style["color"])
-    ax.set(xlim=(-0.4, 1.7), title="Updates, by their effect on entropy", ylabel="share that the clip blocks")
+        look.say(ax, 1.07, both.value.iloc[-1], name.replace(" ", "\n", 1), style["color"])
+    ax.set(xlim=(-0.4, 1.7), title="Updates, by their effect on entropy", ylabel="share that PPO's clip blocks")
     look.ticks(ax.xaxis, (0, 1), ("raise entropy", "lower entropy"))
     look.shares(ax)
 
@@ -83,7 +83,8 @@ def draw(rows: Any) -> Figure:
         draw_blocked(left, rows)
         draw_closed(right, rows)
         (peaked, many), (uniform, _) = (more_up(rows, start, "plain") for start in STARTS)
-        words = "From a peaked start policy, the clip blocks more of the updates that raise entropy"
+        start = "From a peaked initial policy, PPO's clip"
+        words = f"{start} blocks more of the updates that raise entropy than of those that lower it"
         title = _script.finding(peaked == many and uniform == 0, words, "What the clip blocks, from two starts")
         figure.suptitle(title, x=0.01, ha="left")
     return figure

@@ -49,16 +49,17 @@ def draw_rates(ax: Axes, rows: Any) -> None:
         own = ends(rows, correction, last)
         look.points(ax, own.rate, own, **look.CONNECTED, **style)
         names[name] = (own.value.iloc[-1], style["color"])
-    ax.set(xscale="log", xlabel="learning rate (1/1000)", title=f"At staleness {last}, by learning rate")
+    ax.set(xscale="log", xlabel="learning rate (× 0.001)", title=f"At staleness {last}, by learning rate")
     look.ticks(ax.xaxis, own.rate, [f"{1e3 * rate:.3g}" for rate in own.rate])
     look.ends(ax, names, 0.3)
 
 
 def holds(rows: Any) -> bool:
-    """Whether the stalest data cost return at best rates, and less of it around recorded log-probs."""
+    """Whether stale data cost return at best rates, and at every staleness less of it around recorded log-probs."""
     final = rows.groupby(["correction", "staleness", "rate"]).final_return.mean().groupby(level=[0, 1]).max().unstack()
-    last, first = final.iloc[:, -1], final.iloc[:, 0]
-    return bool(last["none"] < 0.9 * first["none"] and last["behavior"] > 1.1 * last["none"])
+    fresh, stale = final.iloc[:, 0], final.iloc[:, 1:]
+    lowered = (stale.max(axis=1) < fresh).all() and stale.loc["none"].iloc[-1] < 0.9 * fresh["none"]
+    return bool(lowered and (stale.loc["behavior"] > 1.1 * stale.loc["none"]).all())
 
 
 def draw(rows: Any) -> Figure:
@@ -72,7 +73,7 @@ def draw(rows: Any) -> Figure:
         for ax in (left, right):
             ax.axhline(LARGEST, **_style.REFERENCE)
         look.say(left, 1.5, 1.01 * LARGEST, "maximum", look.COLOR["muted"], va="bottom", ha="center")
-        words = "Stale data cost PPO return; a clip around recorded log-probs keeps more of it"
+        words = "Staleness lowers PPO's return; clipping around recorded log-probs keeps more of it"
         figure.suptitle(_script.finding(holds(rows), words, "Final return of PPO by staleness"), x=0.01, ha="left")
     return figure
 

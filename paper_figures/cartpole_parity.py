@@ -53,7 +53,7 @@ def draw(curves: Any, minibatches: Any) -> Figure:
         right.set_title("Minibatches")
         areas = [compare_areas(rows) for rows in (curves, minibatches)]
         same = all(-NEAR < float(each["low"]) < float(each["high"]) < NEAR for each in areas)
-        words = "PPO learns CartPole in asyncsim as in stable-baselines3, on whole batches and on minibatches"
+        words = "PPO learns CartPole equally fast in asyncsim and in stable-baselines3"
         title = _script.finding(same, words, "PPO on CartPole in asyncsim and in stable-baselines3")
         figure.suptitle(title, x=0.01, ha="left")
         for side, place in zip(SIDES, (0.16, 0.06), strict=True):

@@ -45,7 +45,7 @@ ARXIV = {
 MEANING = {
     "reproduced": "in all of our settings",
     "mostly": "in most settings",
-    "mixed": "in some, without one condition that says which",
+    "mixed": "in some settings, with no single condition that separates them",
     "mostly not": "in few settings",
     "not reproduced": "in none",
     "under conditions": "wherever one condition is met",
@@ -91,10 +91,12 @@ def draw(*tables: Any) -> Figure:
         ax.set(ylim=(len(found) - 0.5, -0.5), xlabel="number of claims", ylabel="paper")
         own = {key: int(number) for key, number in numbers().items()}
         good = own["reproduced"] + own["mostly"]
-        title = f"Of {own['all']} claims of papers, {good} hold in all or most settings, {own['mixed']} only in some"
+        bad = own["mostly_not"] + own["not_reproduced"]
+        some = f"{own['mixed'] + own['under_conditions']} in some, {bad} in few or none"
+        title = f"Of {own['all']} published claims, {good} hold in all or most of our settings, {some}"
         figure.suptitle(title, x=0.01, ha="left")
         more: dict[str, Any] = {"handlelength": 1.0, "alignment": "left", "title_fontsize": 8.0}
-        ax.legend(title="The claim holds", loc="lower right", **more)
+        ax.legend(title="Does the claim hold?", loc="lower right", **more)
     return figure
 
 

@@ -55,12 +55,13 @@ def draw(rows: Any) -> Figure:
         left, right = figure.subplots(1, 2, sharey=True)
         linear = draw_panel(left, rows, "linear", "Linear gradients (quadratic objective)")
         left.set_ylabel("updates until collapse (the return\nloses half of its largest gain)")
+        known = f"predicted: after {drift_constant():.0f} / rate updates, at once beyond the stability limit"
         for rate in times(rows, "linear").rate.unique():
             limit, flat = stale_constant() / rate - 0.5, drift_constant() / rate
-            left.plot([1.0, limit, limit], [flat, flat, 2.0], **_style.PREDICTED)
+            left.plot([1.0, limit, limit], [flat, flat, 2.0], label=known, **_style.PREDICTED)
         tokens = draw_panel(right, rows, "tokens", "GRPO, 8 tokens, reward with a harmful shortcut")
-        soon = f"Past a limit, staleness brings collapse within {fallen(rows):.0f} updates"
-        words = f"{soon} with linear gradients; with GRPO it delays collapse"
+        soon = f"Beyond the stability limit, linear gradients collapse within {fallen(rows):.0f} updates"
+        words = f"{soon}; GRPO collapses later on staler data"
         holds = linear and tokens and max(linear) < 0.1 and min(tokens) > 1.3
         title = _script.finding(holds, words, "Updates until collapse against staleness")
         figure.suptitle(title, x=0.01, ha="left")

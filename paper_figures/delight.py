@@ -36,19 +36,20 @@ def draw(rows: Any) -> Figure:
     with _style.applied():
         figure = _style.picture(_style.WIDTH, 2.7)
         ax, names = figure.subplots(), {}
-        ax.set(xscale="log", xlim=(0.7, 0.0007), ylim=(0.0, 1.05))
+        ax.set(xscale="log", xlim=(0.7, 0.0007), ylim=(0.7, 1.02))
         each = {arm: course(rows, "cosine", "bug", "mean", arm) for arm in LOOKS}
         for arm, style in LOOKS.items():
             ax.plot(each[arm].index, each[arm].values, **{"linewidth": 0.9, **style, "markersize": 4.0})
             names[NAMES.get(arm, arm)] = (float(each[arm].iloc[-1]), style["color"])
         ax.plot([0.02, 0.0007], [ONE, ONE], label="predicted limit without correction", **_style.PREDICTED)
         look.ticks(ax.xaxis, (0.5, 0.1, 0.01, 0.001))
-        ax.set_xlabel("failure rate of the learner (learning: left to right)")
+        ax.set_xlabel("learner's failure rate (training proceeds to the right)")
         ax.set_ylabel("cosine of the mean gradient with\nthe exact policy gradient")
         look.ends(ax, names, gap=0.14)
         worse = (each[DG] < each[IS]).all() and each[DG].iloc[-1] < each[DG].max() - 0.05
+        worse = worse and (each[DG] > each[experiment.BASE]).all()
         faulty = f"With {100 * experiment.SHARE:.0f} % of the data from a faulty actor"
-        words = f"{faulty}, the delightful gradient turns away as the learner improves"
+        words = f"{faulty}, the delightful gradient loses accuracy, but less than without correction"
         figure.suptitle(_script.finding(worse, words, f"{faulty}: direction of gradients"), x=0.01, ha="left")
     return figure
 

@@ -39,9 +39,9 @@ def draw(rows: Any) -> Figure:
             points(ax, mine.signal, mine, **{**style, "markersize": 3.6})
         ends(ax, {NAMES[arm]: (left[arm][-1], style["color"]) for arm, style in LOOKS.items()})
         ax.set_xlabel("signal: squared norm of the mean gradient / of noise")
-        ax.set_ylabel("share left of the step along\nthe mean gradient (half removed)")
+        ax.set_ylabel("remaining step along the mean\ngradient (GAC removes half)")
         undone = left["before"][-1] > 0.9 and left["before"][0] < 0.7 and left[AFTER][-1] < 0.7
-        words = "Adam undoes a projection of GAC that is applied before it when the signal is strong"
+        words = "Adam undoes GAC's projection applied before it if the signal is strong"
         drawn = "Step that a projection of GAC leaves, before Adam and after it"
         figure.suptitle(_script.finding(undone, words, drawn), x=0.01, ha="left")
     return figure

@@ -50,10 +50,10 @@ def draw(rows: Any) -> Figure:
         ax.set(ylim=(-0.4, 1.04), yticks=[0.0, 0.5, 1.0])
         ax.set(xlim=(1, 1.1 * last), xticks=[1, 10, 100, 1000], xticklabels=["1", "10", "100", "1000"])
         ends(ax, names)
-        ax.set(xlabel="updates of training", ylabel="correlation of consecutive gradients")
+        ax.set(xlabel="update", ylabel="correlation of consecutive gradients")
         early = trained(rows, 0)
         early = early[early["update"] <= 4].iloc[-1]
-        words = "Gradients align without staleness too, early in training"
+        words = "Early in training, gradients also align without staleness"
         drawn = "Correlation of consecutive gradients along training"
         figure.suptitle(_script.finding(early.low > 0.2, words, drawn), x=0.01, ha="left")
     return figure

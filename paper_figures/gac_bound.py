@@ -93,14 +93,14 @@ def draw(rows: Any) -> Figure:
         points(ax, range(len(ages)), tight, joined=True, color=COLOR, marker="o")
         ax.plot(range(len(ages)), tight.bound, label="upper bound", **_style.PREDICTED)
         ax.set(ylim=(0.0, 1.08 * tight.bound.max()), xticks=range(len(ages)), xticklabels=ages)
-        ends(ax, {"upper bound": (tight.bound.iloc[-1], _style.INK), "measured": (tight.value.iloc[-1], COLOR)})
-        ax.set_xlabel("staleness (each at the largest learning rate for which the bound holds)")
+        ends(ax, {"measured": (tight.value.iloc[-1], COLOR)})
+        ax.set_xlabel("staleness (learning rate: the largest that the bound allows, lower on staler data)")
         ax.set_ylabel("average squared gradient\n(quadratic objective)")
         met = tight[tight.high_ratio >= 0.97].staleness.tolist()
-        words = "Plain stale descent stays within its upper bound, and attains it at staleness "
+        words = "On stale data, plain SGD obeys our convergence bound, and attains it at staleness "
         words += _script.listed(f"{age:.0f}" for age in met)
         holds = met and plain.low_ratio.max() <= 1.0
-        title = _script.finding(holds, words, "Squared gradients of plain stale descent and their upper bound")
+        title = _script.finding(holds, words, "Squared gradients of plain SGD on stale data and their upper bound")
         figure.suptitle(title, x=0.01, ha="left")
     return figure
 

@@ -65,7 +65,7 @@ def draw_constant(ax: Axes, rows: Any) -> bool:
         name = f"staleness {tau}" if tau else "synchronous"
         names[name] = (known[-1], color)
     zero(ax, 1.03)
-    ax.set(xlabel="learning rate / largest stable learning rate", xlim=(0.0, 1.03), xticks=[0.0, 0.25, 0.5, 0.75, 1.0])
+    ax.set(xlabel="learning rate / maximum stable learning rate", xlim=(0.0, 1.03), xticks=[0.0, 0.25, 0.5, 0.75, 1.0])
     ends(ax, names)
     ax.set_ylabel("correlation of consecutive gradients")
     own = of(rows, "fixed", LATE)
@@ -85,7 +85,7 @@ def draw_same_step(ax: Axes, rows: Any) -> bool:
     ax.text(
         float(np.mean(edges)),
         -0.75,
-        "dotted: largest stable learning rate of each",
+        "dotted: maximum stable learning rate of each",
         color=_style.COLORS["muted"],
         fontsize=7,
         ha="center",
@@ -107,7 +107,7 @@ def draw(rows: Any) -> Figure:
         figure = _style.picture(_style.WIDTH, 3.2)
         first, second = figure.subplots(1, 2, sharey=True)
         near, less = draw_constant(first, rows), draw_same_step(second, rows)
-        words = "Stale gradients align strongly only near the stability limit, and less if staleness varies"
+        words = "Stale gradients align strongly only near the stability limit, and less strongly if staleness varies"
         title = _script.finding(near and less, words, "Alignment of gradients by learning rate and staleness")
         figure.suptitle(title, x=0.01, ha="left")
     return figure

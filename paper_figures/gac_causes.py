@@ -20,8 +20,8 @@ CAUSES = {
     "far, batch 256": "far from optimum, batch 256",
     "batch used 4 times": "at optimum, batches used 4 times",
     "momentum": "at optimum, momentum 0.9 (no prediction)",
-    "small step": "at optimum, 0.3 of largest stable rate",
-    "large step": "at optimum, 0.9 of largest stable rate",
+    "small step": "at optimum, 0.3 of maximum stable rate",
+    "large step": "at optimum, 0.9 of maximum stable rate",
 }
 """Names of the conditions."""
 RANDOM = "large step, random"
@@ -37,7 +37,7 @@ TICK: dict[str, Any] = {"color": _style.INK, "marker": "|", "markersize": 11.0, 
 LABELS = {
     "synchronous": "synchronous",
     "stale": f"staleness {made.LATE}",
-    "random": f"staleness random, 0 to {made.LATE}",
+    "random": f"random staleness, 0 to {made.LATE}",
 }
 
 
@@ -73,7 +73,7 @@ def draw(rows: Any) -> Figure:
         ax.set_yticks([-line for line in range(len(CAUSES))], list(CAUSES.values()))
         fresh = rows[(rows.part == "causes") & (rows.staleness == 0)].set_index("condition")
         aligned = all(fresh.low[name] > 0.1 for name in ("far, batch 256", "batch used 4 times", "momentum"))
-        words = "Consecutive gradients also align without staleness: by signal, reused batches or momentum"
+        words = "Consecutive gradients also align without staleness: through signal, reused batches or momentum"
         handles = [
             Line2D([], [], label=name, color=KINDS[kind][0], marker=KINDS[kind][1], linestyle="none", markersize=4.0)
             for kind, name in LABELS.items()

@@ -18,7 +18,7 @@ EXPERIMENTS = {"gac_alignment": {"part": "nulls", "task": "Gaussian bandit"}}
 
 
 MISSED = "momentum, flat\ndirections or still learning"
-COLOR = {"found, right": "held", "false alarm": "violated", "none found, right": "muted"}
+COLOR = {"detected correctly": "held", "false alarm": "violated", "correctly none": "muted"}
 SAID = {
     "stale, small step": f"staleness {LATE}, low learning rate",
     "stale": f"staleness {LATE}, plain SGD",
@@ -29,17 +29,17 @@ SAID = {
 def grouped(own: Any) -> list[tuple[str, Any, str]]:
     """Conditions with a reading, one by one; those without, together by whether one staleness would be right."""
     read = own[own.value >= 0.5].sort_values("right", ascending=False)
-    words = {True: "found, right", False: "false alarm"}
+    words = {True: "detected correctly", False: "false alarm"}
     found = [(SAID.get(name, NAMES[name]), row, words[bool(row.right)]) for name, row in read.iterrows()]
     silent = own[own.value < 0.5]
     stale = silent.index.str.startswith("stale")
     for part, name, word in (
         (silent[stale], f"staleness {LATE}, {MISSED}", "missed"),
-        (silent[~stale], "fresh or varying staleness", "none found, right"),
+        (silent[~stale], "fresh or varying staleness", "correctly none"),
     ):
         if len(part):
             most, few = part.loc[part.value.idxmax()], f"{len(part)} condition{'s' * (len(part) > 1)}"
-            found.append((f"{name} ({few})", most, f"{word} (largest shown)"))
+            found.append((f"{name} ({few})", most, f"{word} (highest of {len(part)} shown)"))
     return found
 
 
@@ -54,7 +54,7 @@ def draw_passed(ax: Axes, own: Any) -> None:
         look.say(ax, 1.03 if row.value >= 0.5 else 0.06, -line, words, color)
     look.ticks(ax.yaxis, [-line for line in range(len(found))], [name for name, *_ in found])
     ax.set(xlim=(-0.01, 1.3), ylim=(0.5 - len(found), 0.6))
-    ax.set_xlabel("runs in which a staleness is found from the sign change of gradient correlations")
+    ax.set_xlabel("runs in which a staleness is detected from the sign change of gradient correlations")
     look.ticks(ax.xaxis, (0.0, 0.25, 0.5, 0.75, 1.0))
     ax.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=" %"))
 
@@ -69,7 +69,7 @@ def draw(rows: Any) -> Figure:
         fake = own.value[FOOLED] > 0.5 and not own.right[FOOLED]
         missed = [name for name in NAMES if name.startswith(("stale ", "stale,"))]
         less = any(own.value[name] < 0.5 for name in missed)
-        words = "Correlations reveal staleness only in settled plain SGD; batches used twice mislead them"
+        words = "Gradient correlations reveal staleness only in settled plain SGD; batches used twice mislead them"
         drawn = "Where the sign change of gradient correlations shows a staleness"
         figure.suptitle(_script.finding(shows and fake and less, words, drawn), x=0.01, ha="left")
     return figure

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -74,9 +75,10 @@ def draw(rows: Any) -> Figure:
         draw_updates(figure.subplots(), rows)
         rate, half = shared.usual(rows, TASK), shared.steps(rows)["update"].max() / 2
         own = shared.steps(rows, task=TASK, arm="GRPO", quantity="cosine", rate=rate)
-        late = own[own["update"] > half].groupby("staleness").value.mean()
-        words = "On a chain, late gradients of GRPO align more, the staler the data"
-        title = _script.finding((late.diff().iloc[1:] > 0.0).all(), words, "Cosine of consecutive gradients of GRPO")
+        steps = own.pivot(index="update", columns="staleness", values="value").diff(axis=1).iloc[::-1, 1:]
+        first = (steps > 0.0).all(axis=1).cumprod().replace(0, math.nan).last_valid_index() or math.inf
+        words = f"From update {first:g} on, GRPO's consecutive gradients align more on staler data"
+        title = _script.finding(first <= half, words, "Cosine of consecutive gradients of GRPO")
         figure.suptitle(title, x=0.01, ha="left")
     return figure
 

@@ -59,7 +59,7 @@ def draw_correlogram(ax: Axes, rows: Any) -> bool:
         names[f"staleness {tau}"] = (base, color)
     ax.set(xlabel="updates between two gradients", xlim=(0.3, made.LAGS + 0.5), xticks=[1, 4, 8, 16, 24])
     ax.set(ylim=(-2.3 * (len(shown) - 1) - 1.15, 1.15), yticks=[], ylabel="correlation of two gradients\n(each scaled)")
-    ax.set_title("Correlation by distance")
+    ax.set_title("Correlation by distance between gradients")
     ends(ax, names)
     last = [own[(own.staleness == tau)].set_index("lag").value for tau in shown]
     return all(
@@ -85,7 +85,7 @@ def draw_reading(ax: Axes, rows: Any) -> bool:
     ax.xaxis.set_minor_formatter(NullFormatter())
     ax.set(xlim=(25, 9200), ylim=(-0.03, 1.04), xlabel="updates observed", ylabel="share of runs")
     last = own.loc[own.groupby("staleness")["update"].idxmax()].value
-    ax.set_title("Runs in which the staleness is read right")
+    ax.set_title("Runs whose staleness is identified correctly")
     return bool((last > 0.9).all())
 
 
@@ -103,7 +103,7 @@ def draw(rows: Any) -> Figure:
         figure = _style.picture(_style.WIDTH, 3.1)
         left, right = figure.subplots(1, 2)
         flips, read = draw_correlogram(left, rows), draw_reading(right, rows)
-        words = "The correlation of gradients flips sign after as many updates as the staleness"
+        words = "The correlation of two gradients changes sign once they are farther apart than the staleness"
         title = _script.finding(flips and read, words, "Correlation of gradients, and the staleness read from it")
         figure.suptitle(title, x=0.01, ha="left")
     return figure

@@ -59,7 +59,7 @@ def draw(rows: Any) -> Figure:
         values = [value for value, _ in halves[-1].values()]
         last = len(values) == len(looks) and values[-1] < min(values[:-1])
         lost = shared.record(rows, "GAC", "GRPO", 1.0)[2] > len(shared.places(rows)) / 2
-        words = "On stale data, GAC on GRPO learns later than GRPO; M2PO and BAPO learn soonest"
+        words = "On stale data, GAC on GRPO learns more slowly than GRPO; M2PO and BAPO learn fastest"
         soonest = last and max(values[1], values[4]) < min(values[2:4])
         title = _script.finding(lost and soonest, words, "Return over updates at one learning rate")
         more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}

@@ -30,7 +30,7 @@ def draw_before(ax: Axes, rows: Any) -> None:
         points(ax, -own.lead, own, color=look.COLOR[color], marker=marker)
         names |= {name: (own.value.iloc[0], look.COLOR[color])} if len(own) else {}
     ax.set(
-        ylim=(0.0, 1.0), ylabel="cosine of successive gradients", title=f"Staleness {LATE}: mean cosine of RLOO's runs"
+        ylim=(0.0, 1.0), ylabel="cosine of consecutive gradients", title=f"Staleness {LATE}: mean cosine of RLOO's runs"
     )
     axis(ax)
     look.ends(ax, names, 0.11)
@@ -38,7 +38,7 @@ def draw_before(ax: Axes, rows: Any) -> None:
 
 def draw_areas(ax: Axes, rows: Any) -> None:
     """Areas of four scores over leads, pooled over staleness."""
-    names = {"coin toss": (0.5, look.COLOR["muted"])}
+    names = {"chance": (0.5, look.COLOR["muted"])}
     for place, (score, style) in enumerate(SCORES.items()):
         own = warned(rows, "area", arm=score).sort_values("lead")
         points(ax, 0.3 * (place - 1.5) - own.lead, own, **style)
@@ -59,8 +59,8 @@ def draw(rows: Any) -> Figure:
         draw_areas(right, rows)
         # Short runs have no falls to warn of, and then neither area.
         cosine, alone = (warned(rows, "area", arm=score, lead=LEAD).value.mean() for score in ("cosine", "staleness"))
-        words = "Runs of RLOO have high gradient cosines before they fall, but staleness itself predicts falls better"
-        title = _script.finding(0.6 < cosine < alone, words, "Cosine of successive gradients before falls of RLOO")
+        words = "RLOO runs show high gradient cosines before they fall, but staleness itself predicts falls better"
+        title = _script.finding(0.6 < cosine < alone, words, "Cosine of consecutive gradients before falls of RLOO")
         figure.suptitle(title, x=0.01, ha="left")
     return figure
 

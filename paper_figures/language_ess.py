@@ -58,17 +58,16 @@ def draw_staleness(ax: Axes, rows: Any) -> Axes:
     levels = sorted(own.staleness.unique())
     ax.set(
         xlabel="staleness (versions)",
-        ylabel="effective sample size (ESS)\nof answers / their number",
+        ylabel="effective sample size (ESS)\ndivided by number of answers",
         ylim=(0.0, 1.06),
         xticks=levels,
     )
     ax.set_xticklabels([str(level) for level in levels])
     ax.minorticks_off()
     met = (known.low <= 1.1 * known.predicted_ess) & (known.high >= 0.9 * known.predicted_ess)
-    words = "One update of a language model predicts the ESS of its stale answers"
-    ax.set_title(
-        _script.finding(len(met) and met.all(), words, "ESS of stale answers beside the prediction of one update")
-    )
+    words = f"Under random rewards, one update predicts a language model's ESS up to staleness {levels[-1]}"
+    title = _script.finding(len(met) and met.all(), words, "ESS of stale answers beside the prediction of one update")
+    ax.figure.suptitle(title, x=0.01, ha="left")
     return ax
 
 

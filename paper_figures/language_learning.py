@@ -50,15 +50,17 @@ def draw_model(ax: Axes, rows: Any) -> Axes:
         # Both begin with the same weights.
         place = updates + (2.0 if staleness else 0.0)
         ax.errorbar(place, mean, yerr=half, color=shade, **{**_style.MEASURED, "marker": marker, "mfc": "white"})
-        ax.text(1.04 * updates[-1], mean[-1], f"{name}, never asked", color=shade, va="center")
+        ax.text(1.04 * updates[-1], mean[-1], f"{name}, held-out sums", color=shade, va="center")
     ax.set(
-        xlabel="updates", ylim=(0.0, 1.02), xlim=(-3, 300), xticks=range(0, 201, 50), ylabel="share of right answers"
+        xlabel="update", ylim=(0.0, 1.02), xlim=(-3, 270), xticks=range(0, 201, 50), ylabel="share of correct answers"
     )
     held = curve(rows[(rows.staleness == rows.staleness.max()) & (rows.quantity == "held out")])[1]
     trained = rows[rows.quantity == "trained"].groupby("staleness").exact_match.mean()
     learns, slower = held[-1] > held[0] + 0.1, trained.iloc[-1] < trained.iloc[0]
-    words = "A language model learns sums from stale data, slower"
-    ax.set_title(_script.finding(learns and slower, words, "A language model learns sums"))
+    ax.text(4.0, 0.3, "initial policy, held-out sums", color=_style.COLORS["muted"], va="center")
+    words = "A language model learns sums from stale data too, but more slowly"
+    title = _script.finding(learns and slower, words, "A language model learns sums")
+    ax.figure.suptitle(title, x=0.01, ha="left")
     return ax
 
 

@@ -50,7 +50,8 @@ def cells(ax: Axes, rows: Any, arms: list[str], column: str, names: dict[str, st
 
 def key(figure: Figure, title: str, base: str) -> None:
     """A title over what the colors mean."""
-    said = {"better": f"better than {base}", "equal": f"equal within {league.SMALLEST:g}", "worse": "worse"}
+    said = {"better": f"better than {base}", "equal": f"equal: interval within ±{league.SMALLEST:g}"}
+    said["worse"] = f"worse: below 0, beyond −{league.SMALLEST:g}"
     marks = [Patch(color=_style.COLORS[color], alpha=0.6, label=said[word]) for word, color in WORDS.items()]
     marks.append(Patch(facecolor="none", linewidth=0, label="grey number: undecided"))
     figure.legend(handles=marks, loc="outside upper left", ncols=4, title=title, alignment="left")
@@ -65,9 +66,9 @@ def draw(rows: Any) -> Figure:
         for ax, (task, title) in zip(axes, TITLES.items(), strict=True):
             cells(ax, _script.pick(rows, task=task), arms, "law", SHORT)
             ax.set_title(title)
-        axes[1].set_xlabel("staleness (versions); numbers: mean return of batches − that of RLOO")
+        axes[1].set_xlabel("staleness (versions); numbers: mean return of batches minus that of RLOO")
         words = rows[(rows.law != "fresh") & rows.law.isin(list(SHORT)) & (rows.arm != league.BASE)].word.dropna()
-        counts = [f"{(words == word).sum()} {word}" for word in ("better", "worse", "undecided")]
+        counts = [f"{(words == word).sum()} {word}" for word in ("better", "equal", "worse", "undecided")]
         title = f"Tuned stabilizers rarely beat plain RLOO on stale data: of {len(words)}, {_script.listed(counts)}"
         rare = 0 < len(words) >= 10 * (words == "better").sum()
         key(figure, _script.finding(rare, title, "Tuned stabilizers beside plain RLOO"), "RLOO")

@@ -12,7 +12,8 @@ from asyncsim.plotting import _style
 from paper_figures import _script
 from paper_figures._vcpo import ticks
 
-EXPERIMENTS = {"live_staleness": {"task": "token bandit, CartPole, sums", "staleness": "measured", "pooled": True}}
+ASKED = {"task": "token bandit, CartPole, sums", "staleness": "measured", "seeds": "one run per mark", "pooled": True}
+EXPERIMENTS = {"live_staleness": ASKED}
 MODES = {"waits": "slow generation (10 ms)", "none": "fast generation (no wait)"}
 """Colors: runs whose generation takes longer than messages, and all others."""
 QUANTITIES = ("staleness", "total variation", "throughput", "return")
@@ -42,7 +43,7 @@ def draw_panel(ax: Axes, rows: Any, quantity: str) -> int:
     ax.plot(ends, ends, label="measured = predicted", **_style.PREDICTED)
     words = DRAWN[quantity].partition(" (")[0]
     ax.set(xlabel=f"predicted {words}", ylabel=f"measured {DRAWN[quantity]}")
-    ax.set_title(f"{words.capitalize()}: {inside} of {total} runs inside")
+    ax.set_title(f"{words.capitalize()}: {inside} of {total} runs in the 99 % band")
     return total - inside
 
 
@@ -56,7 +57,7 @@ def draw(rows: Any) -> Figure:
         for axis in (axes[1].xaxis, axes[1].yaxis):
             ticks(axis, (10, 30, 100, 300))
         few = sum(missed) < 0.1 * rows.quantity.isin(list(DRAWN)).sum()
-        words = "The event model predicts staleness and throughput of live runs from their latencies"
+        words = "From measured latencies, the event model predicts the staleness and throughput of live runs"
         title = _script.finding(few, words, "Live runs and what the event model predicts")
         named = dict(zip(*axes[0].get_legend_handles_labels()[::-1], strict=True))
         more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left", "ncols": 3}
