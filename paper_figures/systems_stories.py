@@ -72,7 +72,8 @@ def draw_survival(ax: Axes, rows: Any) -> float:
     ax.plot(*stragglers(systems_stories.HEAVY[KIND]), **_style.PREDICTED, zorder=4)
     ax.axvline(4.0, **_style.REFERENCE)
     ax.text(30, 6e-3, "AReaL", color=_style.COLORS["measured"])
-    ax.text(9.5, 2.5e-5, "others:\nhard limits", color=_style.COLORS["muted"])
+    most = max(number(rows[rows.system == system], "largest")[0] for system in LOOKS if system != "areal")
+    ax.text(9.5, 2.5e-5, f"others: limit\nper sample,\nat most {most:.0f}", color=_style.COLORS["muted"])
     ax.set(xscale="log", yscale="log", xlim=(0.9, 300), ylim=(FLOOR, 3.0), xlabel="staleness $k$ (versions)")
     ax.set(
         xticks=[1, 4, 10, 40, 200],
@@ -81,7 +82,7 @@ def draw_survival(ax: Axes, rows: Any) -> float:
     )
     own = rows[rows.system == "areal"]
     limit, largest = number(own, "mean")[0], number(own, "largest")[0]
-    ax.set_title(f"Staleness of samples (limit: {limit:.0f})")
+    ax.set_title(f"Staleness of samples (limit set to {limit:.0f})")
     return largest / limit
 
 
@@ -101,7 +102,7 @@ def draw_price(ax: Axes, rows: Any) -> bool:
                 ha="right",
                 va="center",
             )
-    ax.text(14, 0.94, "NeMo RL, torchtitan,\nverl: wait", color=_style.COLORS["muted"], va="top")
+    ax.text(14, 0.94, "NeMo RL, torchtitan,\nverl (in this order): wait", color=_style.COLORS["muted"], va="top")
     ax.axhline(1.0, zorder=1, **_style.REFERENCE)
     ax.set(
         xlim=(0, 108),
@@ -122,7 +123,7 @@ def draw(rows: Any) -> Figure:
         figure = _style.picture(_style.WIDTH, 3.0)
         left, right = figure.subplots(1, 2)
         tail, costs = draw_survival(left, own), draw_price(right, own)
-        words = "A limit on the mean lets single samples grow very stale; hard limits cost speed or long samples"
+        words = "A limit on mean staleness lets single samples become very stale; limits per sample cost speed or long samples"
         title = _script.finding(tail > 10.0 and costs, words, "Staleness, throughput and lengths under limits")
         figure.suptitle(title, x=0.01, ha="left")
     return figure
