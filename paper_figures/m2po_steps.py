@@ -46,7 +46,8 @@ def draw(rows: Any) -> Figure:
         found = [shape(rows, each) for each in (rate, steps.BOLD * rate)]
         rises = all(own["top"] > own["clip"] + 0.3 and own["left"] < own["top"] - 0.15 for own in found)
         near = {arm: [lags(rows, arm, each) < 0.05 for each in (rate, steps.BOLD * rate)] for arm in ("m2po", "clip")}
-        words = "Without a trust region, return rises and drops again; M2PO nears fresh data, PPO's clip only at the 4× rate"
+        first = "Without a trust region, return rises and drops again"
+        words = f"{first}; M2PO nears fresh data, PPO's clip only at the 4× rate"
         holds = rises and near == {"m2po": [True, True], "clip": [False, True]}
         title = _script.finding(holds, words, "Training on stale data over updates")
         steps.key(figure, RETURNS, title)

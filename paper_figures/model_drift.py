@@ -78,7 +78,8 @@ def draw(rows: Any) -> Figure:
         )
         alone = met - missed if len(met) == 1 else ()
         said = f"only {_models.MODELS[min(alone)]}'s" if alone else f"{sum(shares(rows))} of {len(measured)} shares"
-        words = f"The top 5 % of tokens carry {reach} of an update's squared log-prob change; equal logit noise explains {said}"
+        first = f"The top 5 % of tokens carry {reach} of an update's squared log-prob change"
+        words = f"{first}; equal logit noise explains {said}"
         drawn = "Share of an update in the tokens that change most"
         figure.suptitle(_script.finding(measured.low.min() > EQUAL, words, drawn), x=0.01, ha="left")
     return figure

@@ -115,7 +115,8 @@ def draw(rows: Any) -> Figure:
         ax.set_xticks(list(ticks), list(ticks.values()))
         ax.set(xlim=(-1.0, at - 1.0), ylabel="mean return minus\nthat on fresh data")
         oldest = f"{max(each[2] for each in every)}"
-        words = f"At staleness {oldest}, training without a correction loses most return, more than a delay of {oldest} updates explains"
+        first = f"At staleness {oldest}, training without a correction loses most return"
+        words = f"{first}, more than a delay of {oldest} updates explains"
         title = _script.finding(_holds(rows), words, "Returns that staleness costs five losses")
         named = dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True))
         marks = [named[name] for method in COLOR if (name := SAID.get(method, method)) in named]

@@ -79,8 +79,8 @@ def draw_boundaries(ax: Axes, rows: Any) -> None:
     look.ticks(ax.xaxis, places(levels), [str(s) for s in levels])
     look.ticks(ax.yaxis, [0.01, 0.1, 1.0])
     look.ends(ax, names, gap=0.1)
-    for y, word in ((2.2, "weights or clip"), (0.016, "no ratio")):
-        look.say(ax, places(8), y, f"predicted, {word}", look.INK, ha="center", va="bottom")
+    look.say(ax, places(8), 2.2, "predicted, weights or clip", look.INK, ha="center", va="bottom")
+    look.say(ax, places(6), 0.08, "predicted, no ratio", look.INK, ha="right")
     style = {"color": look.INK, "linestyle": "none"}
     bandit, graded = (Line2D([], [], label=task, marker=mark, **style) for task, mark in MARKS.items())
     graded.set(**look.HOLLOW)

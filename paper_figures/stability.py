@@ -139,7 +139,8 @@ def draw(rows: Any) -> Figure:
         before, after = (lags[lags.lag == lag].iloc[0] for lag in (tau, tau + 1))
         flips = before.low > 0.0 > after.high
         right.set_title("Correlation of gradients")
-        words = "Staler gradients need smaller learning rates; their correlation changes sign beyond a distance equal to the staleness"
+        first = "Staler gradients need smaller learning rates"
+        words = f"{first}; their correlation changes sign beyond a distance equal to the staleness"
         title = finding(smaller and flips, words, "Maximum stable learning rate, and correlation of gradients")
         figure.suptitle(title, x=0.01, ha="left")
     return figure

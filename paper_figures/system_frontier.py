@@ -28,7 +28,7 @@ LOOKS: dict[str, tuple[str, str]] = {
 NAMES = {
     "synchronous": "synchronous",
     "one_step_off": "one-step-off (waits)",
-    "areal": "AReaL\n(limits the mean)",
+    "areal": "AReaL (limits mean)",
     "nemo_rl_in_order": "NeMo RL (waits)",
     "torchtitan": "torchtitan (waits)",
     "verl_separate_async": "verl (waits)",
@@ -75,7 +75,7 @@ def draw_frontier(ax: Axes, rows: Any) -> Axes:
         xlabel="measured mean staleness (versions); one mark per limit",
         ylabel="groups per second",
     )
-    look.ends(ax, names, gap=0.09)
+    look.ends(ax, names, gap=0.065)
     return ax
 
 

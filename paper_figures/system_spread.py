@@ -72,7 +72,7 @@ def draw_speed(ax: Axes, rows: Any, train_time: float) -> Axes:
         ends[NAMES[system]] = (mean[-1], shade)
     fine = np.linspace(0.0, SPREAD, 31)
     curve = [predicted("synchronous", s, train_time) / predicted("open loop", s, train_time) for s in fine]
-    ax.plot(fine, curve, zorder=1, **_style.PREDICTED)
+    ax.plot(fine, curve, label="predicted, no staleness limit", zorder=1, **_style.PREDICTED)
     ax.plot([0.0, SPREAD], [1.0, 1.0], **_style.REFERENCE)
     ax.set(
         xlabel=r"spread $\sigma$ of log-normal lengths", ylim=(0.0, 11.5), xlim=(-0.05, 1.55), xticks=[0, 0.5, 1, 1.5]
@@ -102,7 +102,7 @@ def draw(rows: Any) -> Figure:
         for ax, train_time in zip(axes, TRAINING, strict=True):
             draw_speed(ax, rows, train_time)
         axes[0].set_ylabel("throughput / synchronous throughput")
-        words = "Only systems that never wait for long samples speed up as lengths spread, and less with a slow trainer"
+        words = "Only systems that never wait gain on synchronous training as lengths spread, less with a slow trainer"
         title = _script.finding(holds(rows), words, "Throughput against the spread of lengths")
         figure.suptitle(title, x=0.01, ha="left")
     return figure

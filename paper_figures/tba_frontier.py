@@ -19,10 +19,10 @@ LABELS = (
     (("TBA and RLOO variants, all alike", "TBA", 0.62, 0.14), ("Dr. GRPO", "Dr. GRPO", 3.75, 0.66)),
     (
         ("TBA and", "TBA", 0.15, 0.9),
-        ("RLOO, current KL", tba_steps.CURRENT, 0.15, 0.82),
+        ("RLOO, KL of\ncurrent policy", tba_steps.CURRENT, 0.15, 0.79),
         ("Proximal RLOO", "Proximal RLOO", 2.08, 0.25),
         ("Dr. GRPO", "Dr. GRPO", 0.95, 0.16),
-        ("RLOO, KL of old data", "RLOO", 3.6, 0.17),
+        ("RLOO, KL of old policy", "RLOO", 3.6, 0.17),
     ),
 )
 """Names of lines on fresh and on old data, their arms and places."""
@@ -101,7 +101,8 @@ def draw(rows: Any) -> Figure:
         alike = ("TBA", tba_steps.CURRENT)
         near = max(worst.get(arm, 0.0) for arm in alike)
         holds = near < min(gap for arm, gap in worst.items() if arm not in alike) - 0.03
-        words = "On stale data, TBA and RLOO with a KL penalty on the current policy stay closest to the largest possible return"
+        first = "On stale data, TBA and RLOO with a KL penalty on the current policy"
+        words = f"{first} stay closest to the largest possible return"
         title = _script.finding(holds, words, "Return and KL of each method, a mark per KL coefficient")
         figure.suptitle(title, x=0.01, ha="left")
         for ax, labels in zip(axes, LABELS, strict=True):

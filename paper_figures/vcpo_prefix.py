@@ -12,8 +12,8 @@ from experiments.vcpo_prefix import CENTER, LONG
 from paper_figures import _script
 from paper_figures import _vcpo as look
 
-EXPERIMENTS = {"vcpo_prefix": {"sweep": ("lag", "batch"), "task": "penalty", "rate": "0.05",
-                               "means": {"bits with a penalty": "1 if enough of 128 are correct, less a KL penalty"}}}  # fmt: skip
+PAID = {"bits with a penalty": "1 if enough of 128 are correct, less a KL penalty"}
+EXPERIMENTS = {"vcpo_prefix": {"sweep": ("lag", "batch"), "task": "penalty", "rate": "0.05", "means": PAID}}
 LOOKS: dict[str, dict[str, Any]] = {
     "sequence": {"color": look.COLOR["controlled"], "marker": "^"},
     "token": {"color": look.COLOR["stale"], "marker": "o"},
