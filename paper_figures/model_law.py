@@ -60,7 +60,7 @@ def draw_one(ax: Axes, rows: Any, quantity: str) -> None:
             color = _style.COLORS[COLOR[model]]
             shown = _models.means(own, "staleness", quantity=quantity, tokens=0)
             law = np.array([told(own, s)[quantity] for s in at])
-            ax.plot(at, law, **{**_style.PREDICTED, "color": color})
+            ax.plot(at, law, label="predicted from staleness 1", **{**_style.PREDICTED, "color": color})
             near = law * (1.0 - _models.NEAR), law * (1.0 + _models.NEAR)
             band: dict[str, Any] = {"color": color, "alpha": 0.15, "linewidth": 0, "label": ALLOWED}
             ax.fill_between(at, *near, **band)

@@ -84,10 +84,10 @@ def draw(rows: Any) -> Figure:
         off = [row.value / told for _, quantity, _, row, told in judged(rows) if quantity == "masked"]
         words = "M2PO's mask blocks at most half as many tokens as PPO's clip, and about twice as many as predicted"
         twice = max(ratios) <= 0.5 and 1.5 < min(off) <= max(off) < 2.6
-        handles, labels = axes[0].get_legend_handles_labels()
+        marks = dict(zip(*reversed(axes[0].get_legend_handles_labels()), strict=True))
         more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
         title = _script.finding(all(fewer(rows)) and twice, words, "Tokens that a clip and a mask block")
-        figure.legend(handles, labels, ncols=2, title=title, **more)
+        figure.legend([marks[name] for name in LABEL.values()], LABEL.values(), ncols=2, title=title, **more)
     return figure
 
 

@@ -14,7 +14,7 @@ from experiments import replay as experiment
 from paper_figures import _script
 from paper_figures import _vcpo as look
 
-EXPERIMENTS = ("replay",)
+EXPERIMENTS = {"replay": {"quantity": ("updates", "tried"), "staleness": "grows with uses and buffer"}}
 SHOWN = 4
 """Batches in the buffer whose updates are drawn."""
 PRICES, PRICE = 2.0 ** np.arange(-2, 8), 8.0

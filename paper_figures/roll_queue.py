@@ -15,10 +15,7 @@ from paper_figures import _vcpo as look
 
 EXPERIMENTS = {"roll_sizes": {"part": ("queue", "replication"), "task": "none (timing only)"}}
 QUEUES = {"queue": ("queue, 64 slots", shared.PART), "queue, free": ("queue, one slot\nper sample", shared.NEW)}
-PLACED = {
-    "together": ("all samples of a prompt on one GPU", shared.OLD),
-    "replicated": ("samples on any GPU", shared.NEW),
-}
+PLACED = {"together": ("one GPU per prompt", shared.OLD), "replicated": ("any GPU per sample", shared.NEW)}
 
 
 def draw_queue(ax: Axes, rows: Any) -> float:

@@ -120,7 +120,7 @@ def draw_linear(ax: Axes, rows: Any) -> None:
         plot(ax, limits(rows, "linear", "gradient", horizon), look.COLOR[shade], horizon)
         ax.plot(fine + 0.5, rule(fine, horizon), label="predicted by our rule (a)", **_style.PREDICTED)
         look.say(ax, 0.6, 1.75 * float(rule(0, horizon)), f"{horizon} updates", look.COLOR[shade])
-    look.say(ax, 128, 0.021, "all batches\nfrom the start", look.COLOR["partial"], ha="right", va="bottom")
+    look.say(ax, 128, 0.045, "all batches\nfrom the start", look.COLOR["partial"], ha="right", va="bottom")
     early = limits(rows, "linear", "gradient", LONG).set_index("staleness").value
     flat = early.iloc[1] == early.iloc[0] and grown(rows, "linear", "gradient", 16) < 0.2
     axis(ax, _script.finding(flat, "linear gradients: flat, then 1/S", "linear gradients"), ylim=(0.005, 6.0))

@@ -15,7 +15,7 @@ from paper_figures import _vcpo as look
 EXPERIMENTS = {"tba_steps": {"part": "grid", "task": "arms", "rate": "best synchronous"}}
 BESIDE, CLIPPED, FREE = ("TBA", "Dr. GRPO"), ("Proximal RLOO", "Dr. GRPO"), ("TBA", "RLOO")
 NAMES = {
-    "RLOO, KL of now": "RLOO, KL of the\ncurrent policy",
+    "RLOO, KL of now": "RLOO, KL of current policy",
     "Proximal RLOO": "Proximal RLOO (clipped)",
     "Dr. GRPO": "Dr. GRPO (clipped)",
 }
