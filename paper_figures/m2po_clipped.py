@@ -54,12 +54,8 @@ def draw(rows: Any) -> Figure:
         free, *_, after = (each.value.max() for each in own.values())
         clip, mask = (steps.curve(rows, arm, "masked", rate).value.to_numpy() for arm in ("clip", "m2po"))
         words = "M2PO keeps the second moment low; it masks more tokens than PPO's clip midway, fewer before and after"
-        holds = (
-            after < 0.1 * free
-            and mask[-1] < 0.5 * clip[-1]
-            and mask[0] < 0.5 * clip[0]
-            and mask.max() > 1.5 * clip[mask.argmax()]
-        )
+        ends = all(mask[k] < 0.5 * clip[k] for k in (0, -1))
+        holds = after < 0.1 * free and ends and mask.max() > 1.5 * clip[mask.argmax()]
         title = _script.finding(holds, words, "Tokens clipped, and second moment of log ratios")
         figure.suptitle(title, x=0.01, ha="left")
     return figure

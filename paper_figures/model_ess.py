@@ -53,12 +53,8 @@ def draw(rows: Any) -> Figure:
             shown = _models.means(own, "staleness", quantity="ess", tokens=tokens)
             shown = shown.assign(high=shown.high.clip(upper=1.0), low=shown.low.clip(lower=0.0))
             _models.points(ax, shown.staleness, shown, shade)
-            ax.plot(
-                levels,
-                [told(own, "ess", s, tokens) for s in levels],
-                label="predicted from one update",
-                **{**_style.PREDICTED, "color": shade},
-            )
+            style = {**_style.PREDICTED, "color": shade, "label": "predicted from one update"}
+            ax.plot(levels, [told(own, "ess", s, tokens) for s in levels], **style)
             ax.text(levels[-1] * 1.1, shown.value.iloc[-1], f"texts of {tokens} tokens", color=shade, fontsize=7.5)
         _models.levels(ax, levels)
         ax.set(xlim=(levels[0] / 1.1, levels[-1] * 2.0), ylim=(0.0, 1.03))

@@ -93,22 +93,16 @@ def draw(rows: Any) -> Figure:
             first = at
             for method, color in COLOR.items():
                 for *_, value, reach, _ in (each for each in every if each[:3] == (rate, method, staleness)):
-                    look = {
-                        **_style.MEASURED,
-                        "marker": MARK[method],
-                        "color": _style.COLORS[color],
-                        "label": SAID.get(method, method),
-                    }
-                    ax.errorbar([at], [value], yerr=[reach], **look)
+                    look = {"marker": MARK[method], "color": _style.COLORS[color], "label": SAID.get(method, method)}
+                    ax.errorbar([at], [value], yerr=[reach], **{**_style.MEASURED, **look})
                     low, _ = band(rows, rate, method, staleness)
                     ax.plot([at - 0.4, at + 0.4], [low, low], label=BOUND, **_style.PREDICTED)
                     at += 1
             rate_said = f"{rate:.0e}".replace("e-0", "e−")
             ran = {each[1] for each in every if (each[0], each[2]) == (rate, staleness)}
             left = [SAID.get(method, method) for method in COLOR if method not in ran]
-            ticks[(first + at - 1) / 2] = f"{staleness} versions old,\nlearning rate {rate_said}" + (
-                f"\n(not run: {', '.join(left)})" if left else ""
-            )
+            missing = f"\n(not run: {', '.join(left)})" if left else ""
+            ticks[(first + at - 1) / 2] = f"{staleness} versions old,\nlearning rate {rate_said}{missing}"
             at += 1
         ax.axhline(0.0, **_style.REFERENCE)
         ax.text(at - 4, 0.012, "fresh data", color=_style.COLORS["muted"], fontsize=7, ha="center")

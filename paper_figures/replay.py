@@ -113,7 +113,8 @@ def draw(rows: Any) -> Figure:
         more.set_title("Updates at tuned\nlearning rates")
         saved = {held: [best(rows, task, PRICE, held)[1] for task in tasks(rows)] for held in (False, True)}
         sure = {held: [each.high < 1.0 for each in found] for held, found in saved.items()}
-        words = "Replay saves compute at one small shared learning rate, but not reliably at tuned rates"
+        first = "When generation dominates, replay saves compute at one small learning rate"
+        words = f"{first}, but not reliably at tuned rates"
         drawn = "Updates and compute with replay, divided by those of fresh data"
         title = _script.finding(all(sure[True]) and not all(sure[False]), words, drawn)
         figure.suptitle(title, x=0.01, ha="left")

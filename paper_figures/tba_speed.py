@@ -105,11 +105,8 @@ def draw_clock(ax: Axes, rows: Any) -> None:
     for arm in ARMS:
         ax.errorbar([], [], xerr=[], label=NAMES[arm], **style_of(arm))
     ax.legend(loc="upper right", frameon=False, fontsize=7, borderpad=0.0)
-    ax.set(
-        ylim=(len(TITLES) - 0.5, -1.3),
-        xlabel="speed-up over synchronous RLOO\n(exchange every 10 batches)",
-        xscale="log",
-    )
+    ax.set(xlabel="speed-up over synchronous RLOO\n(exchange every 10 batches)", xscale="log")
+    ax.set_ylim(len(TITLES) - 0.5, -1.3)
     ax.set_title(f"Time to a target, generation {burden(rows, tba_speed.CLOCK):.0f} × training")
     look.ticks(ax.yaxis, range(len(TITLES)), list(TITLES.values()))
     look.ticks(ax.xaxis, (0.5, 1, 2, 4, 8))
