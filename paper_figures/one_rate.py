@@ -93,9 +93,10 @@ def draw(rows: Any) -> Figure:
         for ax, task in zip(figure.subplots(1, len(DRAWN), sharey=True), DRAWN, strict=True):
             draw_one(ax, rows, task)
         fell = {task: [arm for arm in SHOWN if falls(rows, task, arm)] for task in DRAWN}
-        first = f"At {BOLD:g} × the best synchronous learning rate, no run of VCPO falls"
-        words = f"{first}; on {DRAWN['kinds']}, only runs of PPO do"
-        holds = never(rows, "VCPO", BOLD) and fell["kinds"] == ["PPO"] and len(fell["chain"]) > 1
+        first = f"At {BOLD:g}× the best synchronous rate, no run of VCPO falls"
+        never_too = [name.partition(" (")[0] for arm, name in SHOWN.items() if arm not in ("VCPO", *fell["kinds"])]
+        words = f"{first}; on {DRAWN['kinds']}, {_script.listed(never_too)} do not fall either"
+        holds = never(rows, "VCPO", BOLD) and len(never_too) > 1 and len(fell["chain"]) > len(fell["kinds"])
         title = _script.finding(holds, words, "Falls at one learning rate for all methods")
         figure.suptitle(title, x=0.01, ha="left")
     return figure

@@ -62,7 +62,8 @@ def draw_frontier(ax: Axes, rows: Any) -> Axes:
         if x[-1] > 4.0:
             names[NAMES[system]] = (y[-1], shade)
         else:
-            ax.text(x[-1] + 0.12, y[-1], NAMES[system], color=shade, va="top" if x[-1] > 2.0 else "center")
+            below = 0.35 * (system == "prime_rl")
+            ax.text(x[-1] + 0.12, y[-1] - below, NAMES[system], color=shade, va="center")
     ax.set(
         xlim=(-0.3, 8.3),
         ylim=(0, 5.6),
