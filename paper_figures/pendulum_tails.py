@@ -37,7 +37,13 @@ def draw_ess(ax: Axes, rows: Any) -> Axes:
     for level, shade in _script.shades(rows.staleness)[-SHOWN:]:
         own = rows[rows.staleness == level]
         curve, inside = predicted(own, fine)
-        ax.plot(fine[inside], curve[inside], label="predicted from 10-step episodes", zorder=1, **_style.PREDICTED)
+        ax.plot(
+            fine[inside],
+            curve[inside],
+            label=f"predicted from {rows.horizon.min()}-step episodes",
+            zorder=1,
+            **_style.PREDICTED,
+        )
         horizons, mean, half = points(own)
         ax.errorbar(horizons, mean, yerr=half, **{**_style.MEASURED, "color": shade})
         ax.text(1.07 * horizons[-1], mean[-1], f"staleness {level}", va="center", color=shade)
