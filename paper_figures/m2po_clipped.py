@@ -17,8 +17,8 @@ EXPERIMENTS = steps.drawn(task="chain", staleness=(0, 256), rate="best synchrono
 MOMENTS: dict[tuple[str, str], tuple[str, dict[str, Any]]] = {
     ("none", "second"): ("no trust region", {}),
     ("clip", "second"): ("PPO's clip", {}),
-    ("m2po", "second"): ("M2PO, before\nits mask", look.HOLLOW),
-    ("m2po", "kept"): ("M2PO, after\nits mask", {}),
+    ("m2po", "second"): ("M2PO before\nmasking", look.HOLLOW),
+    ("m2po", "kept"): ("M2PO after\nmasking", {}),
 }
 """Curves of the second moment by arm and quantity."""
 

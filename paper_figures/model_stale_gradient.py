@@ -12,7 +12,7 @@ from paper_figures import _models, _script
 EXPERIMENTS = {"model_gradients": {"task": "sums (character model)"}}
 COLOR = {"no correction": "stale", "full IS": "controlled"}
 MARK = {"no correction": "o", "full IS": "^"}
-NAMES = {"no correction": "no correction", "full IS": "full importance\nsampling (IS)"}
+NAMES = {"no correction": "no correction", "full IS": "importance\nsampling (IS)"}
 QUANTITIES = ("cosine", "norm", "along")
 """What is predicted of a stale gradient; the last is drawn."""
 

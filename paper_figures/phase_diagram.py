@@ -22,7 +22,7 @@ NAMES = {
     "plain": "no ratio",
     "weighted": "importance weights",
     "clipped": "PPO's clip",
-    "weighted, large": "importance weights,\nlarge batch",
+    "weighted, large": "weights,\nlarge batch",
 }
 COLOR = {"plain": "stale", "weighted": "controlled", "clipped": "tuned", "weighted, large": "partial"}
 SHADES = LinearSegmentedColormap.from_list("share", ["white", look.COLOR["violated"]])
@@ -79,7 +79,7 @@ def draw_boundaries(ax: Axes, rows: Any) -> None:
     look.ticks(ax.xaxis, places(levels), [str(s) for s in levels])
     look.ticks(ax.yaxis, [0.01, 0.1, 1.0])
     look.ends(ax, names, gap=0.1)
-    look.say(ax, places(8), 2.2, "predicted, weights or clip", look.INK, ha="center", va="bottom")
+    look.say(ax, places(8), 2.2, "predicted, weights/clip", look.INK, ha="center", va="bottom")
     look.say(ax, places(6), 0.08, "predicted, no ratio", look.INK, ha="right")
     style = {"color": look.INK, "linestyle": "none"}
     bandit, graded = (Line2D([], [], label=task, marker=mark, **style) for task, mark in MARKS.items())

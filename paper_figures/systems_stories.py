@@ -73,7 +73,7 @@ def draw_survival(ax: Axes, rows: Any) -> float:
     ax.axvline(4.0, **_style.REFERENCE)
     ax.text(30, 6e-3, "AReaL", color=_style.COLORS["measured"])
     most = max(number(rows[rows.system == system], "largest")[0] for system in LOOKS if system != "areal")
-    ax.text(9.5, 2.5e-5, f"others: limit\nper sample,\nat most {most:.0f}", color=_style.COLORS["muted"])
+    ax.text(9.5, 2.5e-5, f"others: ≤ {most:.0f}", color=_style.COLORS["muted"])
     ax.set(xscale="log", yscale="log", xlim=(0.9, 300), ylim=(FLOOR, 3.0), xlabel="staleness $k$ (versions)")
     ax.set(
         xticks=[1, 4, 10, 40, 200],
@@ -102,7 +102,7 @@ def draw_price(ax: Axes, rows: Any) -> bool:
                 ha="right",
                 va="center",
             )
-    ax.text(14, 0.94, "NeMo RL, torchtitan,\nverl (in this order): wait", color=_style.COLORS["muted"], va="top")
+    ax.text(14, 0.94, "NeMo RL, torchtitan,\nverl: wait", color=_style.COLORS["muted"], va="top")
     ax.axhline(1.0, zorder=1, **_style.REFERENCE)
     ax.set(
         xlim=(0, 108),

@@ -16,13 +16,13 @@ from paper_figures import _vcpo as look
 
 EXPERIMENTS = {"tba_steps": {"part": "grid", "task": "arms", "rate": "best synchronous", "steps": (0, 15)}}
 LABELS = (
-    (("TBA and RLOO variants, all alike", "TBA", 0.62, 0.14), ("Dr. GRPO", "Dr. GRPO", 3.75, 0.66)),
+    (("TBA and RLOO alike", "TBA", 0.62, 0.14), ("Dr. GRPO", "Dr. GRPO", 3.75, 0.66)),
     (
         ("TBA and", "TBA", 0.15, 0.9),
-        ("RLOO, KL of\ncurrent policy", tba_steps.CURRENT, 0.15, 0.79),
+        ("RLOO, current-policy KL", tba_steps.CURRENT, 0.15, 0.82),
         ("Proximal RLOO", "Proximal RLOO", 2.08, 0.25),
         ("Dr. GRPO", "Dr. GRPO", 0.95, 0.16),
-        ("RLOO, KL of old policy", "RLOO", 3.6, 0.17),
+        ("RLOO, old-policy KL", "RLOO", 3.6, 0.17),
     ),
 )
 """Names of lines on fresh and on old data, their arms and places."""

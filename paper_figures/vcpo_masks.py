@@ -13,12 +13,12 @@ from paper_figures import _vcpo as look
 from paper_figures import _vcpo_steps as steps
 from paper_figures._vcpo_steps import BOLD
 
-EXPERIMENTS = steps.drawn("curve", "4 × best synchronous")
+EXPERIMENTS = steps.drawn("curve", "4 × best synchronous", f"{LAG}, mixed 0 to {2 * LAG}")
 MASKS = {
     ("MIS, geometric", "constant"): ("geometric mask", look.COLOR["stale"]),
     ("PPO", "constant"): ("PPO", look.COLOR["partial"]),
     ("M2PO", "constant"): ("M2PO", look.COLOR["controlled"]),
-    ("M2PO", "mixed"): (f"M2PO, staleness\n0 to {2 * LAG}", look.COLOR["tuned"]),
+    ("M2PO", "mixed"): ("M2PO, mixed\nstaleness", look.COLOR["tuned"]),
 }
 """Name and color by arm and law of staleness."""
 LAWS = ("constant", "mixed")
