@@ -33,8 +33,8 @@ LOOKS: dict[str, dict[str, Any]] = {
     "gspo": {"color": look.COLOR["holds, not tight"], "marker": "v"},
 }
 NAMES = {
-    "fresh": "fresh",
-    "clip": "clip",
+    "fresh": "fresh data",
+    "clip": "PPO's clip",
     "m2po": "M2PO",
     "none": "no trust region",
     "cispo": "CISPO",

@@ -42,7 +42,7 @@ NAMES = {
     "firm": "non-slippery FrozenLake",
     "cartpole": "CartPole",
     "forks": "pass or fail",
-    "rare": "rarely paid",
+    "rare": "rarely rewarded",
     "penalty": "bits with a penalty",
     "bits": "pass or fail",
     "heavy": "heavy-tailed",
@@ -58,7 +58,7 @@ MEANS = {
     "chain of bits": "1 if 12 of 16 are correct, less a KL penalty",
     "bits with a penalty": "1 if enough are correct, less a KL penalty",
     "forks": "every fourth bit uncertain; 1 if enough are correct",
-    "rarely paid": "1 if nearly all bits are correct",
+    "rarely rewarded": "1 if nearly all bits are correct",
     "many arms": "bandits of 16 or more arms",
 }
 """What tasks pay or are, where their names do not say so; for all figures."""
@@ -124,7 +124,7 @@ def say(figure: Figure, text: str) -> None:
     while line.get_window_extent().width > 0.98 * figure.bbox.width and " · " in text.rpartition("\n")[2]:
         text = text.replace(" · ", "\n", 1)
         line.get_texts()[0].set_text(text)
-    if sum(each.get_window_extent().width for each in [line, *keys]) > 0.96 * figure.bbox.width:
+    if keys and sum(each.get_window_extent().width for each in [line, *keys]) > 0.96 * figure.bbox.width:
         line.get_texts()[0].set(text=f"{text}\n ", linespacing=1.7)
         for key in keys:
             key.set_loc("lower left")

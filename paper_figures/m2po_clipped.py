@@ -16,8 +16,9 @@ from paper_figures.m2po_steps import OTHERS
 EXPERIMENTS = steps.drawn(task="chain", staleness=(0, 256), rate="best synchronous")
 MOMENTS: dict[tuple[str, str], tuple[str, dict[str, Any]]] = {
     ("none", "second"): ("no trust region", {}),
-    ("m2po", "second"): ("M2PO, before\nits mask", look.HOLLOW),
-    ("m2po", "kept"): ("M2PO, after\nits mask", {}),
+    ("clip", "second"): ("PPO's clip", {}),
+    ("m2po", "second"): ("M2PO before\nmasking", look.HOLLOW),
+    ("m2po", "kept"): ("M2PO after\nmasking", {}),
 }
 """Curves of the second moment by arm and quantity."""
 
@@ -38,7 +39,7 @@ def draw(rows: Any) -> Figure:
         clipped.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=" %"))
         second.set(
             yscale="log",
-            ylabel="second moment of log ratios\nthat the update would widen (nats²)",
+            ylabel="second moment of log ratios,\ntokens pushed outward only (nats²)",
             title="Second moment",
         )
         ends, own = {}, {}
@@ -47,14 +48,15 @@ def draw(rows: Any) -> Figure:
             steps.trace(second, own[name], **{**steps.LOOKS[arm], **more})
             ends[name] = (float(own[name].value.iloc[-1]), steps.LOOKS[arm]["color"])
         for ax in (clipped, second):
-            ax.set(xlabel="updates", xlim=(0, None))
+            ax.set(xlabel="update", xlim=(0, None))
         look.ends(clipped, names)
         look.ends(second, ends, gap=0.15)
-        free, _, after = (each.value.max() for each in own.values())
+        free, *_, after = (each.value.max() for each in own.values())
         clip, mask = (steps.curve(rows, arm, "masked", rate).value.to_numpy() for arm in ("clip", "m2po"))
-        words = "M2PO holds the second moment low; it masks more tokens than the clip midway, fewer later"
-        holds = after < 0.1 * free and mask[-1] < 0.5 * clip[-1] and mask.max() > 1.5 * clip[mask.argmax()]
-        title = _script.finding(holds, words, "Tokens clipped, and second moment of ratios")
+        words = "M2PO keeps the second moment low; it masks more tokens than PPO's clip midway, fewer before and after"
+        ends = all(mask[k] < 0.5 * clip[k] for k in (0, -1))
+        holds = after < 0.1 * free and ends and mask.max() > 1.5 * clip[mask.argmax()]
+        title = _script.finding(holds, words, "Tokens clipped, and second moment of log ratios")
         figure.suptitle(title, x=0.01, ha="left")
     return figure
 

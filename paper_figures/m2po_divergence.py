@@ -23,7 +23,7 @@ def draw_kl(ax: Axes, rows: Any) -> None:
         own, style = steps.curve(rows, arm, "kl", steps.usual(rows)), steps.LOOKS[arm]
         steps.trace(ax, own, **style)
         names[steps.NAMES[arm]] = (float(own.value.iloc[-1]), style["color"])
-    ax.set(xlabel="updates", xlim=(0, None), ylabel="KL from behavior\n(nats per response)", title="KL divergence")
+    ax.set(xlabel="update", xlim=(0, None), ylabel="KL from behavior\n(nats per response)", title="KL divergence")
     look.ends(ax, names)
 
 
@@ -31,10 +31,10 @@ def draw_bound(ax: Axes, rows: Any) -> bool:
     """The divergence of M2PO's policy from behavior and what the second moment allows; whether that bounds it."""
     chi, most = (steps.curve(rows, "m2po", name, steps.usual(rows)) for name in ("chi", "bound"))
     steps.trace(ax, chi, **steps.LOOKS["m2po"])
-    ax.plot(most["at"], most.value, **_style.PREDICTED)
+    ax.plot(most["at"], most.value, label="M2PO's bound", **_style.PREDICTED)
     ax.set(
         yscale="log",
-        xlabel="updates",
+        xlabel="update",
         xlim=(0, None),
         ylabel="χ² divergence from behavior",
         title="χ² divergence and M2PO's bound",
@@ -52,7 +52,7 @@ def draw(rows: Any) -> Figure:
         draw_kl(left, rows)
         held = draw_bound(right, rows)
         m2po, clip = (steps.curve(rows, arm, "kl", steps.usual(rows)).value.max() for arm in ("m2po", "clip"))
-        words = "M2PO's bound holds, yet its policy moves farther from the behavior policy than the clip's"
+        words = "M2PO's bound holds, yet its policy drifts farther from the behavior policy than that of PPO's clip"
         title = _script.finding(held and m2po > 1.3 * clip, words, "Divergence from behavior over updates")
         figure.suptitle(title, x=0.01, ha="left")
     return figure

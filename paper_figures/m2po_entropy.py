@@ -55,7 +55,7 @@ def draw(rows: Any) -> Figure:
         values = {place: own[own.rate <= RATE].value for place, own in found.items()}
         apart, *alike = ([values[task, arm] for arm in SHOWN] for task in arms.TASKS)
         some = all((own > 1.2).all() for own in apart) and all((own < 1.1).all() for each in alike for own in each)
-        words = "Only where tokens differ in certainty do PPO's clip and M2PO mask the uncertain tokens"
+        words = "PPO's clip and M2PO mask uncertain tokens more often only where tokens differ in certainty"
         title = _script.finding(some, words, "Entropy of masked tokens, divided by that of all tokens")
         handles = [Line2D([], [], label=SAID[arm], **look.CONNECTED, **arms.ARMS[arm]) for arm in SHOWN]
         more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}

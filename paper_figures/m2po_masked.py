@@ -41,7 +41,7 @@ def draw(rows: Any) -> Figure:
             ratio = (m2po / clip)[clip > 0.0].dropna()
             few.append(len(ratio) and ratio.iloc[0] < 0.2 and ratio.iloc[-1] > 0.4)
         words = "M2PO masks far fewer tokens than PPO's clip only at small learning rates"
-        title = _script.finding(all(few), words, "Tokens that M2PO and the clip mask")
+        title = _script.finding(all(few), words, "Tokens that M2PO and PPO's clip mask")
         marks = [Line2D([], [], label=LABELS[arm], **{**look.CONNECTED, **LOOKS[arm]}) for arm in LABELS]
         more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
         figure.legend(handles=marks, ncols=len(marks), title=title, **more)

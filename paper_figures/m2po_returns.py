@@ -31,15 +31,15 @@ def draw(rows: Any) -> Figure:
                     own = row.to_frame().T.infer_objects()
                     look.points(ax, [y + side], own, sideways=True, **arms.ARMS[arm])
         after = f"return after {max(_script.settings(rows, 'updates'))} updates"
-        ax.set(ylim=(2.6, -0.6), xlabel=f"{after} − that of fresh data (shaded: within ±{m2po.SMALLEST:g})")
+        ax.set(ylim=(2.6, -0.6), xlabel=f"{after} minus that on fresh data (shaded: within ±{m2po.SMALLEST:g})")
         look.ticks(ax.yaxis, range(len(arms.TASKS)), list(arms.TASKS.values()))
         for height, (arm, name) in zip((-0.15, 0.15), ENDS.items(), strict=True):
             own = {"transform": ax.get_yaxis_transform()}
-            look.say(ax, 0.5, height, name, arms.ARMS[arm]["color"], **own)
+            look.say(ax, 0.82, height, name, arms.ARMS[arm]["color"], ha="right", **own)
         free = all(ends[task, "none"] is not None and ends[task, "none"].word == "equal" for task in arms.TASKS)
         graded = ends["graded", "m2po"]
         lower = graded is not None and graded.high < -m2po.SMALLEST
-        words = "At tuned rates, stale data without a trust region match fresh data; M2PO ends lower on graded tokens"
+        words = "At tuned rates, stale data without a trust region match fresh data; M2PO ends lower on the graded task"
         figure.suptitle(_script.finding(free and lower, words, "Final returns beside fresh data's"), x=0.01, ha="left")
     return figure
 

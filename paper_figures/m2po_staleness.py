@@ -29,7 +29,7 @@ def draw_levels(ax: Axes, rows: Any, arm: str, rate: float) -> list[Line2D]:
     shades = _script.shades(levels(rows, arm))
     for staleness, color in shades:
         steps.trace(ax, steps.curve(rows, arm, "return", rate, staleness=staleness), color=color)
-    ax.set(xlabel="updates", xlim=(0, None))
+    ax.set(xlabel="update", xlim=(0, None))
     return [Line2D([], [], color=color, label=f"staleness {staleness}") for staleness, color in shades]
 
 
@@ -61,7 +61,7 @@ def title(rows: Any, rate: float) -> str:
     oldest = {arm: levels(rows, arm)[-1] for arm in ("clip", "m2po")}
     clip, m2po = (steps.curve(rows, arm, "return", rate, staleness=age).value for arm, age in oldest.items())
     holds = m2po.mean() > clip.mean() + 0.1
-    return _script.finding(holds, "Staleness slows the clip far more than M2PO", "Return at every staleness")
+    return _script.finding(holds, "Staleness slows PPO's clip far more than M2PO", "Return at every staleness")
 
 
 def numbers(rows: Any) -> dict[str, str]:

@@ -15,7 +15,7 @@ from paper_figures import _vcpo as look
 __all__ = ["EXPERIMENTS", "draw", "numbers"]
 
 _PAID = (
-    "bits and forks pay 1 if enough bits are correct; every fourth bit of forks is uncertain; "
+    "bits, forks: reward 1 if enough bits are correct; forks: every fourth bit uncertain; "
     "graded: fraction of correct tokens"
 )
 _DRAWN = {"task": _PAID, "rate": "best synchronous, own best", "unit": "updates"}
@@ -25,7 +25,7 @@ EXPERIMENTS = {
 }
 NAMES = {"chain": "16 bits, penalty", "long": "32 bits, penalty"}
 """Tasks that are called otherwise here than in `TASKS`, since their lengths differ."""
-READINGS = {"usual": "At the best synchronous rate", "bold": "", "best": "At own best rates"}
+READINGS = {"usual": "At the best synchronous rate", "bold": "", "best": "At tuned rates"}
 """Rates of the experiment, and what a panel calls them where it is drawn."""
 
 
@@ -81,15 +81,17 @@ def draw(rows: Any, paired: Any) -> Figure:
                 for y, task in enumerate(there):
                     look.points(ax, [y + side], apart(paired, task, reading, arm), sideways=True, **steps.LOOKS[arm])
             ax.set(ylim=(len(there) - 0.5, -0.5), title=title)
-            ax.set(xlabel=f"return after {updates} updates − that of fresh training")
+            ax.set(xlabel=f"return after {updates} updates minus that on fresh data")
         axes[0].set_xticks((-0.6, -0.4, -0.2, 0.0))
         look.ticks(axes[0].yaxis, range(len(there)), [NAMES.get(task, steps.TASKS[task]) for task in there])
         near = f"{np.ceil(100 * short(paired)) / 100:g}"
-        words = f"Tuned, M2PO and the clip end at most {near} below fresh training, except on graded tokens"
+        words = (
+            f"At tuned rates, M2PO and PPO's clip end at most {near} below fresh training, except on the graded task"
+        )
         graded = [apart(paired, "graded", "best", arm).high for arm in ("m2po", "clip")] if "graded" in there else []
         far = bool(graded) and all((high < -0.08).all() for high in graded)
         title = _script.finding(
-            far and short(paired) < 0.05, words, "M2PO and the clip beside fresh training at the end"
+            far and short(paired) < 0.05, words, "M2PO and PPO's clip beside fresh training at the end"
         )
         looks = {name: steps.LOOKS[arm] for arm, name in (("m2po", "M2PO"), ("clip", "PPO's clip"))}
         look.legend(figure, axes, looks, steps.NEAR, title)

@@ -38,7 +38,7 @@ def draw(rows: Any) -> Figure:
         ax.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=" %"))
         share = own.set_index("at").value
         holds = len(share) == len(KINDS) and share[1.0] > 3.0 * share[0.0]
-        words = "PPO's clip masks mostly uncertain tokens where tokens differ in certainty"
+        words = "Where tokens differ in certainty, PPO's clip masks mostly the uncertain ones"
         figure.suptitle(_script.finding(holds, words, "Tokens that the clip prunes on stale data"), x=0.01, ha="left")
     return figure
 

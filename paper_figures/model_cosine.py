@@ -49,8 +49,8 @@ def draw(rows: Any) -> Figure:
         ax.set(xlim=(-0.5, len(found) - 0.5), xlabel="staleness of training (versions)")
         ax.set_ylabel("cosine of consecutive gradients")
         ax.legend(loc="upper center")
-        off = f"at {found[-1][0]} they are less alike than predicted"
-        words = f"Staleness does not make a character model's gradients more alike; {off}"
+        off = f"at staleness {found[-1][0]} they align less than predicted"
+        words = f"Staleness does not align a character model's gradients; {off}"
         holds = not any(kept(rows)) and found[-1][1].high < found[-1][2].low
         figure.suptitle(_script.finding(holds, words, "Consecutive gradients against staleness"), x=0.01, ha="left")
     return figure

@@ -15,7 +15,7 @@ EQUAL = 0.279
 """Share of the sum of squares in the largest 5 percent of equal normal draws."""
 
 
-NOISE = "predicted by equal noise in all logits"
+NOISE = "predicted if all logits have equal noise"
 
 
 def one(rows: Any) -> Any:
@@ -68,13 +68,18 @@ def draw(rows: Any) -> Figure:
         for place, value in enumerate(told.value):
             ax.plot([place - 0.3, place + 0.3], [value, value], label=NOISE, **_style.PREDICTED)
         ax.axhline(EQUAL, **_style.REFERENCE)
-        ax.text(len(names) - 0.6, EQUAL + 0.02, "one normal\ndistribution", fontsize=7.5)
+        ax.text(len(names) - 0.6, EQUAL + 0.02, "normal log-prob\nchanges", fontsize=7.5)
         ax.set_xticks(range(len(names)), names)
         ax.set(xlim=(-0.6, len(names) + 0.6), ylim=(0, 1.02))
-        ax.set_ylabel("share of the squared change of\nlog-probs in 5 % of the tokens")
+        ax.set_ylabel("share of the squared change in\nthe 5 % of tokens that change most")
         reach = f"{100 * measured.value.min():.0f} to {100 * measured.value.max():.0f} %"
-        met = f"equal noise predicts {sum(shares(rows))} of {len(shares(rows))} shares"
-        words = f"5 % of tokens carry {reach} of the squared change of log-probs in one update; {met}"
+        met, missed = (
+            {m for m, fine in zip(measured.model, shares(rows), strict=True) if fine == k} for k in (True, False)
+        )
+        alone = met - missed if len(met) == 1 else ()
+        said = f"only {_models.MODELS[min(alone)]}'s" if alone else f"{sum(shares(rows))} of {len(measured)} shares"
+        first = f"The top 5 % of tokens carry {reach} of an update's squared log-prob change"
+        words = f"{first}; equal logit noise explains {said}"
         drawn = "Share of an update in the tokens that change most"
         figure.suptitle(_script.finding(measured.low.min() > EQUAL, words, drawn), x=0.01, ha="left")
     return figure

@@ -53,7 +53,8 @@ def draw(rows: Any) -> Figure:
             shown = _models.means(own, "staleness", quantity="ess", tokens=tokens)
             shown = shown.assign(high=shown.high.clip(upper=1.0), low=shown.low.clip(lower=0.0))
             _models.points(ax, shown.staleness, shown, shade)
-            ax.plot(levels, [told(own, "ess", s, tokens) for s in levels], **{**_style.PREDICTED, "color": shade})
+            style = {**_style.PREDICTED, "color": shade, "label": "predicted from one update"}
+            ax.plot(levels, [told(own, "ess", s, tokens) for s in levels], **style)
             ax.text(levels[-1] * 1.1, shown.value.iloc[-1], f"texts of {tokens} tokens", color=shade, fontsize=7.5)
         _models.levels(ax, levels)
         ax.set(xlim=(levels[0] / 1.1, levels[-1] * 2.0), ylim=(0.0, 1.03))
@@ -61,7 +62,7 @@ def draw(rows: Any) -> Figure:
         found = list(judged(own, "ess"))
         short = [_models.meets(*each) for each in found if each[0].tokens == lengths[0]]
         under = [row.low > law for row, law in found if row.tokens == lengths[-1]]
-        words = "One update predicts the ESS of short texts well, and that of long texts too low"
+        words = "One update predicts the ESS of a character model's short texts, but underestimates that of long texts"
         title = _script.finding(all(short) and any(under), words, "ESS of texts, and what one update predicts")
         figure.suptitle(title, x=0.01, ha="left")
     return figure

@@ -14,8 +14,8 @@ from paper_figures import _models, _script
 
 EXPERIMENTS = {"model_ratios": {"task": "sums"}}
 COLOR = {"char": "measured", "smollm2": "contrast"}
-ALLOWED = f"±{100 * _models.NEAR:.0f} %"
-"""Beyond the interval, what `_models.meets` allows."""
+ALLOWED = f"predicted ±{100 * _models.NEAR:.0f} %, which intervals must reach"
+"""What `_models.meets` allows beyond the interval."""
 MARK = {"char": "o", "smollm2": "s"}
 
 
@@ -60,9 +60,9 @@ def draw_one(ax: Axes, rows: Any, quantity: str) -> None:
             color = _style.COLORS[COLOR[model]]
             shown = _models.means(own, "staleness", quantity=quantity, tokens=0)
             law = np.array([told(own, s)[quantity] for s in at])
-            ax.plot(at, law, **{**_style.PREDICTED, "color": color})
+            ax.plot(at, law, label="predicted from staleness 1", **{**_style.PREDICTED, "color": color})
             near = law * (1.0 - _models.NEAR), law * (1.0 + _models.NEAR)
-            band: dict[str, Any] = {"color": color, "alpha": 0.15, "linewidth": 0, "label": f"predicted {ALLOWED}"}
+            band: dict[str, Any] = {"color": color, "alpha": 0.15, "linewidth": 0, "label": ALLOWED}
             ax.fill_between(at, *near, **band)
             for name, staleness, what, row, value in judged(rows):
                 if (name, what) == (model, quantity) and not _models.meets(row, value):
@@ -90,8 +90,8 @@ def draw(rows: Any) -> Figure:
             ylim=(0, 1.06),
             yticks=(0.0, 0.5, 1.0),
         )
-        words = "Staleness 1 predicts variance and ESS at larger staleness"
-        part = f"{words} at {sum(kept(rows))} of {len(kept(rows))} points (intervals meet {ALLOWED})"
+        words = "Measurements at staleness 1 predict the variance and ESS of staler data"
+        part = f"{words} at {sum(kept(rows))} of {len(kept(rows))} points"
         drawn = "Variance and ESS beside what staleness 1 predicts"
         title = _script.finding(sum(kept(rows)) >= 2 / 3 * len(kept(rows)), part, drawn)
         marks = dict(zip(*reversed(left.get_legend_handles_labels()), strict=True))

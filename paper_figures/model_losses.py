@@ -24,7 +24,8 @@ FRESH = {
 """On fresh data the losses are two."""
 
 
-BOUND = "predicted minimum: a fresh run that many updates earlier"
+BOUND = "our lower bound: the fresh run, delayed by the staleness"
+SAID = {"TIS": "truncated IS", "PPO clip": "PPO's clip"}
 KEPT, RUINED = 0.03, 0.1
 """Loss of return that counts as none where a whole interval is above it, and as ruin where one is below it."""
 
@@ -76,7 +77,10 @@ def _holds(rows: Any) -> bool:
     for rate in (model_losses.USUAL, model_losses.BOLD):
         ran = {each[1] for each in judged(rows) if each[0] == rate}
         ends[rate] = {method: lost(rows, rate, method)[0] for method in ran}
-    return kept(rows)[2] and all(min(each, key=each.__getitem__) == "no correction" for each in ends.values())
+    most = all(min(each, key=each.__getitem__) == "no correction" for each in ends.values())
+    plain = {rate: lost(rows, rate, "no correction") for rate in ends}
+    bounds = {rate: band(rows, rate, "no correction", int(rows.staleness.max()))[0] for rate in ends}
+    return kept(rows)[2] and most and all(sum(plain[rate]) < bounds[rate] for rate in ends)
 
 
 def draw(rows: Any) -> Figure:
@@ -89,22 +93,27 @@ def draw(rows: Any) -> Figure:
             first = at
             for method, color in COLOR.items():
                 for *_, value, reach, _ in (each for each in every if each[:3] == (rate, method, staleness)):
-                    look = {**_style.MEASURED, "marker": MARK[method], "color": _style.COLORS[color], "label": method}
-                    ax.errorbar([at], [value], yerr=[reach], **look)
+                    look = {"marker": MARK[method], "color": _style.COLORS[color], "label": SAID.get(method, method)}
+                    ax.errorbar([at], [value], yerr=[reach], **{**_style.MEASURED, **look})
                     low, _ = band(rows, rate, method, staleness)
                     ax.plot([at - 0.4, at + 0.4], [low, low], label=BOUND, **_style.PREDICTED)
                     at += 1
             rate_said = f"{rate:.0e}".replace("e-0", "e−")
-            ticks[(first + at - 1) / 2] = f"{staleness} versions old,\nlearning rate {rate_said}"
+            ran = {each[1] for each in every if (each[0], each[2]) == (rate, staleness)}
+            left = [SAID.get(method, method) for method in COLOR if method not in ran]
+            missing = f"\n(not run: {', '.join(left)})" if left else ""
+            ticks[(first + at - 1) / 2] = f"{staleness} versions old,\nlearning rate {rate_said}{missing}"
             at += 1
         ax.axhline(0.0, **_style.REFERENCE)
         ax.text(at - 4, 0.012, "fresh data", color=_style.COLORS["muted"], fontsize=7, ha="center")
         ax.set_xticks(list(ticks), list(ticks.values()))
-        ax.set(xlim=(-1.0, at - 1.0), ylabel="mean return − that on fresh data")
-        words = "On the oldest data, training without a correction loses the most return"
+        ax.set(xlim=(-1.0, at - 1.0), ylabel="mean return minus\nthat on fresh data")
+        oldest = f"{max(each[2] for each in every)}"
+        first = f"At staleness {oldest}, training without a correction loses most return"
+        words = f"{first}, more than a delay of {oldest} updates explains"
         title = _script.finding(_holds(rows), words, "Returns that staleness costs five losses")
         named = dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True))
-        marks = [named[method] for method in COLOR if method in named]
+        marks = [named[name] for method in COLOR if (name := SAID.get(method, method)) in named]
         more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
         figure.legend(handles=marks, ncols=5, title=title, columnspacing=1.0, handletextpad=0.3, **more)
     return figure

@@ -14,7 +14,7 @@ from paper_figures import _models, _script
 EXPERIMENTS = {"model_losses": {"task": "sums (character model)", "rate": model_losses.USUAL, "staleness": (16, 64)}}
 COLOR = {"clip": "stale", "masked": "controlled"}
 MARK = {"clip": "o", "masked": "^"}
-LABEL = {"clip": "PPO's clip would stop", "masked": "M2PO's mask would stop"}
+LABEL = {"clip": "blocked by PPO's clip", "masked": "blocked by M2PO's mask"}
 RUNS = ("PPO clip", "M2PO")
 TRAINED = {"PPO clip": "PPO's clip", "M2PO": "M2PO's mask"}
 
@@ -62,7 +62,12 @@ def draw(rows: Any) -> Figure:
                 shown = _models.means(own, "staleness", method=run, quantity=quantity)
                 told = _models.means(own, "staleness", method=run, quantity=f"told_{quantity}")
                 for place, value in zip(places, 100 * told.value, strict=True):
-                    ax.plot([place - 0.1, place + 0.1], [value, value], **_style.PREDICTED)
+                    ax.plot(
+                        [place - 0.1, place + 0.1],
+                        [value, value],
+                        label="predicted by normal log ratios",
+                        **_style.PREDICTED,
+                    )
                 percent = shown.assign(value=100 * shown.value, low=100 * shown.low, high=100 * shown.high)
                 look: dict[str, Any] = {"linestyle": "none", "marker": MARK[quantity], "label": LABEL[quantity]}
                 _models.points(ax, places, percent, shade, **look)
@@ -73,17 +78,16 @@ def draw(rows: Any) -> Figure:
                 title=f"Policy trained with {TRAINED[run]}",
             )
         axes[0].set_ylim(0.0, None)
-        axes[0].set_ylabel("tokens whose gradient is stopped (%)")
+        axes[0].set_ylabel("tokens blocked (%)")
         found = {(run, quantity, level): row.value for run, quantity, level, row, _ in judged(rows)}
         ratios = [found[run, "masked", level] / found[run, "clip", level] for run in RUNS for level in levels]
-        reach = f"{100 * min(ratios):.0f} to {100 * max(ratios):.0f} %"
         off = [row.value / told for _, quantity, _, row, told in judged(rows) if quantity == "masked"]
-        more_than = f"{min(off):.1f} to {max(off):.1f} times as many as predicted"
-        words = f"M2PO's mask stops {reach} as many tokens as PPO's clip, and {more_than}"
-        handles, labels = axes[0].get_legend_handles_labels()
+        words = "M2PO's mask blocks at most half as many tokens as PPO's clip, and about twice as many as predicted"
+        twice = max(ratios) <= 0.5 and 1.5 < min(off) <= max(off) < 2.6
+        marks = dict(zip(*reversed(axes[0].get_legend_handles_labels()), strict=True))
         more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
-        title = _script.finding(all(fewer(rows)), words, "Tokens whose gradient a clip and a mask stop")
-        figure.legend(handles, labels, ncols=2, title=title, **more)
+        title = _script.finding(all(fewer(rows)) and twice, words, "Tokens that a clip and a mask block")
+        figure.legend([marks[name] for name in LABEL.values()], LABEL.values(), ncols=2, title=title, **more)
     return figure
 
 

@@ -68,7 +68,9 @@ def draw(rows: Any) -> Figure:
         if len(coarse):
             ends = f"by {coarse.value.min():.1g} to {coarse.value.max():.1g} nats per token"
         drawn = "Rounding in the sampler changes log-probabilities"
-        words = f"A bfloat16 sampler moves log-probabilities {ends}"
+        rough = own[own.sampler == "int8"]
+        ends += f", int8 by up to {rough.value.max():.1g}" * bool(len(rough))
+        words = f"Sampling in bfloat16 shifts log-probs {ends}"
         figure.suptitle(_script.finding(ends and coarse.low.min() > 0.0, words, drawn), x=0.01, ha="left")
     return figure
 

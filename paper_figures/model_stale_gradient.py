@@ -12,7 +12,7 @@ from paper_figures import _models, _script
 EXPERIMENTS = {"model_gradients": {"task": "sums (character model)"}}
 COLOR = {"no correction": "stale", "full IS": "controlled"}
 MARK = {"no correction": "o", "full IS": "^"}
-NAMES = {"no correction": "no correction", "full IS": "full importance\nsampling (IS)"}
+NAMES = {"no correction": "no correction", "full IS": "importance\nsampling (IS)"}
 QUANTITIES = ("cosine", "norm", "along")
 """What is predicted of a stale gradient; the last is drawn."""
 
@@ -64,11 +64,9 @@ def draw(rows: Any) -> Figure:
         ax.set(xlabel="staleness (versions)", xlim=(0.85 * places[0], 3.5 * places[-1]))
         ax.axhline(0.0, color=_style.COLORS["muted"], linewidth=0.6)
         ax.set_ylabel("part of the fresh gradient that\nthe mean stale one keeps (1: all)")
-        last = {
-            name: float(_models.mean(own, method=name, quantity="along", staleness=places[-1]).value) for name in COLOR
-        }
-        part = [f"{100 * last[name]:.0f} %" for name in COLOR]
-        first = f"At staleness {places[-1]:g}, the mean gradient keeps {part[0]} of the fresh one without ratios"
+        last = [_models.mean(own, method=name, quantity="along", staleness=places[-1]) for name in COLOR]
+        part = [f"{100 * row.value:.0f} ± {50 * (row.high - row.low):.0f} %" for row in last]
+        first = f"At staleness {places[-1]:g}, the mean gradient keeps {part[0]} of the fresh one without correction"
         words = f"{first}, {part[1]} with full IS"
         title = _script.finding(biased(rows), words, "Mean gradient of stale batches along that of fresh ones")
         figure.suptitle(title, x=0.01, ha="left")

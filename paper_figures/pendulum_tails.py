@@ -37,19 +37,20 @@ def draw_ess(ax: Axes, rows: Any) -> Axes:
     for level, shade in _script.shades(rows.staleness)[-SHOWN:]:
         own = rows[rows.staleness == level]
         curve, inside = predicted(own, fine)
-        ax.plot(fine[inside], curve[inside], zorder=1, **_style.PREDICTED)
+        ax.plot(
+            fine[inside],
+            curve[inside],
+            label=f"predicted from {rows.horizon.min()}-step episodes",
+            zorder=1,
+            **_style.PREDICTED,
+        )
         horizons, mean, half = points(own)
         ax.errorbar(horizons, mean, yerr=half, **{**_style.MEASURED, "color": shade})
         ax.text(1.07 * horizons[-1], mean[-1], f"staleness {level}", va="center", color=shade)
-    ax.set(xscale="log", ylim=(0, 1.03), xlim=(9, 420), xlabel="horizon $T$ (steps)", ylabel="ESS per episode")
+    ax.set(xscale="log", ylim=(0, 1.03), xlim=(9, 420), xlabel="horizon $T$ (steps)", ylabel="ESS / number of episodes")
     ticks = np.sort(rows.horizon.unique())
     ax.set_xticks(ticks, [f"{tick}" for tick in ticks])
     ax.minorticks_off()
-    found = numbers(rows)
-    times = rows.horizon.max() / rows.horizon.min()
-    words = f"{found['shortest']} steps predict the ESS of {times:.0f} times longer episodes"
-    drawn = f"ESS of longer episodes beside the prediction of {found['shortest']} steps"
-    ax.set_title(_script.finding(found["held"] == found["levels"], words, drawn))
     return ax
 
 
@@ -58,6 +59,11 @@ def draw(rows: Any) -> Figure:
     with _style.applied():
         figure = _style.picture(_style.WIDTH, 3.0)
         draw_ess(figure.subplots(), rows)
+        found, times = numbers(rows), rows.horizon.max() / rows.horizon.min()
+        words = f"The ESS of {found['shortest']}-step episodes predicts that of episodes {times:.0f} times longer"
+        drawn = f"ESS of longer episodes beside the prediction of {found['shortest']} steps"
+        title = _script.finding(found["held"] == found["levels"], words, drawn)
+        figure.suptitle(title, x=0.01, ha="left")
     return figure
 
 

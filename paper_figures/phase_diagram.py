@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import PercentFormatter
 
 from asyncsim import claims
@@ -21,7 +22,7 @@ NAMES = {
     "plain": "no ratio",
     "weighted": "importance weights",
     "clipped": "PPO's clip",
-    "weighted, large": "weights, large batch",
+    "weighted, large": "weights,\nlarge batch",
 }
 COLOR = {"plain": "stale", "weighted": "controlled", "clipped": "tuned", "weighted, large": "partial"}
 SHADES = LinearSegmentedColormap.from_list("share", ["white", look.COLOR["violated"]])
@@ -55,14 +56,14 @@ def draw_shares(ax: Axes, rows: Any, arm: str) -> Any:
     shades = ax.pcolormesh(edges, heights, table.to_numpy(), cmap=SHADES, vmin=0.0, vmax=1.0, rasterized=True)
     levels = [int(s) for s in table.columns]
     ax.plot(range(len(levels)), [predicted(s, arm) for s in levels], **_style.PREDICTED)
-    ax.set(yscale="log", xlabel="staleness (versions)", title=f"Bandit, {NAMES[arm]}")
+    ax.set(yscale="log", xlabel="staleness (versions)", title=f"Bandit, {NAMES[arm]}: share of runs that collapse")
     look.ticks(ax.xaxis, range(len(levels)), [str(s) for s in levels])
     look.ticks(ax.yaxis, [0.01, 0.1, 1.0])
     return shades
 
 
 def draw_boundaries(ax: Axes, rows: Any) -> None:
-    """Rates at which half of the runs collapse, both tasks."""
+    """Rates at which half of the runs collapse, both tasks, on the predictions."""
     names = {}
     for (task, arm), own in _script.pick(rows, part="boundary").dropna(subset="value").groupby(["task", "arm"]):
         style: dict[str, Any] = {"color": look.COLOR[COLOR[arm]], "marker": MARKS[task]}
@@ -74,10 +75,16 @@ def draw_boundaries(ax: Axes, rows: Any) -> None:
     levels = sorted(int(s) for s in rows.staleness.unique())
     for arm in ("plain", "weighted"):
         ax.plot(places(levels), [predicted(s, arm) for s in levels], **_style.PREDICTED)
-    ax.set(xscale="log", yscale="log", xlabel="staleness (versions)", title="Half of runs collapse (hollow: graded)")
+    ax.set(xscale="log", yscale="log", xlabel="staleness (versions)", title="Rate at which half of the runs collapse")
     look.ticks(ax.xaxis, places(levels), [str(s) for s in levels])
     look.ticks(ax.yaxis, [0.01, 0.1, 1.0])
-    look.ends(ax, names)
+    look.ends(ax, names, gap=0.1)
+    look.say(ax, places(8), 2.2, "predicted, weights/clip", look.INK, ha="center", va="bottom")
+    look.say(ax, places(6), 0.08, "predicted, no ratio", look.INK, ha="right")
+    style = {"color": look.INK, "linestyle": "none"}
+    bandit, graded = (Line2D([], [], label=task, marker=mark, **style) for task, mark in MARKS.items())
+    graded.set(**look.HOLLOW)
+    ax.legend(handles=[bandit, graded], loc="lower left")
 
 
 def falls(rows: Any) -> bool:
@@ -93,25 +100,25 @@ def falls(rows: Any) -> bool:
 
 
 def draw(rows: Any) -> Figure:
-    """A panel for each arm, and one for the boundaries of all."""
+    """Collapses without a ratio, and the boundaries of all arms."""
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 4.8)
-        axes = figure.subplots(2, 2, sharey=True).ravel()
-        for ax, arm in zip(axes, phase.ARMS, strict=False):
-            shades = draw_shares(ax, rows, arm)
-        place = axes[1].inset_axes((0.06, 0.16, 0.4, 0.06))
+        figure = _style.picture(_style.WIDTH, 3.2)
+        axes = figure.subplots(1, 2, sharey=True)
+        shades = draw_shares(axes[0], rows, "plain")
+        place = axes[0].inset_axes((0.06, 0.16, 0.4, 0.05))
         bar = figure.colorbar(shades, cax=place, orientation="horizontal", format=PercentFormatter(1.0, symbol=" %"))
         bar.set_ticks([0.0, 0.5, 1.0])
         place.set_title("runs that collapse", **look.LETTERS)
-        draw_boundaries(axes[3], rows)
-        for ax in axes[::2]:
-            ax.set_ylabel("learning rate × curvature")
+        draw_boundaries(axes[1], rows)
+        axes[0].set_ylabel("learning rate × curvature")
         own = _script.pick(rows, part="boundary", task="bandit").dropna(subset="value")
         own = own[(own.arm != "plain") & (own.staleness > 0)]
         times = [predicted(int(row.staleness), row.arm) / row.value for row in own.itertuples()]
-        below = f"up to {max(times, default=1.0):.0f} times below the prediction"
-        words = f"Without a ratio the stable rate falls as 1/staleness; with weights or a clip less, but {below}"
-        title = _script.finding(falls(rows), words, "Learning rates at which runs collapse, by staleness")
+        slow = "weights or a clip slow the fall, but less than predicted"
+        words = f"Without ratios, the maximum stable learning rate falls as 1/staleness; {slow}"
+        title = _script.finding(
+            falls(rows) and max(times, default=1.0) > 2.0, words, "Learning rates at which runs collapse, by staleness"
+        )
         figure.suptitle(title, x=0.01, ha="left")
     return figure
 

@@ -60,7 +60,9 @@ def draw_stairs(ax: Axes, rows: Any) -> bool:
     shown = found.iloc[::4]
     means, reach = zip(*shown, strict=True)
     ax.errorbar(shown.index, means, yerr=reach, **{**_style.MEASURED, **PIPELINE})
-    ax.set(xlabel="place in the sample (0: first token)", ylabel="staleness of the token (versions)", ylim=(0.0, None))
+    ax.set(
+        xlabel="position in the sample (0: first token)", ylabel="staleness of the token (versions)", ylim=(0.0, None)
+    )
     means = _script.pick(rows, part="stairs", sigma=sigma).groupby("place").value.mean()
     ax.set_title(f"A sample whose first token is {pipeline_rl.HEAD} versions old")
     return bool(round(means.iloc[0]) == pipeline_rl.HEAD and means.iloc[-1] < means.iloc[0] - 1.0)
@@ -101,13 +103,13 @@ def draw(rows: Any) -> Figure:
         fresher = draw_stairs(left, rows)
         draw_lag(right, rows, "ess", lambda steps: ess(rows, steps))
         same = abs(ess(rows, 0)[0] - ess(rows, near(rows))[0]) < 0.05
-        right.set(ylabel="effective sample size (ESS) / samples", title="Slots split for speed", ylim=(0.0, 1.05))
-        words = "In PipelineRL later tokens are fresher; at equal mean staleness, ESS is as in conventional training"
+        right.set(ylabel="effective sample size (ESS) / samples", title="ESS, slots split for speed", ylim=(0.7, 1.02))
+        words = "In PipelineRL, later tokens are fresher; at equal mean staleness, ESS is as in conventional training"
         title = _script.finding(fresher and same, words, "PipelineRL: staleness along a sample, and ESS")
         figure.suptitle(title, x=0.01, ha="left")
         lag = speed(rows, 0)[0]
-        look.say(right, lag, ess(rows, 0)[0] - 0.13, "PipelineRL\n(in flight)", PIPELINE["color"], ha="center")
-        look.say(right, 2.6 * lag, 0.72, "conventional\n(by turns)", CONVENTIONAL["color"], ha="center")
+        look.say(right, lag, ess(rows, 0)[0] - 0.05, "PipelineRL\n(in flight)", PIPELINE["color"], ha="center")
+        look.say(right, 2.6 * lag, 0.82, "conventional\n(alternating)", CONVENTIONAL["color"], ha="center")
     return figure
 
 

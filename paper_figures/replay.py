@@ -14,7 +14,7 @@ from experiments import replay as experiment
 from paper_figures import _script
 from paper_figures import _vcpo as look
 
-EXPERIMENTS = ("replay",)
+EXPERIMENTS = {"replay": {"quantity": ("updates", "tried"), "staleness": "grows with uses and buffer"}}
 SHOWN = 4
 """Batches in the buffer whose updates are drawn."""
 PRICES, PRICE = 2.0 ** np.arange(-2, 8), 8.0
@@ -90,7 +90,7 @@ def draw_updates(ax: Axes, rows: Any) -> None:
     draw_lines(ax, uses, found, (0.08, 12.0))
     fine = np.geomspace(1.0, 8.0, 40)
     ax.plot(fine, [experiment.noise(y, 1) for y in fine], label=NOISY, **_style.PREDICTED)
-    ax.set(xlabel=f"uses of each sample\n(buffer of {SHOWN} batches)", ylabel="updates relative to fresh data")
+    ax.set(xlabel=f"times each sample is used\n(buffer of {SHOWN} batches)", ylabel="updates relative to fresh data")
     look.ticks(ax.xaxis, uses)
 
 
@@ -108,12 +108,13 @@ def draw(rows: Any) -> Figure:
         draw_prices(fixed, rows, True)
         draw_prices(tuned, rows, False)
         draw_updates(more, rows)
-        fixed.set_title(f"Cheapest replay at one\nlearning rate, {HELD:g}")
-        tuned.set_title("Cheapest replay at\ntuned learning rates")
+        fixed.set_title(f"Best replay setting,\nlearning rate {HELD:g} for all")
+        tuned.set_title("Best replay setting,\ntuned learning rates")
         more.set_title("Updates at tuned\nlearning rates")
         saved = {held: [best(rows, task, PRICE, held)[1] for task in tasks(rows)] for held in (False, True)}
         sure = {held: [each.high < 1.0 for each in found] for held, found in saved.items()}
-        words = "Replay saves compute where all runs share one small learning rate, but not reliably at best rates"
+        first = "When generation dominates, replay saves compute at one small learning rate"
+        words = f"{first}, but not reliably at tuned rates"
         drawn = "Updates and compute with replay, divided by those of fresh data"
         title = _script.finding(all(sure[True]) and not all(sure[False]), words, drawn)
         figure.suptitle(title, x=0.01, ha="left")

@@ -29,7 +29,7 @@ def title(rows: Any) -> str:
     """Whether RLOO is nowhere worse than VCPO and GAC, which are applied to it."""
     plain = [_script.pick(rows, base=base, arm="RLOO", law=LAW).word.dropna() for base in rivals.BASES]
     holds = all(len(own) and own.isin(["equal", "better"]).all() for own in plain)
-    words = f"Tuned, at staleness {LAW.split()[1]}, neither VCPO nor GAC without skips beats plain RLOO (bold)"
+    words = f"Tuned, at staleness {LAW.split()[1]}, neither VCPO nor GAC (without skips) beats plain RLOO (bold row)"
     return _script.finding(holds, words, "Rivals beside each method at its best rate, on stale data")
 
 
@@ -47,7 +47,7 @@ def draw(rows: Any) -> Figure:
         figure = _style.picture(_style.WIDTH, 1.2 + 0.165 * len(arms))
         for ax, base in zip(figure.subplots(1, len(rivals.BASES), sharey=True), rivals.BASES, strict=True):
             cells(ax, _script.pick(own, base=base), arms, "task", TASKS)
-            ax.set_title(f"trained policy's mean return − that of {NAMES[base]}")
+            ax.set_title(f"mean return minus that of {NAMES[base]}")
         plain = [each for each in figure.axes[0].get_yticklabels() if each.get_text() == "RLOO"]
         for each in plain:
             each.set_fontweight("bold")

@@ -22,9 +22,9 @@ EXTRA = 64
 LADDER = {
     "lockstep": "lockstep",
     "environment": "environment-level",
-    "redundant": "+ spare environments",
-    "asynchronous, none spare": "+ asynchronous",
-    "asynchronous": "+ both",
+    "redundant": "+ spare environments (spares)",
+    "asynchronous, none spare": "+ asynchrony",
+    "asynchronous": "+ spares and asynchrony",
 }
 SPARE = ("groups", "samples", "groups, slow groups", "samples, slow groups")
 """Uses of spare environments; of slow groups all trajectories are slow."""
@@ -38,7 +38,7 @@ def draw_latency(ax: Axes, rows: Any) -> None:
         shared.line(ax, own.x, own, **style)
         names[LADDER[arm].replace("-", "-\n")] = (float(own.value.iloc[-1]), style["color"])
     ax.set(xlabel="standard deviation of latency (seconds)", ylabel="seconds per rollout", ylim=(0.0, None))
-    ax.set_title("By the spread of latency")
+    ax.set_title("By spread of latency")
     look.ends(ax, names)
 
 
@@ -54,7 +54,7 @@ def draw_ladder(ax: Axes, rows: Any) -> None:
     look.ticks(ax.yaxis, range(len(LADDER)), list(LADDER.values()))
     ax.axvline(1.0, **_style.REFERENCE)
     ax.set(xlabel="speed divided by lockstep speed", xlim=(0.0, 1.15 * ax.get_xlim()[1]))
-    ax.set(ylim=(len(LADDER) - 0.5, -0.5), title="As parts are added")
+    ax.set(ylim=(len(LADDER) - 0.5, -0.5), title="Adding one part at a time")
 
 
 def draw(rows: Any) -> Figure:
@@ -66,7 +66,7 @@ def draw(rows: Any) -> Figure:
         draw_ladder(right, rows)
         wide = speed(rows, roll_sizes.SPREADS[-1])["low"] > speed(rows, roll_sizes.SPREADS[0])["high"]
         lockstep, alone, _, ahead, _ = (shared.one(rows, "agents", arm, roll_sizes.LATENCY).value for arm in LADDER)
-        words = "Environment-level rollouts gain more as latency spreads; asynchrony adds most"
+        words = "Environment-level rollouts gain more as latencies vary more; asynchrony adds the most"
         holds = wide and alone / ahead > lockstep / alone
         title = _script.finding(holds, words, "Speed of agentic rollouts by latency and by part")
         figure.suptitle(title, x=0.01, ha="left")

@@ -25,13 +25,16 @@ def draw(rows: Any) -> Figure:
             marks.append(look.points(ax, own.bound, own, capsize=0, label=name, **style))
             held.append(bool((own.low <= own.bound).all()))
         ends = [0.8 * own.bound.min(), 1.05 * rows.bound.max()]
-        ax.plot(ends, ends, label="bound", **_style.PREDICTED)
+        ax.plot(ends, ends, label="time equal to the bound", **_style.PREDICTED)
         ax.set(xscale="log", yscale="log")
-        ax.set(xlabel="bound on the time of a step (seconds)", ylabel="measured time of a step (seconds)")
+        ax.set(
+            xlabel="theoretical upper bound (seconds); a mark per ratio and number of samples",
+            ylabel="measured time of a step (seconds)",
+        )
         look.ticks(ax.xaxis, (50, 100, 200, 400))
         look.ticks(ax.yaxis, (25, 50, 100, 200, 400))
         ax.legend(handles=marks, loc="upper left")
-        words = "In every setting, a step takes less time than its bound"
+        words = "In every setting, a step takes less time than its theoretical bound"
         title = _script.finding(all(held), words, "Time of a step against its bound")
         figure.suptitle(title, x=0.01, ha="left")
     return figure

@@ -103,7 +103,9 @@ def draw(rows: Any) -> Figure:
         late = found[(found.ratio == LATE) & found.task.isin(list(NAMES))].set_index("arm")
         lost = all((late.word[[arm]] == "worse").all() for arm in ("PPO", "TOPR"))
         close = (late.word[["TIS"]] != "worse").all() and late.value[["TIS"]].min() > -0.05
-        words = "Before tasks are solved, stale PPO and TOPR trail synchronous PPO; truncated IS stays close"
+        words = (
+            f"Before tasks are solved, PPO and TOPR at staleness {LATE} trail synchronous PPO; truncated IS stays close"
+        )
         title = _script.finding(lost and close, words, "Return over updates on stale data")
         more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
         figure.legend(handles=handles, ncols=4, title=title, **more)

@@ -14,14 +14,14 @@ from paper_figures import _script
 from paper_figures import _vcpo as look
 
 EXPERIMENTS = {"roll_sizes": {"part": ("queue", "replication"), "task": "none (timing only)"}}
-QUEUES = {"queue": ("queue, 64 slots", shared.PART), "queue, free": ("queue, a slot\nper sample", shared.NEW)}
-PLACED = {"together": ("prompt on one GPU", shared.OLD), "replicated": ("samples on any GPU", shared.NEW)}
+QUEUES = {"queue": ("queue, 64 slots", shared.PART), "queue, free": ("queue, one slot\nper sample", shared.NEW)}
+PLACED = {"together": ("one GPU per prompt", shared.OLD), "replicated": ("any GPU per sample", shared.NEW)}
 
 
 def draw_queue(ax: Axes, rows: Any) -> float:
     """Seconds against spare prompts, beside batches; how many times faster the most spare prompts are."""
     batch = shared.one(rows, "queue", "batch", 0, spread=shared.TIGHT)
-    names = {"batches": (float(batch.value), look.COLOR["muted"])}
+    names = {"synchronous\nbatches": (float(batch.value), look.COLOR["muted"])}
     for arm, (name, style) in QUEUES.items():
         own = shared.fastest(rows, "queue", arm, shared.TIGHT)
         shared.line(ax, own.x, own, **style)

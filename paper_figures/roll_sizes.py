@@ -24,7 +24,7 @@ GPU_ARMS = {"batch": shared.OLD, "queue": shared.PART, "asynchronous": shared.NE
 def draw_gpus(ax: Axes, rows: Any) -> None:
     """Speed divided by that of the smallest pool with batch scheduling."""
     base, first = shared.one(rows, "gpus", "batch", roll_sizes.GPUS[0], spread=shared.TIGHT), roll_sizes.GPUS[0]
-    names = {"in proportion": (roll_sizes.GPUS[-1] / first, look.COLOR["muted"])}
+    names = {"linear scaling": (roll_sizes.GPUS[-1] / first, look.COLOR["muted"])}
     for arm, style in GPU_ARMS.items():
         own = shared.fastest(rows, "gpus", arm, shared.TIGHT)
         found = [shared.faster(base, row) for row in own.itertuples()]
@@ -32,7 +32,7 @@ def draw_gpus(ax: Axes, rows: Any) -> None:
         names[arm] = (found[-1]["value"], style["color"])
     ax.plot(roll_sizes.GPUS, [count / first for count in roll_sizes.GPUS], **_style.REFERENCE)
     ax.set(xscale="log", yscale="log", xlabel="GPUs", ylabel=f"speed divided by batch\nscheduling on {first} GPUs")
-    ax.set_title("By the size of the pool")
+    ax.set_title("By number of GPUs")
     look.ticks(ax.xaxis, roll_sizes.GPUS)
     look.ticks(ax.yaxis, (1, 2, 4, 8))
     look.ends(ax, names)
@@ -61,7 +61,7 @@ def draw_ratio(ax: Axes, rows: Any) -> None:
         names[f"{size} samples"] = (list(found.values())[-1]["value"], style["color"])
     look.ticks(ax.xaxis, roll_sizes.RATIOS)
     ax.set(xlabel="asynchronous ratio", ylabel="speed divided by\nsynchronous speed", ylim=(1.0, None))
-    ax.set_title("By the samples of a step")
+    ax.set_title("By samples per step")
     look.ends(ax, names)
 
 
@@ -74,7 +74,7 @@ def draw(rows: Any) -> Figure:
         draw_ratio(right, rows)
         first, last = (enough(rows, size, shared.TIGHT) for size in (roll_sizes.SIZES[0], roll_sizes.SIZES[-1]))
         grows = gained(rows, roll_sizes.GPUS[-1], shared.TIGHT) > gained(rows, roll_sizes.GPUS[0], shared.TIGHT)
-        words = "Asynchrony gains more on larger pools, and small steps need larger ratios"
+        words = "Asynchrony gains more with more GPUs; small batches need a larger asynchronous ratio"
         title = _script.finding(grows and first > last, words, "Speed by pool and by asynchronous ratio")
         figure.suptitle(title, x=0.01, ha="left")
     return figure

@@ -15,7 +15,7 @@ from paper_figures import _vcpo as look
 from paper_figures.roll_agents import SLOW, spared
 
 EXPERIMENTS = {"roll_sizes": {"part": "environments", "task": "none (timing only)"}}
-USES = {"groups": ("more groups", shared.NEW), "samples": ("larger groups", shared.OTHER)}
+USES = {"groups": ("spare groups", shared.NEW), "samples": ("larger groups", shared.OTHER)}
 FAILURES = {"": "2 % of single environments hang", ", slow groups": "Whole groups are slow"}
 """What goes wrong, by the end of an arm's name."""
 
@@ -41,7 +41,7 @@ def draw(rows: Any) -> Figure:
             draw_spare(ax, rows, failure)
         axes[0].set_ylabel("seconds per rollout")
         split = spared(rows, "groups", "samples")["high"] < 1.0 < spared(rows, *SLOW)["low"]
-        words = "Spare groups win where groups are slow, larger groups where single environments hang"
+        words = "Spare groups help most when whole groups are slow, larger groups when single environments hang"
         title = _script.finding(split, words, "Seconds of agentic rollouts by spare environments")
         figure.suptitle(title, x=0.01, ha="left")
     return figure

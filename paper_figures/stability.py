@@ -69,7 +69,7 @@ def draw_boundary(ax: Axes, rows: Any) -> Axes:
         label, look = SCHEDULES[schedule]
         ax.annotate(label, (tau, boundary(schedule, tau)), spot, color=look["color"], **LEADER)
     ax.set_yscale("log")
-    ax.set(ylim=(0.08, 2.6), yticks=[0.1, 0.2, 0.5, 1, 2], ylabel=r"largest stable learning rate $\times$ curvature")
+    ax.set(ylim=(0.08, 2.6), yticks=[0.1, 0.2, 0.5, 1, 2], ylabel=r"maximum stable learning rate $\times$ curvature")
     ax.set_yticklabels(["0.1", "0.2", "0.5", "1", "2"])
     ax.yaxis.set_minor_formatter(NullFormatter())
     return ax
@@ -84,7 +84,7 @@ def draw_ratio(ax: Axes, rows: Any) -> Axes:
         off = 100.0 * (own.value * own.curvature / predicted - 1.0)
         reach = 100.0 * (own.high - own.low) / 2 * own.curvature / predicted
         ax.errorbar(own.staleness, off, yerr=reach, **{**look, "markersize": 0.75 * look["markersize"]})
-    ax.set(ylim=(-1.0, 1.0), yticks=[-1, 0, 1], ylabel="percent", xlabel=r"largest staleness $\tau$ (updates)")
+    ax.set(ylim=(-1.0, 1.0), yticks=[-1, 0, 1], ylabel="error (%)", xlabel=r"maximum staleness $\tau$ (updates)")
     ax.set_xscale("function", functions=(np.log1p, np.expm1))
     ax.set(xlim=(-0.12, 19.0), xticks=[0, 1, 2, 4, 8, 16])
     ax.xaxis.set_minor_locator(NullLocator())
@@ -113,8 +113,8 @@ def draw_difference(ax: Axes, rows: Any, predicted: np.ndarray) -> Axes:
     off, reach = 1e3 * (rows.value - predicted), 1e3 * (rows.high - rows.low) / 2
     ax.errorbar(rows.lag, off, yerr=reach, color=_style.COLORS["measured"], **{**_style.MEASURED, "markersize": 3})
     edge = math.ceil(float((off.abs() + reach).max()))
-    ax.set(ylim=(-edge, edge), yticks=[-edge, 0, edge], ylabel="1/1000")
-    ax.set(xlabel="distance of two gradients (updates)", xticks=rows.lag)
+    ax.set(ylim=(-edge, edge), yticks=[-edge, 0, edge], ylabel="error\n(× 0.001)")
+    ax.set(xlabel="distance between two gradients (updates)", xticks=rows.lag)
     return ax
 
 
@@ -133,14 +133,15 @@ def draw(rows: Any) -> Figure:
         draw_difference(below_right, lags, predicted)
         own = steps[steps.schedule == "fixed"].sort_values("staleness")
         smaller = (own.value * own.curvature).is_monotonic_decreasing and own.value.iloc[-1] < 0.5 * own.value.iloc[0]
-        left.set_title("Largest stable learning rate")
+        left.set_title("Maximum stable learning rate")
         below_left.set_title("Measured / predicted − 1")
         below_right.set_title("Measured − predicted")
         before, after = (lags[lags.lag == lag].iloc[0] for lag in (tau, tau + 1))
         flips = before.low > 0.0 > after.high
         right.set_title("Correlation of gradients")
-        words = "Staler gradients need smaller learning rates; their correlation flips sign after as many updates"
-        title = finding(smaller and flips, words, "Largest stable learning rate, and correlation of gradients")
+        first = "Staler gradients need smaller learning rates"
+        words = f"{first}; their correlation changes sign beyond a distance equal to the staleness"
+        title = finding(smaller and flips, words, "Maximum stable learning rate, and correlation of gradients")
         figure.suptitle(title, x=0.01, ha="left")
     return figure
 

@@ -29,19 +29,19 @@ def draw_panel(ax: Axes, rows: Any, arms: tuple[tuple[str, int], ...], title: st
 
 
 def draw(rows: Any) -> Figure:
-    """Proxies on the left, honest tasks on the right."""
+    """Proxies on the left, true rewards on the right."""
     with _style.applied():
         figure = _style.picture(_style.WIDTH, 3.0)
         left, right = figure.subplots(1, 2)
-        draw_panel(left, rows, (("tokens", SHORT), ("tokens", LONG), ("bandit", LONG)), "proxies (flawed rewards)")
+        draw_panel(left, rows, (("tokens", SHORT), ("tokens", LONG), ("bandit", LONG)), "flawed (proxy) rewards")
         honest = [limits(rows, task, "grpo", LONG) for task in ("graded", "sparse")]
         known = [int(each) for own in honest for each in own[own.value.notna()].staleness]
-        words = f"honest tasks: no limit found below $S$ = {min(known)}" if known else "honest tasks: no limit found"
+        words = f"true rewards: no limit found below $S$ = {min(known)}" if known else "true rewards: no limit found"
         draw_panel(right, rows, (("graded", LONG), ("sparse", LONG)), words)
         up = all(grown(rows, task, "grpo") > RISE for task in ("tokens", "bandit"))
         down = all(grown(rows, task, "grpo") < 1 / RISE for task in ("graded", "sparse"))
-        words = "GRPO's largest stable rate rises with staleness on proxies, and falls on honest tasks"
-        title = _script.finding(up and down, words, "GRPO's largest stable rate against staleness")
+        words = "GRPO's maximum stable rate rises with staleness on flawed rewards, and falls on true rewards"
+        title = _script.finding(up and down, words, "GRPO's maximum stable rate against staleness")
         figure.suptitle(title, x=0.01, ha="left")
     return figure
 

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
 from paper_figures import _script
+from paper_figures import _vcpo as look
 
 EXPERIMENTS = {"system_frontier": {"part": "frontier", "task": "none (timing only)"}}
 PLACES = 32
@@ -25,11 +26,13 @@ LOOKS: dict[str, tuple[str, str]] = {
 }
 """Color and marker: gray where the trainer waits for late groups, orange where they are dropped."""
 NAMES = {
-    "synchronous": ("synchronous", (0.15, 1.3)),
-    "one_step_off": ("one step off", (1.15, 2.0)),
-    "areal": ("AReaL caps the mean", (4.3, 4.85)),
-    "nemo_rl_in_order": ("NeMo RL, torchtitan and verl wait", (3.4, 3.25)),
-    "prime_rl": ("prime-rl drops", (2.1, 4.3)),
+    "synchronous": "synchronous",
+    "one_step_off": "one-step-off (waits)",
+    "areal": "AReaL (limits mean)",
+    "nemo_rl_in_order": "NeMo RL (waits)",
+    "torchtitan": "torchtitan (waits)",
+    "verl_separate_async": "verl (waits)",
+    "prime_rl": "prime-rl (drops stale samples)",
 }
 
 
@@ -48,6 +51,7 @@ def line(rows: Any, system: str) -> Any:
 
 def draw_frontier(ax: Axes, rows: Any) -> Axes:
     """Throughput against staleness; a line joins the settings of one limit."""
+    names: dict[str, tuple[float, Any]] = {}
     for system, (color, marker) in LOOKS.items():
         own = line(rows, system)
         (x, x_half), (y, y_half) = points(own, "staleness"), points(own, "throughput")
@@ -55,19 +59,18 @@ def draw_frontier(ax: Axes, rows: Any) -> Axes:
         ax.plot(x, y, color=shade, linewidth=0.9)
         ax.errorbar(x, y, xerr=x_half, yerr=y_half, **{**_style.MEASURED, "marker": marker, "color": shade},
                     zorder=4 if system == "synchronous" else 3)  # fmt: skip
-        if system in NAMES:
-            name, spot = NAMES[system]
-            ax.text(*spot, name, color=shade, va="center")
+        if x[-1] > 4.0:
+            names[NAMES[system]] = (y[-1], shade)
+        else:
+            below = 0.35 * (system == "prime_rl")
+            ax.text(x[-1] + 0.12, y[-1] - below, NAMES[system], color=shade, va="center")
     ax.set(
         xlim=(-0.3, 8.3),
         ylim=(0, 5.6),
-        xlabel="mean staleness, measured (versions); a point for each limit",
+        xlabel="measured mean staleness (versions); one mark per limit",
         ylabel="groups per second",
     )
-    stale, speed = (points(line(rows, "areal"), quantity)[0] for quantity in ("staleness", "throughput"))
-    gains = np.diff(speed[np.argsort(stale)])
-    words = "Staleness raises throughput, until the trainer is busy"
-    ax.set_title(_script.finding(gains[0] > 0.0 and gains[-1] < 0.3 * gains[0], words, "Throughput and staleness"))
+    look.ends(ax, names, gap=0.065)
     return ax
 
 
@@ -76,6 +79,11 @@ def draw(rows: Any) -> Figure:
     with _style.applied():
         figure = _style.picture(_style.WIDTH, 3.0)
         draw_frontier(figure.subplots(), rows)
+        stale, speed = (points(line(rows, "areal"), quantity)[0] for quantity in ("staleness", "throughput"))
+        gains = np.diff(speed[np.argsort(stale)])
+        words = "Allowing staleness raises throughput until the trainer is saturated"
+        title = _script.finding(gains[0] > 0.0 and gains[-1] < 0.3 * gains[0], words, "Throughput and staleness")
+        figure.suptitle(title, x=0.01, ha="left")
     return figure
 
 

@@ -76,9 +76,7 @@ def draw(rows: Any) -> Figure:
         for ax, regime in zip(axes, TITLES, strict=True):
             draw_hours(ax, rows, regime)
         axes[0].set_ylabel("simulated hours\nto 95 % of the best return")
-        words = (
-            "With tuned learning rates, asynchrony saves time on long-tailed lengths, and costs time on a slow trainer"
-        )
+        words = "At tuned rates, asynchrony saves time with long-tailed lengths and costs time with a slow trainer"
         holds = all(wins(rows, regime) for regime in TITLES)
         title = _script.finding(holds, words, "Hours to a return against the learning rate")
         names = {eta: f"staleness limit {eta}" if eta else "synchronous" for eta in ETAS}

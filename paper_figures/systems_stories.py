@@ -69,10 +69,11 @@ def draw_survival(ax: Axes, rows: Any) -> float:
             # A line through the points and down, where nothing is left.
             ends = np.append(levels[seen], levels[~seen][0]), np.append(mean[seen], FLOOR / 10)
             ax.plot(*ends, color=shade, linewidth=0.9, zorder=2)
-    ax.plot(*stragglers(systems_stories.HEAVY[KIND]), **_style.PREDICTED, zorder=4)
+    ax.plot(*stragglers(systems_stories.HEAVY[KIND]), label="predicted for AReaL", **_style.PREDICTED, zorder=4)
     ax.axvline(4.0, **_style.REFERENCE)
     ax.text(30, 6e-3, "AReaL", color=_style.COLORS["measured"])
-    ax.text(9.5, 2.5e-5, "others:\nhard limits", color=_style.COLORS["muted"])
+    most = max(number(rows[rows.system == system], "largest")[0] for system in LOOKS if system != "areal")
+    ax.text(9.5, 2.5e-5, f"others: ≤ {most:.0f}", color=_style.COLORS["muted"])
     ax.set(xscale="log", yscale="log", xlim=(0.9, 300), ylim=(FLOOR, 3.0), xlabel="staleness $k$ (versions)")
     ax.set(
         xticks=[1, 4, 10, 40, 200],
@@ -81,7 +82,7 @@ def draw_survival(ax: Axes, rows: Any) -> float:
     )
     own = rows[rows.system == "areal"]
     limit, largest = number(own, "mean")[0], number(own, "largest")[0]
-    ax.set_title(f"Staleness of samples (limit: {limit:.0f})")
+    ax.set_title(f"Staleness of samples (limit set to {limit:.0f})")
     return largest / limit
 
 
@@ -122,7 +123,8 @@ def draw(rows: Any) -> Figure:
         figure = _style.picture(_style.WIDTH, 3.0)
         left, right = figure.subplots(1, 2)
         tail, costs = draw_survival(left, own), draw_price(right, own)
-        words = "A limit on the mean lets single samples grow very stale; hard limits cost speed or long samples"
+        first = "A limit on mean staleness lets single samples become very stale"
+        words = f"{first}; limits per sample cost speed or long samples"
         title = _script.finding(tail > 10.0 and costs, words, "Staleness, throughput and lengths under limits")
         figure.suptitle(title, x=0.01, ha="left")
     return figure

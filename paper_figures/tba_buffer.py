@@ -50,7 +50,7 @@ def draw_rules(ax: Axes, rows: Any, quantity: str, reading: str, top: float | No
         own = type(rows)([at(rows, "buffer", place, quantity, reading) for place in places.place])
         look.points(ax, places.stored, own, **look.CONNECTED, **style)
         names[name] = (float(own.value.iloc[-1]), style["color"])
-    ax.set(xlabel="samples generated per exchange", xscale="log")
+    ax.set(xlabel="samples generated per exchange of weights", xscale="log")
     look.ticks(ax.xaxis, sorted(parted(rows).stored.unique()))
     ax.set_ylim(0.0, top)
     look.ends(ax, names)
@@ -77,8 +77,10 @@ def draw(rows: Any) -> Figure:
         draw_rules(left, rows, "return", "mean", 1.0)
         left.set(ylabel="mean return over training", title="Return")
         draw_rules(right, rows, "distinct", "end")
-        right.set(ylabel="different good arms in 64 draws", title="Final diversity")
-        words = "Drawing all samples by reward costs return; drawing half of them keeps more good arms"
+        right.set(ylabel="good arms that appear\nin 64 draws at the end", title="Diversity")
+        most = parted(rows).stored.max()
+        half = f"sampling half by reward keeps most good arms at {most} samples per exchange"
+        words = f"Sampling only by reward costs return; {half}"
         title = _script.finding(traded(rows), words, "Return and diversity by how the buffer is drawn from")
         figure.suptitle(title, x=0.01, ha="left")
     return figure
@@ -92,7 +94,7 @@ def traded(rows: Any) -> bool:
     mixed, alone = "reward 0.5", "reward 0"
     others = [rule for rule in RULES if rule != alone]
     poor = all(mean[alone].high < mean[rule].low - 0.2 for rule in others)
-    return poor and all(arms[mixed].value > arms[rule].value for rule in RULES if rule != mixed)
+    return poor and all(arms[mixed].low > arms[rule].high for rule in RULES if rule != mixed)
 
 
 def numbers(rows: Any) -> dict[str, str]:

@@ -16,13 +16,13 @@ from paper_figures import _vcpo as look
 
 EXPERIMENTS = {"tba_steps": {"part": "grid", "task": "arms", "rate": "best synchronous", "steps": (0, 15)}}
 LABELS = (
-    (("TBA and RLOO, all alike", "TBA", 0.62, 0.14), ("Dr. GRPO", "Dr. GRPO", 3.75, 0.66)),
+    (("TBA and RLOO alike", "TBA", 0.62, 0.14), ("Dr. GRPO", "Dr. GRPO", 3.75, 0.66)),
     (
         ("TBA and", "TBA", 0.15, 0.9),
-        ("RLOO, current penalty", tba_steps.CURRENT, 0.15, 0.82),
+        ("RLOO, current-policy KL", tba_steps.CURRENT, 0.15, 0.82),
         ("Proximal RLOO", "Proximal RLOO", 2.08, 0.25),
         ("Dr. GRPO", "Dr. GRPO", 0.95, 0.16),
-        ("RLOO, old penalty", "RLOO", 3.6, 0.17),
+        ("RLOO, old-policy KL", "RLOO", 3.6, 0.17),
     ),
 )
 """Names of lines on fresh and on old data, their arms and places."""
@@ -51,7 +51,7 @@ def panel(ax: Axes, rows: Any, steps: int) -> None:
         reach = [x.value - x.low, x.high - x.value]
         look.points(ax, x.value, y, xerr=reach, **look.CONNECTED, **{**style, "markersize": 4.0})
     kl, earned, _ = tba.frontier(PRICES)
-    ax.plot(kl, earned, label="largest return at this KL", **_style.PREDICTED)
+    ax.plot(kl, earned, label="largest possible return at this KL", **_style.PREDICTED)
     ax.set(ylim=(0.0, 1.0), xlim=(0.0, None))
 
 
@@ -95,13 +95,14 @@ def draw(rows: Any) -> Figure:
         for column, steps in enumerate(drawn(rows)):
             panel(axes[column], rows, steps)
             name = f"Data {steps} versions old" if steps else "Fresh data"
-            axes[column].set(title=name, xlabel="KL to the reference at the end (nats)")
+            axes[column].set(title=name, xlabel="KL to the reference at the end (nats),\na mark per KL coefficient")
         axes[0].set_ylabel("return at the end")
         worst = {arm: gap(rows, arm, drawn(rows)[1], 1.0) for arm in tba.ARMS}
         alike = ("TBA", tba_steps.CURRENT)
         near = max(worst.get(arm, 0.0) for arm in alike)
         holds = near < min(gap for arm, gap in worst.items() if arm not in alike) - 0.03
-        words = "On stale data, TBA and RLOO with the current penalty stay nearest to the maximum return"
+        first = "On stale data, TBA and RLOO with a KL penalty on the current policy"
+        words = f"{first} stay closest to the largest possible return"
         title = _script.finding(holds, words, "Return and KL of each method, a mark per KL coefficient")
         figure.suptitle(title, x=0.01, ha="left")
         for ax, labels in zip(axes, LABELS, strict=True):

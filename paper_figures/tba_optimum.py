@@ -23,7 +23,7 @@ ARMS = {
 }
 NAMES = {"RLOO": "RLOO, no ratios", "RLOO, ratio": "RLOO with ratios"}
 TITLES = {
-    "fresh": "Fresh data (both RLOO alike)",
+    "fresh": "Fresh data (both RLOO variants coincide)",
     "replay": "Half of the data replayed",
     "frozen": "Frozen data",
     "narrow": "Frozen data, best arms rare",
@@ -72,7 +72,9 @@ def headline(rows: Any) -> str:
     """Who ends at the optimum on which data, if they do."""
     there = all(last(rows, law, "TBA") < THERE for law in TITLES if law != "narrow")
     all_there = all(last(rows, law, "RLOO, ratio") < THERE for law in TITLES)
-    words = "RLOO with ratios reaches the optimum on all data; TBA does, unless frozen data hold the best arms rarely"
+    words = (
+        "RLOO with ratios reaches the optimum on all data; TBA does too, unless the best arms are rare in frozen data"
+    )
     return finding(
         there and all_there and last(rows, "narrow", "TBA") > THERE, words, "Distance from TBA's optimum over updates"
     )
@@ -88,9 +90,9 @@ def draw(rows: Any) -> Figure:
                 curve(ax, rows, law, arm)
             ax.axhline(LEAST, **_style.REFERENCE)
             ax.set(yscale="log", ylim=(LEAST / 20.0, 10.0), title=title, xticks=(0, 1000, 2000))
-        look.say(axes[0], 0.0, LEAST / 4.0, "dotted: rounding, nothing below", look.COLOR["muted"])
+        look.say(axes[0], 0.0, LEAST / 4.0, "dotted: rounding limit", look.COLOR["muted"])
         for ax in axes[2:]:
-            ax.set_xlabel("training update")
+            ax.set_xlabel("update")
         for ax in axes[::2]:
             ax.set_ylabel("KL to the optimum (nats)")
         for ax, law in zip(axes[1::2], list(TITLES)[1::2], strict=True):

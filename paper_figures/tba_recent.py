@@ -13,13 +13,13 @@ from paper_figures import tba_returns
 from paper_figures._script import finding
 
 EXPERIMENTS = {"tba_returns": {"part": "recency"}}
-TASKS = {"rare": "rarely paid reward", "graded": "graded reward"}
+TASKS = {"rare": "rarely rewarded", "graded": "graded"}
 
 
 def draw(rows: Any) -> Figure:
     """A line for each task and number of searchers."""
     with _style.applied():
-        figure, names, gains, alike = _style.picture(_style.WIDTH, 2.1), [], [], []
+        figure, names, gains, alike = _style.picture(_style.WIDTH, 2.3), [], [], []
         ax = figure.subplots()
         for y, (task, searchers) in enumerate(tba_returns.RECENT):
             row = tba_returns.cell(rows, task, searchers, "0.95", "recency")
@@ -34,7 +34,7 @@ def draw(rows: Any) -> Figure:
             xlabel="mean return with recent samples minus mean return with samples of any age",
         )
         look.ticks(ax.yaxis, range(len(names)), names)
-        words = "Trajectory balance (TBA) gains from recent samples where rewards are rare, not where they are graded"
+        words = "Trajectory balance (TBA) benefits from recent samples when rewards are rare, not when they are graded"
         holds = min(gains, default=0.0) > 0.0 and max(alike, default=1.0) < experiment.SMALLEST
         title = finding(holds, words, "Trajectory balance (TBA) on recent samples beside samples of any age")
         look.legend(figure, [ax], {}, experiment.SMALLEST, title)

@@ -42,7 +42,9 @@ def draw(rows: Any) -> Figure:
         left.set(ylabel="return of the trained policy", title="Return after training")
         draw_resets(right, rows, "distinct")
         right.set(ylabel="different good arms in 64 samples", title="Diversity after training")
-        words = "Rare resets restore TBA's return at a large KL penalty, and cost diversity"
+        words = (
+            "Even rare resets of the reference restore TBA's return under a large KL penalty, at a cost in diversity"
+        )
         title = _script.finding(
             both(rows) and fewer(rows), words, "Return and diversity at the end by resets of the reference"
         )

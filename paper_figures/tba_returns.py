@@ -13,7 +13,7 @@ from paper_figures import _vcpo as look
 from paper_figures._script import finding, pick
 
 EXPERIMENTS = {"tba_returns": {"part": "compare", "staleness": "0, 32, or half replayed"}}
-TITLES = {"bandit": "bandit", "graded": "graded", "rare": "rarely paid"}
+TITLES = {"bandit": "bandit", "graded": "graded", "rare": "rarely rewarded"}
 LAWS = {"fresh": "fresh data", "constant 32": "data 32\nversions old", "replay": "half of the\ndata replayed"}
 ARMS: dict[str, tuple[str, dict[str, Any]]] = {
     "RLOO": ("RLOO", {"color": look.COLOR["stale"], "marker": "o"}),
@@ -39,7 +39,7 @@ def draw_task(ax: Axes, rows: Any, task: str) -> None:
             if row is not None and isinstance(row.word, str):
                 own = row.to_frame().T.infer_objects().rename(columns={"difference": "value"})
                 look.points(ax, [y + side], own, sideways=True, **style)
-    ax.set(ylim=(len(LAWS) - 0.5, -0.6), xlim=(-0.06, 0.26), title=TITLES[task], xlabel="return − TBA's")
+    ax.set(ylim=(len(LAWS) - 0.5, -0.6), xlim=(-0.06, 0.26), title=TITLES[task], xlabel="return minus TBA's return")
     look.ticks(ax.yaxis, range(len(LAWS)), list(LAWS.values()))
 
 
@@ -54,7 +54,7 @@ def draw(rows: Any) -> Figure:
         little = int(found["wins"]) <= 0.4 * sum(int(found[word]) for word in ("wins", "ties", "losses"))
         rare = cell(rows, "rare", STALE[0], "RLOO")
         loses = rare is not None and rare.word == "better"
-        words = "At tuned learning rates, TBA rarely wins, and it loses on stale data with rare rewards"
+        words = "At tuned learning rates, TBA rarely wins, and on stale data with rare rewards it loses"
         title = finding(little and loses, words, "Returns at best rates beside TBA's")
         look.legend(figure, axes, dict(ARMS.values()), tba_returns.SMALLEST, title)
     return figure

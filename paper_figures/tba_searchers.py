@@ -14,7 +14,7 @@ from paper_figures.tba_asynchrony import searched
 EXPERIMENTS = {"tba_steps": {"part": "search", "rate": "best synchronous"}}
 TASKS: dict[str, tuple[str, dict[str, Any]]] = {
     "arms": ("many arms", {"color": look.COLOR["controlled"], "marker": "^"}),
-    "rare": ("rarely paid", {"color": look.COLOR["tuned"], "marker": "D"}),
+    "rare": ("rarely rewarded", {"color": look.COLOR["tuned"], "marker": "D"}),
 }
 
 
@@ -28,11 +28,11 @@ def draw(rows: Any) -> Figure:
             look.points(ax, own.number, own, **look.CONNECTED, **style)
             names[name] = (float(own.value.iloc[-1]), style["color"])
             grows.append(own.low.iloc[-1] > own.high.iloc[0])
-        ax.set(xlabel="searchers (generators)", ylabel="mean return over training", ylim=(0.0, 1.0), xscale="log")
+        ax.set(xlabel="generators (TBA's searchers)", ylabel="mean return over training", ylim=(0.0, 1.0), xscale="log")
         look.ticks(ax.xaxis, sorted(own.number.unique()))
         look.ends(ax, names)
-        words = "More searchers raise TBA's return"
-        figure.suptitle(_script.finding(all(grows), words, "TBA's return by searchers"), x=0.01, ha="left")
+        words = "More generators raise TBA's return"
+        figure.suptitle(_script.finding(all(grows), words, "TBA's return by generators"), x=0.01, ha="left")
     return figure
 
 

@@ -20,7 +20,7 @@ PAPER = 4.0
 SHOWN = {2: ("partial", "v"), 10: ("controlled", "^"), 30: ("tuned", "D")}
 """Color and mark of each interval."""
 ARMS = ("TBA, 10", "RLOO, 10")
-NAMES = {"TBA, 10": "TBA, every 10", "RLOO, 10": "RLOO, every 10"}
+NAMES = {"TBA, 10": "TBA", "RLOO, 10": "asynchronous RLOO"}
 TITLES = {"noisy bandit": "noisy\nbandit", "noisy graded": "noisy\ngraded"}
 
 
@@ -85,7 +85,7 @@ def draw_speed(ax: Axes, rows: Any) -> None:
     look.say(ax, 1.08 * burden(rows, tba_speed.CLOCK), 0.68 * factor, f"{factor:.1f}", color)
     ax.axhline(PAPER, **_style.REFERENCE)
     names[f"paper: {PAPER:g}"] = (PAPER, look.COLOR["muted"])
-    ax.set(xlabel="generation time divided by training time", title="Speed by interval between exchanges")
+    ax.set(xlabel="generation time divided by training time", title="Speed by interval between exchanges of weights")
     ax.set(xscale="log", yscale="log", ylabel="updates per second divided\nby those of synchronous training")
     ax.set(xlim=(0.8 * min(x), 1.25 * max(x)), ylim=(0.4, 40.0))
     look.ends(ax, names)
@@ -105,7 +105,8 @@ def draw_clock(ax: Axes, rows: Any) -> None:
     for arm in ARMS:
         ax.errorbar([], [], xerr=[], label=NAMES[arm], **style_of(arm))
     ax.legend(loc="upper right", frameon=False, fontsize=7, borderpad=0.0)
-    ax.set(ylim=(len(TITLES) - 0.5, -1.3), xlabel="time of synchronous RLOO divided by own time", xscale="log")
+    ax.set(xlabel="speed-up over synchronous RLOO\n(exchange every 10 batches)", xscale="log")
+    ax.set_ylim(len(TITLES) - 0.5, -1.3)
     ax.set_title(f"Time to a target, generation {burden(rows, tba_speed.CLOCK):.0f} × training")
     look.ticks(ax.yaxis, range(len(TITLES)), list(TITLES.values()))
     look.ticks(ax.xaxis, (0.5, 1, 2, 4, 8))
@@ -121,7 +122,8 @@ def draw(rows: Any) -> Figure:
         factor = speed(rows, tba_speed.CLOCK, tba_speed.ARMS[ARMS[0]][1])[0]
         ends = [own for task in TITLES for arm in ARMS if (own := sooner(rows, task, arm)) is not None]
         undecided = ends and any(low <= 1.0 <= high for _, low, high in ends)
-        words = f"TBA makes {factor:.1f} times as many updates; whether it reaches a target sooner is undecided"
+        first = f"With slow generation, TBA makes {factor:.1f} times as many updates per second"
+        words = f"{first}; whether it reaches a target sooner is undecided"
         title = _script.finding(factor > 1.0 and undecided, words, "Updates per second, and time to a target")
         figure.suptitle(title, x=0.01, ha="left")
     return figure

@@ -14,11 +14,11 @@ from paper_figures import _vcpo as look
 
 EXPERIMENTS = {"token_ratios": {"part": "pair"}}
 TITLES = {"graded": "graded", "sparse": "sparse"}
-LAWS = {"constant 8": "8 old", "constant 32": "32 old", "sawtooth": "0 to 16", "heavy": "heavy-tailed"}
+LAWS = {"constant 8": "8", "constant 32": "32", "sawtooth": "0 to 16 in turn", "heavy": "heavy-tailed"}
 PAIRS: dict[str, tuple[str, dict[str, Any]]] = {
-    "TIS": ("truncated weights", {"color": look.COLOR["synchronous"], "marker": "s"}),
-    "MIS": ("masks", {"color": look.COLOR["controlled"], "marker": "o"}),
-    "clip": ("GSPO − PPO", {"color": look.COLOR["stale"], "marker": "^"}),
+    "TIS": ("truncated weights: sequence − token", {"color": look.COLOR["synchronous"], "marker": "s"}),
+    "MIS": ("masks: sequence − token", {"color": look.COLOR["controlled"], "marker": "o"}),
+    "clip": ("clips: GSPO − PPO", {"color": look.COLOR["stale"], "marker": "^"}),
 }
 OLD = "constant 32"
 
@@ -34,7 +34,7 @@ def draw_task(ax: Axes, rows: Any, task: str) -> None:
     for side, (pair, (_, style)) in zip((-0.24, 0.0, 0.24), PAIRS.items(), strict=True):
         own = _script.pick(compared(rows), task=task, pair=pair)
         look.points(ax, [list(LAWS).index(law) + side for law in own.law], own, sideways=True, **style)
-    ax.set(ylim=(len(LAWS) - 0.5, -0.5), title=TITLES[task], xlabel="return − that with token ratios")
+    ax.set(ylim=(len(LAWS) - 0.5, -0.5), title=TITLES[task], xlabel="difference of return")
     look.ticks(ax.yaxis, range(len(LAWS)), list(LAWS.values()))
 
 
@@ -47,10 +47,11 @@ def draw(rows: Any) -> Figure:
             draw_task(ax, rows, task)
         axes[0].set_ylabel("staleness (versions)")
         own = compared(rows).word
-        words = "Tuned and capped, sequence ratios lose to token ratios on most stale data, and never win"
-        title = _script.finding(
-            (own == "worse").mean() > 0.5 and not (own == "better").any(), words, "Sequence ratios beside token ratios"
-        )
+        worse, size = (own == "worse").sum(), f"{league.SMALLEST:g}"
+        first = f"At tuned rates, sequence ratios are worse than token ratios in {worse} of {len(own)} comparisons"
+        holds = worse > 0.5 * len(own) and not (own == "better").any()
+        words = f"{first}, and better by {size} in none"
+        title = _script.finding(holds, words, "Sequence ratios beside token ratios")
         look.legend(figure, axes, dict(PAIRS.values()), league.SMALLEST, title)
     return figure
 

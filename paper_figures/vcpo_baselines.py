@@ -28,7 +28,7 @@ QUOTED = {
     "many": ["opob variance", "mean worth", "opob worth"],
 }  # fmt: skip
 """What is quoted of small batches, of large ones, and of large ones with cut ratios."""
-PERCENT = [1e-3, 0.01, 0.1, 1.0]
+PERCENT = [0.01, 0.1, 1.0]
 
 
 def cases(rows: Any) -> tuple[Any, Any, Any]:
@@ -57,7 +57,7 @@ def draw_panel(ax: Axes, rows: Any, quantity: str) -> None:
         look.points(ax, own.staleness, own, **look.CONNECTED, **style)
     ax.set(xlim=(-2.0, 42.0), xticks=[0, 10, 20, 30, 40])
     if quantity == "variance":
-        ax.set(yscale="log", ylim=(8e-4, 2.0))
+        ax.set(yscale="log", ylim=(8e-3, 2.0))
         look.ticks(ax.yaxis, PERCENT, [f"{100 * level:g} %" for level in PERCENT])
     else:
         ax.axhline(0.0, **_style.REFERENCE)
@@ -72,7 +72,7 @@ def draw(rows: Any) -> Figure:
         left, right = figure.subplots(1, 2)
         for ax, quantity in ((left, "variance"), (right, "worth")):
             draw_panel(ax, own, quantity)
-        less = (select(own, "OPOB", "variance").high < 1.0).all()
+        less = all((select(own, arm, "variance").high < 1.01).all() for arm in ("OPOB", "best constant"))
         opob, mean = (select(own, arm, "worth").set_index("staleness").value for arm in ("OPOB", "group mean"))
         longer = (opob >= mean).all() and opob.iloc[-1] > mean.iloc[-1]
         away = select(own, "group mean", "worth").high.iloc[-1] < 0.0
@@ -80,8 +80,9 @@ def draw(rows: Any) -> Figure:
             ax.set(title=f"{what}, ratios truncated at {own.cap.iloc[0]:g}", xlabel="staleness (versions)")
         left.set_ylabel("variance of the gradient /\nthat with the batch mean")
         right.set_ylabel("progress of one step along\nthe gradient (exact: 1)")
-        look.say(right, 0.0, -0.15, "below 0: return falls", look.COLOR["muted"])
-        words = "VCPO's baseline (OPOB) cuts the variance of stale gradients; on stale data the batch mean points away"
+        look.say(right, 0.0, -0.15, "below 0: lower return", look.COLOR["muted"])
+        first = "OPOB and the best constant cut the gradient's variance"
+        words = f"{first}; with the batch mean, the stalest steps lower the return"
         title = _script.finding(less and longer and away, words, "Variance and progress of stale gradients")
         marks = [Line2D([], [], label=NAMES[arm], **{**look.CONNECTED, **style}) for arm, style in ARMS.items()]
         more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}

@@ -45,9 +45,9 @@ def draw(rows: Any) -> Figure:
         left, right = figure.subplots(1, 2)
         draw_caps(left, rows, "end")
         draw_caps(right, rows, "when")
-        left.set(title="Final return", ylabel="return at the end of training")
+        left.set(title="Final return, truncated IS", ylabel="return at the end of training")
         right.set(title="Time until half of the gain is gone", ylabel="median update")
-        words = "At the 4× rate, truncated IS with sequence ratios falls at every cap; token ratios keep the return"
+        words = "At the 4× rate, runs with sequence ratios fall at every cap; token ratios keep the return"
         kept = caps(rows, "token", "end", BOLD).low.min() > 0.5
         title = _script.finding(falls(rows) and kept, words, "Return and fall by the cap on importance ratios")
         figure.suptitle(title, x=0.01, ha="left")

@@ -14,7 +14,10 @@ from paper_figures import _vcpo as look
 from paper_figures import _vcpo_steps as steps
 from paper_figures._vcpo_hours import gain, machine, pick, step_of
 
-EXPERIMENTS = {"vcpo_hours": {"task": "bits with a penalty", "staleness": (0, 2), "tuned": True}, "vcpo_seconds": {}}
+EXPERIMENTS = {
+    "vcpo_hours": {"task": "bits with a penalty", "staleness": (0, 2), "tuned": True},
+    "vcpo_seconds": {"staleness": (0, 2)},
+}
 ARMS: dict[str, tuple[dict[str, Any], str]] = {
     "synchronous": ({"staleness": 0, "method": "tis"}, look.COLOR["synchronous"]),
     "truncated IS, staleness 2": ({"staleness": PAPER, "method": "tis"}, look.COLOR["stale"]),
@@ -44,13 +47,9 @@ def draw_seconds(ax: Axes, rows: Any) -> None:
         look.points(ax, own.length, own, **look.CONNECTED, **{**looks, "markersize": 3.5})
         ax.plot([], [], label=name, **look.CONNECTED, **{**looks, "markersize": 3.5})
     ax.set(
-        xscale="log",
-        yscale="log",
-        xlabel="mean response length (tokens)",
-        ylabel="simulated seconds per step",
-        ylim=(None, 2e4),
+        xscale="log", yscale="log", xlabel="mean response length (tokens)", ylabel="simulated seconds", ylim=(None, 2e4)
     )
-    ax.set_title("Time of a step")
+    ax.set_title("Time per step")
     ax.legend(loc="upper left", fontsize=7)
 
 

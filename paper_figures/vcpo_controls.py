@@ -64,7 +64,7 @@ def draw(rows: Any) -> Figure:
         axes[0].set_title(f"One learning rate, {rate:g}, for all")
         enough = tuned["baseline"].high >= tuned["vcpo"].low
         axes[1].set_title("Each at its own tuned learning rate")
-        words = "At one learning rate, VCPO ends highest; at tuned ones its baseline alone suffices"
+        words = "At one shared learning rate, VCPO ends highest; at tuned rates, its baseline alone does as well"
         title = _script.finding(highest and enough, words, "VCPO and its parts")
         style: dict[str, Any] = {"linestyle": "none", "marker": "o", "color": look.INK}
         marks = [Line2D([], [], label=f"after {short} updates", **style)]

@@ -57,7 +57,7 @@ def draw(rows: Any) -> Figure:
         marks: dict[str, Any] = {"linestyle": "none", "color": look.COLOR["measured"], "markersize": 4}
         handles = [Line2D([], [], label=f"samples of {length} tokens", marker=marker, **marks)
                    for length, marker in MARKERS.items()]  # fmt: skip
-        words = "Few samples dominate a stale batch, the more so the longer the samples are, as predicted"
+        words = "A few samples dominate a stale batch, more so when samples are long, as predicted"
         title = _script.finding(all(moves), words, "Effective sample size and the heaviest sample against staleness")
         more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
         figure.legend(handles=handles, ncols=len(handles), title=title, **more)

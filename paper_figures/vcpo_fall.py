@@ -40,8 +40,8 @@ def draw(rows: Any) -> Figure:
             ax.set(xlabel="updates after the fall", ylabel=label, title=title)
         axes[1].set_ylim(0.0, 1.0)
         axes[2].set_ylim(0.0, None)
-        fall = "Before a run of truncated importance sampling falls, its effective sample size drops"
-        words = f"{fall}; its gradient norm spikes later"
+        first = "Runs of truncated importance sampling (IS) lose ESS before they fall"
+        words = f"{first}; their gradient norm spikes only later"
         holds = spikes(rows) and drops(rows) and peak(rows)[0]["update"] > 0
         title = _script.finding(holds, words, "Return, effective sample size and gradient norm around falls")
         names = {

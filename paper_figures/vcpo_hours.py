@@ -41,16 +41,16 @@ def draw_staleness(ax: Axes, rows: Any) -> str:
         errors(ax, [(s * shift, gain(rows, place)) for s, place in places], **style, **look.CONNECTED)
     ax.set_xscale("log", base=2)
     ax.set(xlim=(0.85 * levels[0], 1.2 * levels[-1]), ylim=(0.0, 3.6), ylabel="speed-up (synchronous: 1)")
-    ax.set_xlabel("staleness allowed (versions)")
+    ax.set_xlabel("staleness limit (versions)")
     look.ticks(ax.xaxis, levels)
     found = {name: {s: gain(rows, {**machine(*MAIN), "staleness": s, "method": name}) for s in levels} for name in ARMS}
     most = [max((s for s in own if own[s]), key=lambda s, own=own: own[s][0], default=0) for own in found.values()]  # type: ignore[misc]
     near = all(PAPER / 2 <= s <= 2 * PAPER for s in most)
-    ax.set_title("Speed-up by staleness")
+    ax.set_title("Speed-up in time to a target return")
     look.say(ax, 4.2, 2.82, "updates per hour", look.COLOR["muted"])
     look.say(ax, 4.7, 2.2, "VCPO", look.COLOR["controlled"])
     look.say(ax, 1.5, 1.6, "truncated IS", look.COLOR["stale"])
-    words = f"Time to a return shrinks most near staleness {PAPER}, with or without VCPO"
+    words = f"Training reaches its target return fastest near staleness {PAPER}, with or without VCPO"
     return _script.finding(near, words, "Speed-up in updates and in time to a return")
 
 
@@ -62,7 +62,7 @@ def draw_machines(ax: Axes, rows: Any) -> None:
         found = [(s, gain(rows, {**machine(s, train), "staleness": PAPER, "method": "vcpo"})) for s in known]
         errors(ax, found, **{**look.VCPO, **look.CONNECTED, "marker": marker})
         if last := [one[0] for _, one in found if one is not None]:
-            names[f"training time\n{train:g} responses"] = (last[-1], look.COLOR["controlled"])
+            names[f"update: {train:g}×\nresponse time"] = (last[-1], look.COLOR["controlled"])
     ax.set(xlim=(-0.1, 1.6), ylim=(0.0, 4.4), xlabel="spread $\\sigma$ of log-normal response lengths")
     ax.set_title(f"VCPO at staleness {PAPER}, by spread of lengths")
     look.ends(ax, names, gap=0.16)

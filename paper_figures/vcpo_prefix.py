@@ -12,7 +12,8 @@ from experiments.vcpo_prefix import CENTER, LONG
 from paper_figures import _script
 from paper_figures import _vcpo as look
 
-EXPERIMENTS = {"vcpo_prefix": {"sweep": ("lag", "batch"), "task": "penalty", "rate": "0.05"}}
+PAID = {"bits with a penalty": "1 if enough of 128 are correct, less a KL penalty"}
+EXPERIMENTS = {"vcpo_prefix": {"sweep": ("lag", "batch"), "task": "penalty", "rate": "0.05", "means": PAID}}
 LOOKS: dict[str, dict[str, Any]] = {
     "sequence": {"color": look.COLOR["controlled"], "marker": "^"},
     "token": {"color": look.COLOR["stale"], "marker": "o"},
@@ -77,8 +78,8 @@ def draw(rows: Any) -> Figure:
         axes[0].set_ylabel("return at the end of training")
         look.ends(axes[1], {NAMES[k]: (ends(rows, "batch", k)[1].value, LOOKS[k]["color"]) for k in LOOKS}, gap=0.15)
         bits = CENTER["horizon"]
-        first = f"Uncapped, on {bits} bits with a penalty, sequence ratios keep their return"
-        words = f"{first} where token ratios lose it"
+        first = f"On {bits} bits with a KL penalty, uncapped sequence ratios keep"
+        words = f"{first} the return that token ratios lose"
         title = _script.finding(robust(rows), words, "Return by ratio, staleness and batch size")
         figure.suptitle(title, x=0.01, ha="left")
     return figure

@@ -15,7 +15,7 @@ from paper_figures._vcpo_steps import BOLD, FOLLOWED
 EXPERIMENTS = steps.drawn("curve", "4 × best synchronous", "0, 12")
 PANELS = {
     "return": ("Return", "return of the trained policy"),
-    "kl_start": ("Divergence", "KL from the start policy (nats)"),
+    "kl_start": ("Divergence", "KL from the initial policy (nats)"),
 }
 NAMES = {name: f"{name}, staleness 12" for name in ("truncated IS", "VCPO")}
 NAMES["RLOO"] = "RLOO without ratios, staleness 12"
@@ -39,7 +39,7 @@ def draw(rows: Any) -> Figure:
             for place, looks in FOLLOWED.values():
                 steps.line(ax, steps.curve(rows, place, quantity, BOLD), **looks)
             ax.set(title=title, xlabel="update", ylabel=label)
-        words = "At four times the best synchronous rate, truncated importance sampling (IS) falls; VCPO does not"
+        words = "At 4× the best synchronous rate, most runs of truncated importance sampling (IS) fall; none of VCPO do"
         title = _script.finding(holds(rows), words, "Training on data 12 versions old, over updates")
         steps.key(figure, {NAMES.get(name, name): looks["color"] for name, (_, looks) in FOLLOWED.items()}, title)
     return figure

@@ -92,7 +92,7 @@ def draw(rows: Any) -> Figure:
         for bound, moment in BOUNDS.items():
             ax.axhline(bound, **_style.REFERENCE)
             where: dict[str, Any] = {"va": "top", "transform": ax.get_yaxis_transform()}
-            look.say(ax, 0.01, bound * 0.95, f"below: as if without {moment}", look.COLOR["muted"], **where)
+            look.say(ax, 0.01, bound * 0.95, f"below {bound:g}: like infinite {moment}", look.COLOR["muted"], **where)
         look.ticks(ax.xaxis, sorted(tails(rows, min(MARKERS)).staleness.astype(int)))
         ax.set_ylabel(f"tail exponent of {samples} ratios\n(Hill; smaller: heavier)")
         words = "The staler a batch, the heavier the tail of its importance ratios, as predicted"

@@ -14,9 +14,9 @@ from paper_figures.vcpo_controls import ends, of
 EXPERIMENTS = {"vcpo_controls": {"task": "graded"}}
 AGAINST = {
     "learning": "one constant rate:\nVCPO's mean while learning",
-    "constant": "one constant rate:\nVCPO's mean of the run",
-    "other": "VCPO's rates of another run,\nreplayed in order",
-    "shuffled": "VCPO's rates of another run,\nshuffled",
+    "constant": "one constant rate:\nVCPO's mean over the run",
+    "other": "rates of another VCPO run,\nin order",
+    "shuffled": "rates of another VCPO run,\nshuffled",
 }
 """Learning rates that VCPO's own are compared with, from the top down."""
 NEAR = 0.02
@@ -52,7 +52,7 @@ def draw(rows: Any) -> Figure:
         ax.tick_params(axis="y", length=0)
         low = {name: [gain(rows, place, name).iloc[0].low for place in places] for name in AGAINST}
         holds = max(low["learning"]) <= NEAR and min(low["shuffled"]) > 0.0
-        words = "One well-chosen constant learning rate does as well as VCPO; shuffled rates do not"
+        words = "A constant learning rate chosen afterwards does as well as VCPO's; shuffled rates do not"
         figure.suptitle(finding(holds, words, "VCPO beside other learning rates"), x=0.01, ha="left")
     return figure
 

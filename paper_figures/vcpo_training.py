@@ -52,7 +52,7 @@ def draw_curves(ax: Axes, rows: Any) -> None:
         ax.plot(own["update"], own.value, markersize=3.5, markevery=max(1, len(own) // 8), **style)
     ax.axhline(1.0, **_style.REFERENCE)
     last = int(rows["update"].max())
-    ax.set(xlim=(0, last), ylim=(0, 1.08), xlabel="updates", ylabel="expected return (best: 1)")
+    ax.set(xlim=(0, last), ylim=(0, 1.08), xlabel="update", ylabel="expected return (best: 1)")
     for x, y, text, color in (
         (0.13, 0.86, "synchronous", "synchronous"),
         (0.49, 0.8, "VCPO", "controlled"),
@@ -97,7 +97,9 @@ def draw(rows: Any) -> Figure:
         look.shares(lost)
         never = (ends[(ends.arm == "vcpo") & (ends.quantity == "collapsed")].value < 0.05).all()
         lost.set(ylabel="runs that collapse", title="Runs that collapse")
-        words = "VCPO learns from stale graded rewards, if slowly; truncated IS stalls, and some runs collapse"
+        words = (
+            "VCPO learns from stale graded rewards, though slowly; truncated IS stalls and some of its runs collapse"
+        )
         title = _script.finding(holds and longer and never, words, "Training on stale data with graded rewards")
         figure.suptitle(title, x=0.01, ha="left")
         look.say(final, -0.3, 0.3, "truncated IS", look.COLOR["stale"])
