@@ -47,7 +47,7 @@ def sweep(o: Options) -> int:
     status = show(replace(answer, lines=lines), o.files)
     wording.tell_unnamed({"every setting": [*o.set, *o.grid]})
     if not wording.names_rate([*o.set, *o.grid]) and {*notation.RETURNS} & {*metrics}:
-        streams.complain("each setting trains at the default learning rate; --grid lr=LOW:HIGH:COUNT varies it")
+        streams.complain("each setting trains at the link's default learning rate; --grid lr=LOW:HIGH:COUNT varies it")
     return status
 
 

@@ -54,7 +54,8 @@ def settings(pairs: Sequence[str], option: str = "--set") -> dict[str, Any]:
         # A value may be a mapping itself, columns=OURS=THEIRS,OURS=THEIRS.
         joined = re.match(r"[\w.-]+=[^=,;\s\"'{(\[]*[,;\s]+[a-z][\w.-]*=", pair)
         several = re.split(r"[,;\s]+(?=[a-z][\w.-]*=)", pair) if joined else [pair]
-        each = " ".join(f"{option} {part}" for part in several)
+        arm = option.startswith("arm")
+        each = f'"{" ".join(several)}" in quotes' if arm else " ".join(f"{option} {part}" for part in several)
         checks.require(len(several) == 1, option, pair, "one setting", f"write {each}")
         key = key.strip().replace("-", "_")
         remedy = f"write {pair.replace('+', '', 1)} for this value, or the sum for so many more"

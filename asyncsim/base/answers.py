@@ -317,6 +317,8 @@ class Answer(calls.Told):
                 other = "more updates, a larger learning rate, or an easier task"
             elif not any(math.isfinite(pair.pairing) for pair in on.pairs):
                 other = "another kind of task, such as token_bandit"
+            if on.axis != "update" and "reaches" not in self.reading:
+                other = f"a target, which asks when each arm reaches a value, or {other}"
             lines += [f"  {line}" for line in (on.unseen, f"{on.blind}; try {other}" if on.blind else "") if line]
             lines += [f"  {arm.name}: {lost}" for arm in on.arms if (lost := self._lost(arm, on))]
         return "\n".join(lines)

@@ -144,6 +144,13 @@ def reporter(name: str) -> str:
     return next((each for each in links if says.search(load("asyncsim.updates", each, "link").__doc__)), "")
 
 
+def unrecorded(metric: Any) -> str:
+    """A remedy for a metric that a run has not recorded, with the near name of one that is none."""
+    known = "asyncsim.diagnostics"
+    hint = _hint(known, metric) if isinstance(metric, str) and metric not in summaries(known) else ""
+    return f"{hint} record it with Spec(diagnostics=[...])".lstrip()
+
+
 def _hint(package: str, name: str) -> str:
     """Hint for an unknown name: its name in this folder, or another folder that has it; else a similar name, or ""."""
     advice = calls.ELSEWHERE.get(f"{package.rpartition('.')[2]} {name}")

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import stats
 
-from asyncsim.base import checks, uncertainty
+from asyncsim.base import checks, plugins, uncertainty
 from asyncsim.base.records import Estimate
 
 WINDOW = 10
@@ -74,7 +74,7 @@ class Signal:
 
     def __call__(self, metrics: Mapping[str, np.ndarray]) -> np.ndarray:
         """Compute the signal s, `[U, R]`."""
-        checks.one_of("metric", self.metric, metrics, "record it with Spec(diagnostics=[...])")
+        checks.one_of("metric", self.metric, metrics, plugins.unrecorded(self.metric))
         values = np.asarray(metrics[self.metric], dtype=np.float64)
         if self.log:
             # NaN stays: a number that is missing is not a small one.

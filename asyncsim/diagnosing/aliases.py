@@ -16,6 +16,7 @@ from typing import NamedTuple
 UNVERIFIED, CALIBRATE = "not verified", "read by `asyncsim calibrate`"
 GUESSED = "a whole that is not known, so only its range is checked"
 """Scope of a column that is a share by its name alone."""
+MILLISECONDS = re.compile(r"(?i)(^|[^a-z])(ms|msecs?|milli(s|seconds?))([^a-z]|$)")
 SHARE = re.compile(
     r"(frac(tion)?|share|(idle|busy|partial|overlap|success|(clip|mask|dropp?|reject|abort|accept|discard|truncat|wast)\w*)"
     r"_(ratio|rate))(/(mean|avg))?$"
@@ -112,6 +113,11 @@ def near(column: str) -> list[str]:
 def plain(column: str) -> str:
     """Strip `train/` and ROLL's reduction suffix, such as `@sum`, from a column name."""
     return column.removeprefix("train/").partition("@")[0]
+
+
+def in_seconds(column: str) -> list[str]:
+    """Names that a column of milliseconds would have in seconds: timing_ms/step is timing_s/step or timing/step."""
+    return [MILLISECONDS.sub(unit, plain(column)) for unit in ("\\1s\\4", "\\4")] if MILLISECONDS.search(column) else []
 
 
 def beside(columns: Iterable[str], have: Collection[str]) -> tuple[str, list[str]]:

@@ -7,6 +7,7 @@ import fnmatch
 import glob
 import itertools
 import math
+import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -366,7 +367,8 @@ def _curve(
         checks.one_of(f"over of {label}", over, ["steps", "seconds", *own], "name an axis")
         x = along(log("clock", over, "name an axis that never falls: steps, seconds or tokens so far"), "clock")
     clocks = ", ".join(each.column for each in aliases.SYSTEM if each.quantity in ("clock", "seconds_step"))
-    remedy = "export a clock too, or use over='steps'"
+    clock = next((name for name in own if re.search(r"elapsed|clock|second|time", name)), None)
+    remedy = f"use over={clock!r} if that column is a clock" if clock else "export a clock too, or use over='steps'"
     checks.require(x is not None, f"over of {label}", over, f"an axis of this run (clocks are {clocks})", remedy)
     # Of two rows of one second the first stands.
     x, first = np.unique(x, return_index=True)

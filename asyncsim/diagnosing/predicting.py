@@ -109,8 +109,15 @@ def predict(
     scored = {"collapsed": len(pairs.cases), "healthy": len(pairs.controls)}
     over = "the whole history before" if watch is None else f"the last {watch} updates before"
     late = f"the others learned less than {ahead + window} updates before a collapse, or collapsed in the last {behind}"
-    if min(scored.values()) < LEAST:
-        few = f"at least {LEAST} of each must be scored; take more runs, smaller leads or settings where some collapse"
+    lacks = [kind for kind, count in scored.items() if count < LEAST]
+    if lacks:
+        other = {
+            "collapsed": "a larger learning rate or staleness, ",
+            "healthy": "a smaller learning rate or staleness, ",
+        }
+        some = " and ".join(f"{scored[kind]} {kind}" for kind in lacks)
+        take = f"{other[lacks[0]] * (len(lacks) == 1)}more runs or smaller leads"
+        few = f"at least {LEAST} of each must be scored, and {some} are; take {take}"
         return Prediction(found, counts, scored, late, over, {}, few)
     share = counts["collapsed"] / (counts["collapsed"] + counts["healthy"])
     found_by = {name: _alarm(one, one(metrics), pairs, leads, watch, rate, share) for name, one in signals.items()}

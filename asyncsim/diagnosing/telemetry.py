@@ -148,7 +148,8 @@ def _header(names: Iterable[str], mapping: Mapping[str, str], run: str | None, s
     rank = {x.column: k for k, x in enumerate([*aliases.STEPS, *aliases.SYSTEM]) if x.quantity in CHOSEN}
     for name in sorted(bare, key=lambda each: (each not in given, rank.get(aliases.plain(bare[each]), -1))):
         metric = bare[name]
-        meaning = given.get(name) or table.get(metric) or table.get(aliases.plain(metric))
+        alike = [metric, aliases.plain(metric), *aliases.in_seconds(metric)]
+        meaning = given.get(name) or next((table[each] for each in alike if each in table), None)
         if metric.endswith(("__MIN", "__MAX")) and name not in given:
             refused[metric] = "minimum or maximum over the steps that W&B merged into one point of the chart"
         elif meaning is None and (why := aliases.reason(metric)):

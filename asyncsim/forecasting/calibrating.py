@@ -46,7 +46,6 @@ STRETCHES = 6
 """Stretches of the log whose pauses are compared."""
 NEXT = 0.1
 """Pause of a slot, in mean responses, below which nothing but the slot kept the next response waiting."""
-MILLISECONDS = re.compile(r"(?i)(^|[^a-z])(ms|msecs?|milli(s|seconds?))([^a-z]|$)")
 SCOPES = ("groups", "samples", "rollouts")
 """Staleness that is logged as a mean over these is that of the first token."""
 
@@ -342,9 +341,11 @@ def _read(logs: Sequence[Any], columns: Any, run: str | None, stack: str | None)
         read.names |= found.names
         read.scope |= found.scope
         for name, column in found.names.items():
-            if "seconds" in found.scope.get(name, "") and MILLISECONDS.search(column):
+            if "seconds" in found.scope.get(name, "") and aliases.MILLISECONDS.search(column):
                 read.series[name] = read.series[name] / 1000.0
                 read.notes.append(f"{column} is read as milliseconds.")
+        if "sync_after" in found.names and "sync_after" not in (columns or {}):
+            read.notes.append(TABLE["after"].format(found.names["sync_after"], found.names.get("seconds_step")))
         read.telemetry = read.telemetry or found
     clock = read.series.pop("clock", None)
     if clock is not None and "seconds_step" not in read.series and "sync_after" not in read.series:

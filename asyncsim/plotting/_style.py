@@ -55,6 +55,11 @@ class Picture(Figure):
     def _repr_png_(self) -> bytes:
         return encode(self, "png")
 
+    def savefig(self, *args: Any, **settings: Any) -> None:
+        """Write the figure in this package's style, whose fonts a user's own settings may lack."""
+        with applied():
+            super().savefig(*args, **settings)
+
 
 def applied() -> AbstractContextManager[None]:
     """Context with this package's style, without the user's own settings."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim.base import calls, checks, files
+from asyncsim.base import calls, checks, files, plugins
 from asyncsim.base.notation import TRAINED
 from asyncsim.running.evaluating import Evaluated, measured
 
@@ -44,7 +44,7 @@ class Recorded(calls.Told):
 
     def __getitem__(self, name: str) -> np.ndarray:
         """Values of a metric by name, `[R]`."""
-        checks.one_of("metric", name, self.metrics, "record it with Spec(diagnostics=[...]); others as recorded.update")
+        checks.one_of("metric", name, self.metrics, f"{plugins.unrecorded(name)}; others as recorded.update")
         return self.metrics[name]
 
     def summary(self) -> dict[str, float]:

@@ -107,7 +107,7 @@ def arranged(
 ) -> Grid:
     """The grid with vectorized numeric knobs: names in `maybe` that are knobs of the first structure."""
     own = next((name for name in values if name in settings.OWN), None)
-    remedy = "leave it out; a sweep has its own replicates and metric"
+    remedy = "a sweep stores one metric: write --metric NAME" if own == "diagnostics" else "leave it out"
     checks.require(own is None, "grid", own, "a setting that the sweep does not choose itself", remedy)
     spec = build({name: next(iter(each.values())) for name, each in values.items() if name not in maybe})
     riding = {name for name in maybe if settings.has_knob(spec, name)}

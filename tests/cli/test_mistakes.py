@@ -1031,6 +1031,11 @@ def test_a_call_says_what_to_write(name):
     assert re.search(remedy, str(refused(field, call)))
 
 
+def test_a_metric_that_was_not_recorded_has_its_near_name():
+    with pytest.raises(InputError, match=r"did you mean ess_token\? record it with Spec"):
+        TRACE["token_ess"]
+
+
 def test_names_that_a_module_or_claim_lacks_are_answered():
     for of, name, remedy in (
         (sim.methods, "token_tis", r"truncated_is\(level='token'\)"),

@@ -301,6 +301,11 @@ def test_milliseconds_of_a_log_are_seconds_and_names_that_are_spelled_alike_are_
     made = sim.calibrate(thousand, "areal", columns={each: f"{each}_ms" for each in parts}, **given(SYSTEM))
     assert made.measured["train_seconds"].value == pytest.approx(plain["train_seconds"].value)
     assert "seconds_wait_ms is read as milliseconds." in made.notes
+    # A trainer's name with a unit is that trainer's column, and one behind the step is asked for.
+    synced = changed(columns, **{"timing_s/param_sync_ms": 500.0 + 0.0 * columns["seconds_step"]})
+    synced = sim.calibrate(synced, "areal", **given(SYSTEM))
+    assert synced.measured["sync_seconds"].value == pytest.approx(0.5)
+    assert any("--columns seconds_sync=timing_s/param_sync_ms" in note for note in synced.notes)
     with pytest.warns(RunWarning, match="are its seconds milliseconds"):
         sim.calibrate({n: v * 1e3 ** (n in parts) for n, v in columns.items()}, "areal", **given(SYSTEM))
     alike = changed(columns, kl_k3=None, kl_k33=columns["kl_k3"])
@@ -595,7 +600,7 @@ def test_the_guide_states_the_coverage_of_its_tables():
     for words, rows, columns in (
         ("seconds, staleness, idle share | live runs", r"\| (seconds per|idle|staleness).*\| 0 of 60 \|", [3]),
         ("token ESS and k3 | live runs", r"\| (token ESS|k3) .*\| 2[478] of 60 \|", [3]),
-        ("token ESS and k3 | simulated systems, policy learns slowly", r"\| token bandit, learns slowly", [0, 1, 2]),
+        ("token ESS and k3 | simulated systems that served to improve the forecast", r"\| token.* slowly", [0, 1, 2]),
     ):
         inside, bands = held(rows, columns)
         assert f"| {words} | {100 * inside / bands:.0f} % ({inside} of {bands}) |" in text
