@@ -106,13 +106,12 @@ def numbers(rows: Any) -> dict[str, str]:
     found["bare"] = f"{100 * own[own.low == 1.0].value.iloc[0]:.0f} %"
     found["projected"] = f"{100 * own[own.low < 1.0].value.min():.0f} %"
     found["skipped"] = f"{100 * swept(rows, LATE, 'fell', True).value.iloc[0]:.0f} %"
-    own, skipped = swept(rows, LATE, "mean", False), swept(rows, LATE, "mean", True)
-    found["bare_mean"] = f"{own[own.low == 1.0].value.iloc[0]:.2f}"
-    found["controlled_mean"] = f"{max(own[own.low < 1.0].value.max(), skipped.value.max()):.2f}"
-    own, skipped = swept(rows, LATE, "end", False), swept(rows, LATE, "end", True)
-    found["bare_end"] = f"{own[own.low == 1.0].value.iloc[0]:.2f}"
-    found["projected_end"] = " to ".join(f"{each(own[own.low < 1.0].value):.2f}" for each in (min, max))
-    found["skipped_end"] = spread(skipped.iloc[0])
+    for quantity in ("mean", "end"):
+        own = swept(rows, LATE, quantity, False)
+        found[f"bare_{quantity}"] = f"{own[own.low == 1.0].value.iloc[0]:.2f}"
+        controlled = own[own.low < 1.0].value
+        found[f"projected_{quantity}"] = f"{controlled.min():.2f} to {controlled.max():.2f}"
+        found[f"skipped_{quantity}"] = spread(swept(rows, LATE, quantity, True).iloc[0])
     return found
 
 
