@@ -12,8 +12,8 @@ CLAIMS = (
     _claim(
         "Consecutive stale gradients align; synchronous ones are nearly orthogonal",
         "mixed",
-        "over the first half of training, the mean cosine is {gac_cosine:early_16} at staleness {gac_cosine:middle} and "
-        "{gac_cosine:early_0} in synchronous training",
+        "over the first half of training, the mean cosine is {gac_cosine:early_16} at staleness {gac_cosine:middle} "
+        "and {gac_cosine:early_0} in synchronous training",
         "gac_cosine",
         when="the claim holds on two of three tasks; on 32 tokens, synchronous gradients align more than stale ones",
         rebuilt=False,
@@ -41,8 +41,8 @@ CLAIMS = (
         "{gac_steps:grpo_usual} of GRPO's runs fall, and {gac_steps:gac_usual} with GAC; with projection, "
         "plain SGD is stable up to a rate × curvature of {gac_projection:edge_raw}",
         "gac_steps",
-        when="falls clearly decrease in one of nine settings, and GRPO's runs recover from them; projection restores the "
-        "synchronous stability limit",
+        when="falls clearly decrease in one of nine settings, and GRPO's runs recover from them; projection restores "
+        "the synchronous stability limit",
         stated="2603.01501/projection",
     ),
     _claim(

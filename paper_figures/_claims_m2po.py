@@ -164,8 +164,8 @@ ITEMS: tuple[Item, ...] = (
         "",
         "m2po_staleness",
         "mixed",
-        "return: {m2po_staleness:chain_near} for bounds from half to twice 0.04, {m2po_staleness:chain_tight} for tighter "
-        "and {m2po_staleness:chain_high} for the loosest",
+        "return: {m2po_staleness:chain_near} for bounds from half to twice 0.04, {m2po_staleness:chain_tight} for "
+        "tighter and {m2po_staleness:chain_high} for the loosest",
         "0.04 everywhere",
     ),
     _item(

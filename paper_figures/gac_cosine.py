@@ -85,7 +85,14 @@ def draw(rows: Any) -> Figure:
 
 def numbers(rows: Any) -> dict[str, str]:
     """Cosines by staleness, areas at one lead, and what thresholds do."""
-    found: dict[str, str] = {"lead": str(LEAD), "sooner": str(SOONER), "first": str(FIRST), "late": str(LATE), "low": "8", "middle": "16"}
+    found: dict[str, str] = {
+        "lead": str(LEAD),
+        "sooner": str(SOONER),
+        "first": str(FIRST),
+        "late": str(LATE),
+        "low": "8",
+        "middle": "16",
+    }
     rate, half = shared.usual(rows, TASK), shared.steps(rows)["update"].max() / 2
     for level in gac_steps.STALENESS:
         own = shared.steps(rows, task=TASK, arm="GRPO", staleness=level, quantity="cosine", rate=rate)
