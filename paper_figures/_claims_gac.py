@@ -12,8 +12,8 @@ CLAIMS = (
     _claim(
         "Consecutive stale gradients align; synchronous ones are nearly orthogonal",
         "mixed",
-        "the mean cosine is {gac_cosine:early_16} at staleness {gac_cosine:middle} and {gac_cosine:early_0} in "
-        "synchronous training",
+        "over the first half of training, the mean cosine is {gac_cosine:early_16} at staleness {gac_cosine:middle} "
+        "and {gac_cosine:early_0} in synchronous training",
         "gac_cosine",
         when="the claim holds on two of three tasks; on 32 tokens, synchronous gradients align more than stale ones",
         rebuilt=False,
@@ -31,7 +31,7 @@ CLAIMS = (
         "mixed",
         "the AUC of the cosine is {gac_cosine:area_cosine}; across other settings, {alarms:cosine_range}",
         "gac_warning",
-        when="the cosine warns on some tasks, but staleness alone ranks runs better",
+        when="the cosine warns on some tasks; where staleness differs between runs, staleness itself ranks them better",
         rebuilt=False,
         stated="2603.01501/early-warning",
     ),
@@ -41,7 +41,8 @@ CLAIMS = (
         "{gac_steps:grpo_usual} of GRPO's runs fall, and {gac_steps:gac_usual} with GAC; with projection, "
         "plain SGD is stable up to a rate × curvature of {gac_projection:edge_raw}",
         "gac_steps",
-        when="falls clearly decrease in only one of nine settings; projection restores the synchronous stability limit",
+        when="falls clearly decrease in one of nine settings, and GRPO's runs recover from them; projection restores "
+        "the synchronous stability limit",
         stated="2603.01501/projection",
     ),
     _claim(
@@ -55,7 +56,8 @@ CLAIMS = (
     _claim(
         "GAC matches synchronous training at staleness 8 to 32",
         "mostly not",
-        "GAC reaches the final return of synchronous training in {gac_steps:even} of {gac_steps:places} settings",
+        "GAC reaches the final return of synchronous training in {gac_steps:even} of {gac_steps:places} settings, GRPO "
+        "in {gac_steps:base_even}",
         "gac_steps",
         when="GRPO without GAC does so in more settings; in mean return over training, GAC never does",
     ),
@@ -92,7 +94,7 @@ ITEMS: tuple[Item, ...] = (
         "chain of bits",
         "gac_cosine",
         "mixed",
-        "cosine: {gac_cosine:early_0} in synchronous training, {gac_cosine:early_16} at staleness 16",
+        "cosine, first half: {gac_cosine:early_0} in synchronous training, {gac_cosine:early_16} at staleness 16",
     ),
     _item(
         "Cosine as early warning",
@@ -128,8 +130,8 @@ ITEMS: tuple[Item, ...] = (
         "chain of bits; staleness 32",
         "gac_thresholds",
         "mixed",
-        "runs that fall: {gac_cosine:bare} without GAC, {gac_cosine:projected} with projection, "
-        "{gac_cosine:skipped} with skipping",
+        "runs that fall: {gac_cosine:bare} without GAC, {gac_cosine:skipped} with skipping; final return: "
+        "{gac_cosine:bare_end} and {gac_cosine:skipped_end}",
     ),
     _item(
         "Return over steps at s = 8, 16, 32",

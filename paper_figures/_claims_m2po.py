@@ -144,8 +144,8 @@ ITEMS: tuple[Item, ...] = (
         "figure",
         "",
         "m2po_steps",
-        "reproduced",
-        "final return: M2PO {m2po_steps:m2po_usual}, clip {m2po_steps:clip_usual}",
+        "mostly",
+        "final return: M2PO {m2po_steps:m2po_usual}, clip {m2po_steps:clip_usual}, fresh data {m2po_steps:fresh_usual}",
     ),
     _item(
         "CISPO, AReaL, TOPR, GPPO, GSPO",
@@ -163,9 +163,9 @@ ITEMS: tuple[Item, ...] = (
         "figure",
         "",
         "m2po_staleness",
-        "mostly",
-        "return: {m2po_staleness:chain_near} for bounds from half to twice 0.04, {m2po_staleness:chain_high} "
-        "for the loosest",
+        "mixed",
+        "return: {m2po_staleness:chain_near} for bounds from half to twice 0.04, {m2po_staleness:chain_tight} for "
+        "tighter and {m2po_staleness:chain_high} for the loosest",
         "0.04 everywhere",
     ),
     _item(

@@ -123,6 +123,7 @@ def numbers(rows: Any) -> dict[str, str]:
         "points": f"{len(plain)}",
         "last": f"{int(constant.staleness.max())}",
         "exceeding": f"{int((plain.low_ratio > 1.0).sum())}",
+        "tight_first": with_interval(tight.iloc[0], 3),
         "tight_late": with_interval(tight.iloc[1], 3),
         "bandit_most": f"{bandit.max():.2f}",
         "project_above": f"{int((less.low_ratio > 1.0).sum())} of {len(less)}",

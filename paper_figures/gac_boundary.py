@@ -129,8 +129,9 @@ def numbers(rows: Any) -> dict[str, str]:
     high, middle = float(rows.fraction.max()), float(min(rows.fraction, key=lambda f: abs(f - 0.5)))
     found = {"compared": str(len(score)), "worst": f"{max(score):.1f}", "replicates": str(int(rows.samples.max()))}
     found |= {"high": f"{high:g}", "middle": f"{middle:g}", "late": str(LATE)}
-    found[f"middle_{LATE}"] = written(at(rows, "fixed", LATE, "correlation", middle))
-    found[f"high_{LATE}"] = written(at(rows, "fixed", LATE, "correlation", high))
+    for level in (0, LATE):
+        found[f"middle_{level}"] = written(at(rows, "fixed", level, "correlation", middle))
+        found[f"high_{level}"] = written(at(rows, "fixed", level, "correlation", high))
     found["random_cosine"] = written(at(rows, "random", LATE, "cosine", high))
     found["high_sawtooth"] = written(at(rows, "sawtooth", LATE, "correlation", high))
     return found

@@ -14,7 +14,7 @@ from paper_figures import _script
 from paper_figures import _vcpo as look
 from paper_figures.gac_reading import FOOLED, NAMES, passed
 
-EXPERIMENTS = {"gac_alignment": {"part": "nulls", "task": "Gaussian bandit"}}
+EXPERIMENTS = {"gac_alignment": {"part": "nulls", "task": "quadratic"}}
 
 
 MISSED = "momentum, flat\ndirections or still learning"

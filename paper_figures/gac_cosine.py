@@ -19,6 +19,8 @@ __all__ = ["EXPERIMENTS", "draw", "numbers"]
 
 EXPERIMENTS = {"gac_steps": {"part": "steps", "task": "chain", "arm": "GRPO", "rate": "best synchronous"}}
 TASK, LEAD, LATE = "chain", 10, 32
+SOONER, FIRST = 20, 30
+"""More updates before a fall than `LEAD`, and the most."""
 SCORES: dict[str, dict[str, Any]] = {
     "cosine": {"color": look.COLOR["contrast"], "marker": "s"},
     "return": {"color": look.COLOR["muted"], "marker": "D"},
@@ -85,7 +87,14 @@ def draw(rows: Any) -> Figure:
 
 def numbers(rows: Any) -> dict[str, str]:
     """Cosines by staleness, areas at one lead, and what thresholds do."""
-    found: dict[str, str] = {"lead": str(LEAD), "late": str(LATE), "low": "8", "middle": "16"}
+    found: dict[str, str] = {
+        "lead": str(LEAD),
+        "sooner": str(SOONER),
+        "first": str(FIRST),
+        "late": str(LATE),
+        "low": "8",
+        "middle": "16",
+    }
     rate, half = shared.usual(rows, TASK), shared.steps(rows)["update"].max() / 2
     for level in gac_steps.STALENESS:
         own = shared.steps(rows, task=TASK, arm="GRPO", staleness=level, quantity="cosine", rate=rate)
@@ -98,13 +107,20 @@ def numbers(rows: Any) -> dict[str, str]:
             # Within one level the staleness is the same for all runs.
             inside = warned(rows, "area", LATE, arm=score, lead=LEAD, rate=least(rows))
             found[f"within_{score.lower()}"] = spread(inside.iloc[0]) if len(inside) else "none"
+            sooner = warned(rows, "area", LATE, arm=score, lead=SOONER, rate=least(rows))
+            found[f"sooner_{score.lower()}"] = spread(sooner.iloc[0]) if len(sooner) else "none"
+    first = warned(rows, "area", arm="cosine", lead=FIRST)
+    found["first_cosine"] = spread(first.iloc[0]) if len(first) else "none"
     own = swept(rows, LATE, "fell", False)
     found["bare"] = f"{100 * own[own.low == 1.0].value.iloc[0]:.0f} %"
     found["projected"] = f"{100 * own[own.low < 1.0].value.min():.0f} %"
     found["skipped"] = f"{100 * swept(rows, LATE, 'fell', True).value.iloc[0]:.0f} %"
-    own, skipped = swept(rows, LATE, "mean", False), swept(rows, LATE, "mean", True)
-    found["bare_mean"] = f"{own[own.low == 1.0].value.iloc[0]:.2f}"
-    found["controlled_mean"] = f"{max(own[own.low < 1.0].value.max(), skipped.value.max()):.2f}"
+    for quantity in ("mean", "end"):
+        own = swept(rows, LATE, quantity, False)
+        found[f"bare_{quantity}"] = f"{own[own.low == 1.0].value.iloc[0]:.2f}"
+        controlled = own[own.low < 1.0].value
+        found[f"projected_{quantity}"] = f"{controlled.min():.2f} to {controlled.max():.2f}"
+        found[f"skipped_{quantity}"] = spread(swept(rows, LATE, quantity, True).iloc[0])
     return found
 
 

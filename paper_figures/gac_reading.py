@@ -15,7 +15,7 @@ from paper_figures import _gac_reading, _script
 from paper_figures._gac_points import points, ramp
 from paper_figures._vcpo import ends
 
-EXPERIMENTS = {"gac_alignment": {"part": "reading", "task": "Gaussian bandit"}}
+EXPERIMENTS = {"gac_alignment": {"part": "reading", "task": "quadratic"}}
 LATE, LARGEST = made.LATE, 16
 SHOWN = {1: "D", 4: "^", 8: "o", 16: "s"}
 """Marks of the levels of staleness."""
@@ -113,6 +113,7 @@ def numbers(rows: Any) -> dict[str, str]:
     """Wrong readings, and shares that pass the checks."""
     own, found = rows[rows.part == "reading"], {"late": str(LATE)}
     wrong = own[own.quantity == "wrong"]
+    found["runs"] = str(int(wrong.samples.max()))
     found["wrong_read"] = str(int((wrong.value * wrong.samples).round().sum()))
     return found | {"all_read": f"{int(wrong.samples.sum()):,}", **_blank(rows)}
 
@@ -126,6 +127,7 @@ def _blank(rows: Any) -> dict[str, str]:
     total = sum(runs[name] for name in blank)
     wrong = {kind: sum(round(share[name, kind] * runs[name]) for name in blank) for kind in ("unchecked", "wrong")}
     found = {f"blank_{kind}": f"{count:,}" for kind, count in wrong.items()} | {"blank": f"{total:,}"}
+    found |= {"others": str(len(blank)), "runs_each": str(runs["stale"])}
     found["watched"] = f"{int(own[own.condition == 'stale']['update'].iloc[0]):,}"
     found["stale_share"] = f"{made.NULLS['stale']['fraction']:g}"
     pass_of = passed(rows).value

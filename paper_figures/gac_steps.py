@@ -74,13 +74,16 @@ def numbers(rows: Any) -> dict[str, str]:
     for arm in arms:
         key = arm.replace(" ", "_").lower()
         found[f"{key}_usual"] = f"{100 * shared.fell(rows, arm, 1.0):.0f} %"
-        found[f"{key}_return"] = f"{shared.returned(rows, arm, 1.0):.3f}"
+        found[f"{key}_return"] = f"{shared.returned(rows, arm, 1.0):.2f}"
+        found[f"{key}_end"] = f"{shared.returned(rows, arm, 1.0, 'end'):.2f}"
         if arm not in ("M2PO", "BAPO"):
             found[f"{key}_bold"] = f"{100 * shared.fell(rows, arm, shared.BOLD):.0f} %"
-    fresh = [
-        shared.at(rows, task, 0, shared.BASE, "mean", 1.0).value for task in {task for task, _ in shared.places(rows)}
-    ]
-    found["fresh"] = f"{sum(fresh) / len(fresh):.3f}"
+    there = sorted({task for task, _ in shared.places(rows)})
+    for key, quantity in (("fresh", "mean"), ("fresh_end", "end")):
+        fresh = [shared.at(rows, task, 0, shared.BASE, quantity, 1.0).value for task in there]
+        found[key] = f"{sum(fresh) / len(fresh):.2f}"
+    share = [shared.at(rows, task, s, shared.BASE, "fell", 1.0).value for task, s in shared.places(rows)]
+    found |= {"falling": str(sum(value > 0 for value in share)), "most_fell": f"{100 * max(share):.0f} %"}
     return found | compared(rows, arms)
 
 
@@ -91,17 +94,21 @@ def compared(rows: Any, arms: list[str]) -> dict[str, str]:
     for name, times in (("usual", 1.0), ("bold", shared.BOLD), ("best", None)):
         if times:
             found[f"base_{name}"] = outcome(shared.record(rows, "GAC", "GRPO", times))
-        for key, arm in (("", "GAC"), ("rloo_", "GAC on RLOO")):
+        for key, arm in (("", "GAC"), ("rloo_", "GAC on RLOO"), ("plain_", "RLOO")):
             found[f"{key}all_{name}"] = "none"
             if arm in arms:
                 records = [shared.record(rows, arm, other, times) for other in others]
                 found[f"{key}all_{name}"] = outcome([sum(each) for each in zip(*records, strict=True)])
-    even = [
-        shared.at(rows, task, s, "GAC", "end", 1.0).high_end
+    return found | {"even": str(even(rows, "GAC")), "base_even": str(even(rows, "GRPO"))}
+
+
+def even(rows: Any, arm: str) -> int:
+    """Places where a method ends as high as fresh data."""
+    return sum(
+        shared.at(rows, task, s, arm, "end", 1.0).high_end
         >= shared.at(rows, task, 0, shared.BASE, "end", 1.0).low_end - shared.AS_GOOD
         for task, s in shared.places(rows)
-    ]
-    return found | {"even": str(sum(even))}
+    )
 
 
 def outcome(record: Any) -> str:

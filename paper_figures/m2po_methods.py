@@ -21,8 +21,6 @@ SHOWN = {"m2po": "M2PO", "gppo": "GPPO", "areal": "decoupled PPO\n(AReaL)", "cis
 """Trust regions that are followed; of the others, numbers are told."""
 BOLD = f"{steps.BOLD:g}× the best synchronous rate"
 RIVALS = ("none", "cispo", "areal", "gppo", "topr", "gspo")
-QUOTED = ("m2po", "clip", "areal", "cispo", "none")
-"""Methods whose returns are quoted; of `RIVALS`, falls are."""
 PENALIZED = tuple(name for name in steps.TASKS if m2po_steps.TASKS[name].kl_coef > 0)
 """Tasks on which no policy is ever done learning."""
 
@@ -66,7 +64,7 @@ def numbers(rows: Any) -> dict[str, str]:
     found = {"tasks": str(len(tasks)), "penalized": str(len(there(rows)))}
     for arm in ("m2po", "clip", *RIVALS):
         found[f"{arm}_fell"] = f"{100 * fallen(rows, arm):.0f} %"
-    for arm in QUOTED:
-        own = [steps.best(rows, task, arm, "end").value for task in tasks]
-        found[f"{arm}_best"] = f"{sum(own) / len(own):.2f}"
+        bold = [steps.at(rows, task, arm, "end", steps.BOLD * steps.usual(rows, task)).value for task in tasks]
+        best = [steps.best(rows, task, arm, "end").value for task in tasks]
+        found |= {f"{arm}_{key}": f"{sum(own) / len(own):.2f}" for key, own in (("bold", bold), ("best", best))}
     return found

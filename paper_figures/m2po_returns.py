@@ -53,6 +53,7 @@ def numbers(rows: Any) -> dict[str, str]:
     words = [row.word for task in arms.TASKS if (row := arms.verdict(rows, task, "m2po", "end")) is not None]
     found |= {"matched": f"{words.count('equal')}", "tasks": f"{len(words)}"}
     lost = [row for task in arms.TASKS for _, row in arms.grid(rows, task, "none", "collapsed").iterrows()]
+    found["updates"] = str(max(_script.settings(rows, "updates")))
     found["collapsed"] = look.share(max(lost, key=lambda row: float(row.value)))
     return found
 

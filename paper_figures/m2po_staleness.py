@@ -72,7 +72,17 @@ def numbers(rows: Any) -> dict[str, str]:
         found[f"{arm}_mean_old"] = f"{steps.curve(rows, arm, 'return', rate, staleness=most).value.mean():.2f}"
     least = steps.curve(rows, "m2po", "return", rate, staleness=levels(rows, "m2po")[0])
     found |= {"most": str(most), "mean_least": f"{least.value.mean():.2f}"}
-    own = bounds(rows, rate)
-    near = own[(own.tau >= 0.49 * PUBLISHED) & (own.tau <= 2.1 * PUBLISHED)].value
-    found["chain_near"] = " to ".join(dict.fromkeys(f"{value:.2f}" for value in (near.min(), near.max())))
-    return found | {"chain_high": f"{own.value.iloc[-1]:.2f}", "tau_high": f"{own.tau.iloc[-1]:.3g}"}
+    for key, times in (("chain", 1.0), ("bold", steps.BOLD)):
+        own = bounds(rows, times * rate)
+        if own.empty:
+            found |= dict.fromkeys((f"{key}_tight", f"{key}_near", f"{key}_high"), "none")
+            continue
+        tight, near = own.tau <= 0.26 * PUBLISHED, (own.tau >= 0.49 * PUBLISHED) & (own.tau <= 2.1 * PUBLISHED)
+        found |= {f"{key}_tight": ends(own[tight].value), f"{key}_near": ends(own[near].value)}
+        found[f"{key}_high"] = f"{own.value.iloc[-1]:.2f}".replace("-", "−")
+    return found | {"times": f"{steps.BOLD:g}×", "tau_high": f"{rows.tau.max():.3g}"}
+
+
+def ends(values: Any) -> str:
+    """The range of returns."""
+    return " to ".join(dict.fromkeys(f"{value:.2f}" for value in (values.min(), values.max())))

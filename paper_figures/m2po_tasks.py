@@ -108,4 +108,7 @@ def numbers(rows: Any, paired: Any) -> dict[str, str]:
         found[f"clip_matched_{reading}"] = str(len(matched(paired, reading, "clip")))
         signs = [beside(apart(paired, task, reading, "m2po", "clip").iloc[0]) for task in there]
         found |= {f"{key}_{reading}": str(signs.count(sign)) for key, sign in (("won", 1), ("lost", -1))}
-    return found | {"free": peaks(rows)}
+    for task, reading in (("chain", "usual"), ("graded", "best"), ("bandit", "best")):
+        row = apart(paired, task, reading).iloc[0]
+        found[f"{task}_{reading}"] = f"{-row.value:.3f} ± {(row.high - row.low) / 2:.3f}"
+    return found | {"free": peaks(rows), "updates": f"{max(_script.settings(rows, 'updates'))}"}
