@@ -21,8 +21,8 @@ CLAIMS = (
     _claim(
         "Collapse time × learning rate is constant",
         "under conditions",
-        "time × rate is {step_limits:time_linear} for linear gradients below the limit, and "
-        "for GRPO {step_limits:time_little} at small and {step_limits:time_middle} at medium staleness × rate",
+        "for GRPO, time × rate is {step_limits:time_little} at small staleness × rate, and "
+        "{step_limits:time_middle} at medium staleness × rate",
         "collapse_times",
         when="linear gradients below the limit; GRPO only while staleness × rate is at most 0.1",
         stated="2607.01083/collapse-time",

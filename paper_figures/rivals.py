@@ -64,4 +64,5 @@ def numbers(rows: Any) -> dict[str, str]:
             key = f"{base.lower()}_{law}"
             found |= {f"{key}_{word}": str(int((own.word == word).sum())) for word in (*WORDS, "undecided")}
             found[key] = str(len(own))
-    return found
+    fresh = _script.pick(rows, base="GAC", arm="fresh", law=LAW).dropna(subset="difference")
+    return found | {"gac_fresh_better": str(int((fresh.word == "better").sum())), "places": str(len(fresh))}
