@@ -70,8 +70,8 @@ CLAIMS = (
     _claim(
         "VCPO outperforms a broad suite of stabilizers",
         "mixed",
-        "rivals are worse than VCPO in {rivals:vcpo_old_worse} of {rivals:vcpo_old} comparisons at constant staleness, and better in "
-        "{rivals:vcpo_old_better}",
+        "rivals are worse than VCPO in {rivals:vcpo_old_worse} of {rivals:vcpo_old} comparisons at constant staleness, "
+        "and better in {rivals:vcpo_old_better}",
         "rivals",
         when="with heavy-tailed staleness, all comparisons are equal or undecided",
     ),
