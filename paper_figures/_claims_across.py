@@ -13,7 +13,7 @@ CLAIMS = (
         "mixed",
         "the AUC is {alarms:ess} for ESS and {alarms:token_ess} for token ESS",
         "alarms",
-        when="ESS ranks runs better than chance in all settings, but announces few falls",
+        when="ESS ranks runs better than chance in all settings, but on average no better than low return",
     ),
     _claim(
         "Gradient alignment announces collapse (GAC)",

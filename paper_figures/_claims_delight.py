@@ -14,12 +14,13 @@ CLAIMS = (
         "DG's cosine decreases from {delight:dg_first} to {delight:dg_mean}; without correction, the cosine "
         "decreases to {delight:none_mean}",
         "delight",
-        when="DG's cosine grows only at low temperatures; exact IS keeps its cosine",
+        when="DG's cosine grows only at low temperatures; that of exact IS is one from the start",
     ),
     _claim(
         "No weight that ignores the advantage's sign, not even exact IS, makes the cosine grow",
         "not reproduced",
-        "averaged over batches, exact IS has a cosine of {delight:is_batch}, and DG one of {delight:dg_batch}",
+        "at a low temperature, the cosine of DG's gate without the sign grows from {delight:blind_first} to "
+        "{delight:blind_last}",
         "delight",
     ),
     _claim(

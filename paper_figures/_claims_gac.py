@@ -72,8 +72,8 @@ CLAIMS = (
     _claim(
         "GAC also outperforms tuned stabilizers",
         "mostly",
-        "GAC on RLOO is better in {rivals:gac_worse} of {rivals:gac_judged} comparisons, and worse in "
-        "{rivals:gac_better}",
+        "GAC on RLOO is better in {rivals:gac_old_worse} of {rivals:gac_old} comparisons, and worse in "
+        "{rivals:gac_old_better}",
         "rivals",
         when="RLOO without GAC performs as well; staleness is constant",
     ),

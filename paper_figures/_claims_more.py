@@ -19,7 +19,7 @@ CLAIMS = (
         "with long-tailed lengths, throughput is {system_spread:open_loop_quick} times as high as in "
         "synchronous training",
         "system_spread",
-        when="with equal lengths, throughput rises by at most one half",
+        when="the trainer has GPUs of its own; with equal lengths, throughput rises by at most one half",
     ),
     Claim(
         "asyncsim",
@@ -58,8 +58,8 @@ CLAIMS = (
         "asyncsim",
         "One update predicts a language model's ESS",
         "under conditions",
-        "ESS agrees with the prediction to within a tenth at {language_ess:met} of {language_ess:levels} "
-        "staleness levels",
+        "of {language_ess:levels} intervals of ESS, {language_ess:held} contain the prediction, and {language_ess:met} "
+        "come within a tenth of it",
         "language_ess",
         when="rewards are random; with rewards for correct answers, the policy drifts faster",
     ),

@@ -15,16 +15,16 @@ CLAIMS = (
         "claim; on a proxy, GRPO's "
         "rate at staleness {step_limits:stale} is {step_limits:tokens} that on fresh data",
         "step_limits",
-        when="the claim holds for linear gradients and graded tokens; on proxies, the rate increases",
+        when="the claim holds for linear gradients; for GRPO on honest tasks, no limit is found at small staleness",
         stated="2607.01083/step-limit",
     ),
     _claim(
         "Collapse time × learning rate is constant",
         "under conditions",
         "for GRPO, time × rate is {step_limits:time_little} at small staleness × rate, and "
-        "{step_limits:time_much} at large staleness × rate",
+        "{step_limits:time_middle} at medium staleness × rate",
         "collapse_times",
-        when="staleness × rate is at most about one",
+        when="linear gradients below the limit; GRPO only while staleness × rate is at most 0.1",
         stated="2607.01083/collapse-time",
     ),
 )

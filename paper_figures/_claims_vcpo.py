@@ -70,10 +70,10 @@ CLAIMS = (
     _claim(
         "VCPO outperforms a broad suite of stabilizers",
         "mixed",
-        "rivals are worse than VCPO in {rivals:vcpo_worse} of {rivals:vcpo_judged} comparisons, and better in "
-        "{rivals:vcpo_better}",
+        "rivals are worse than VCPO in {rivals:vcpo_old_worse} of {rivals:vcpo_old} comparisons at constant staleness, "
+        "and better in {rivals:vcpo_old_better}",
         "rivals",
-        when="most comparisons are equal or undecided",
+        when="with heavy-tailed staleness, all comparisons are equal or undecided",
     ),
     _claim(
         "VCPO's off-policy baseline minimizes the gradient's variance",

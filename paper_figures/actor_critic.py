@@ -139,11 +139,15 @@ def numbers(rows: Any, committed: Any) -> dict[str, str]:
     for task, digits in (("lake", 2), ("cartpole", 0)):
         for arm in NEAR:
             row = curve(best, task, arm).iloc[-1]
-            found[f"{task}_{arm}"] = f"{row.value:.{digits}f}".replace("-", "−") + " (edge)" * bool(row.edge)
+            if arm.startswith("ppo"):
+                found[f"{task}_{arm}"] = f"{row.value:.{digits}f}".replace("-", "−") + " (edge)" * bool(row.edge)
+            found[f"{task}_{arm}_ends"] = _wide(row, digits)
     for task in ("lake", "cliff"):
         for arm, name in NEAR.items():
             near = _script.pick(best, task=task, arm=arm, staleness=actor_critic.STALENESS[1]).iloc[0]
-            found[f"{task}_{name}_near"] = f"{near.value:.2f}".replace("-", "−")
+            if name != "behavior":
+                found[f"{task}_{name}_near"] = f"{near.value:.2f}".replace("-", "−")
+            found[f"{task}_{name}_near_ends"] = _wide(near, 2)
     for task in SPEED:
         found[f"{task}_gain"] = f"{gain(rows, task, most)[0]:.1f}"
     for key, number in (("one", 1), ("stale", most)):
@@ -151,3 +155,9 @@ def numbers(rows: Any, committed: Any) -> dict[str, str]:
     lag = _script.pick(rows, part="lag", workers=most).iloc[0]
     found["lag"] = f"{lag.value:.2f}"
     return found
+
+
+def _wide(row: Any, digits: int) -> str:
+    """A return with half of its interval, and whether its best rate is at an end of the grid."""
+    said = f"{row.value:.{digits}f} ± {(row.high - row.low) / 2:.{digits}f}".replace("-", "−")
+    return said + " (edge)" * bool(row.edge)

@@ -116,7 +116,7 @@ def numbers(rows: Any) -> dict[str, str]:
     at = rows[(rows.quantity == "area") & (rows.lead == alarms.LEAD)]
     found = {"lead": str(alarms.LEAD), "false": f"{100 * alarms.FALSE:.0f}"}
     found["places"] = str(len(at.groupby(["task", "estimator", "law", "rate"])))
-    for alarm in ("token ESS", "ESS", "cosine"):
+    for alarm in ("token ESS", "ESS", "return", "cosine"):
         key, own = alarm.replace(" ", "_").lower(), at[at.alarm == alarm].value
         row = one(areas, alarm)
         found[key] = f"{row.value:.2f} ± {(row.high - row.low) / 2:.2f}"

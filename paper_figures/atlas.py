@@ -43,6 +43,8 @@ NAMES = {
 KINDS = ("token ratio", "no ratio", "sequence ratio", "token clip", "sequence clip")
 STALENESS = 16
 """The reading point, with the usual length and size of `part`."""
+OLDEST = 64
+"""A level of staleness at which the order of methods differs."""
 
 
 def draw_progress(ax: Axes, rows: Any) -> Axes:
@@ -95,7 +97,10 @@ def numbers(rows: Any) -> dict[str, str]:
     )
     inside = both.progress_exact.between(both.progress_low - 1e-12, both.progress_high + 1e-12)
     name = NAMES.get(best.method, best.method)
-    return {
+    stale = part(rows, staleness=OLDEST).set_index("method").progress
+    later = {f"oldest_{key}": f"{stale[key]:.2f}".replace("-", "−") for key in ("m2po_mask", "vcpo")}
+    return later | {
+        "oldest": f"{OLDEST}",
         "read": f"{STALENESS}",
         "methods": f"{len(here)}",
         "token": f"{cell.token_rms:.2f}",

@@ -95,6 +95,8 @@ def numbers(rows: Any) -> dict[str, str]:
             own = final.loc[anchor, level]
             # A tie is no edge where a rate inside does as well.
             rate = max(own.index, key=lambda rate, own=own: (round(own[rate]), rate not in ends))  # type: ignore[misc]
-            cells.append(f"{own.max():.0f}" + " (edge)" * (rate in ends))
+            seeds = _script.pick(rows, correction=anchor, staleness=level, rate=rate).final_return
+            half = _script.interval(seeds.to_numpy())[1]
+            cells.append(f"{own.max():.0f} ± {half:.0f}" + " (edge)" * (rate in ends))
         lines.append(f"| {' | '.join(cells)} |")
     return {**found, "table": "\n".join(lines)}

@@ -69,5 +69,5 @@ def draw(rows: Any) -> Figure:
 
 
 def numbers(rows: Any) -> dict[str, str]:
-    """Limits and times stand beside the largest stable rates."""
-    return {}
+    """Most updates until collapse beyond the limit; other times stand beside the largest stable rates."""
+    return {"fallen": f"{fallen(rows):.0f}"}

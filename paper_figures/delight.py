@@ -77,6 +77,8 @@ def numbers(rows: Any) -> dict[str, str]:
     late = late[late.failure <= 0.01].set_index(["place", "failure"])
     off = (late[late.arm == "sign-blind"].value - late[late.arm == "DG"].value).abs().max()
     found["blind_off"] = f"{off:.4f}"
+    soft = course(rows, "cosine", "bug", "mean", "sign-blind, 1/4")
+    found |= {"blind_first": f"{soft.iloc[0]:.3f}", "blind_last": f"{soft.iloc[-1]:.3f}"}
     for task in experiment.league.TASKS:
         found |= {f"{task}_{key}": gained(rows, task, arm) for arm, key in (("DG", "dg"), ("exact IS", "is"))}
     return found

@@ -79,9 +79,10 @@ def numbers(rows: Any) -> dict[str, str]:
     """How many arms win and lose at stale places, which win, and by how much."""
     stale = rows[(rows.arm != league.BASE) & (rows.law != "fresh")]
     judged = stale[stale.word.notna()]
-    found = {word: str(int((judged.word == word).sum())) for word in ("better", "worse")}
+    found = {word: str(int((judged.word == word).sum())) for word in (*WORDS, "undecided")}
     wins = judged[judged.word == "better"]
-    found |= {"judged": str(len(judged)), "old": SHORT[OLD]}
+    drawn = int(judged.law.isin(list(SHORT)).sum())
+    found |= {"judged": str(len(judged)), "drawn": str(drawn), "old": SHORT[OLD], "smallest": f"{league.SMALLEST:g}"}
     found["winners"] = _script.listed(sorted(set(wins.arm))) or "none"
     found["gain"] = f"{wins.difference.max():.3f}" if len(wins) else "0"
     return found

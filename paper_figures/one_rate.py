@@ -115,7 +115,10 @@ def numbers(rows: Any) -> dict[str, str]:
     found["times"] = f"{BOLD:g}"
     for arm in SHOWN:
         key = key_of(arm)
-        found[f"{key}_bold"] = pooled(rows, arm)
+        if arm != "TIS, sequence":
+            found[f"{key}_bold"] = pooled(rows, arm)
+        for task in DRAWN:
+            found[f"{key}_{task}"] = f"{100 * at(rows, task, arm, 'fell', BOLD * usual(rows, task)).value:.0f} %"
         there = [at(rows, task, arm, "return", BOLD * usual(rows, task)).value for task in TASKS]
         own = [best(rows, task, arm).value for task in TASKS]
         found[f"{key}_return"] = f"{sum(there) / len(there):.3f}"

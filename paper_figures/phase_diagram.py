@@ -139,4 +139,8 @@ def numbers(rows: Any) -> dict[str, str]:
     for task in phase.TASKS:
         found |= {f"{task}_{arm}": boundary(rows, task, arm, late) for arm in phase.ARMS}
         found[f"{task}_fresh"] = boundary(rows, task, "plain", 0)
+    held = _script.pick(rows, part="boundary", staleness=late)
+    held = held[held.arm.isin(["weighted", "clipped"])]
+    below = [predicted(late, row.arm) / row.value for row in held.itertuples()]
+    found |= {"below_least": f"{min(below):.1f}", "below_most": f"{max(below):.1f}"}
     return found | {"large": boundary(rows, "bandit", "weighted, large", late)}

@@ -133,5 +133,10 @@ def numbers(rows: Any) -> dict[str, str]:
                 found[f"{task}_{word}_updates"] = say(beside(own.loc[(4, 4)], own.loc[0].iloc[0]))
         if task != "graded":
             found[f"{task}_slower"] = look.value(beside(own.loc[(4, 16)], own.loc[(4, 1)]))
-        found[f"{task}_entropy"] = look.value(entropy(rows, task, 4, 4))
+        kept = entropy(rows, task, 4, 4)
+        found[f"{task}_entropy_ends"] = look.spread(kept)
+        if task != "sparse":
+            found[f"{task}_entropy"] = look.value(kept)
+        fresh = [updates(rows, task, held).loc[0].iloc[0] for held in (False, True)]
+        found[f"{task}_fresh"] = look.spread(beside(*fresh))
     return found

@@ -56,11 +56,13 @@ def draw(rows: Any) -> Figure:
 
 
 def numbers(rows: Any) -> dict[str, str]:
-    """How many rivals are better, equal and worse than each base, and how often fresh data beat GAC."""
+    """How many rivals are better, equal and worse than each base, at constant and at heavy-tailed staleness."""
     found = {"smallest": f"{league.SMALLEST:g}", "old": LAW.split()[1]}
     for base in rivals.BASES:
-        own, key = judged(rows, base), base.lower()
-        found |= {f"{key}_{word}": str(int((own.word == word).sum())) for word in (*WORDS, "undecided")}
-        found[f"{key}_judged"] = str(len(own))
-    fresh = _script.pick(rows, base="GAC", arm="fresh").dropna(subset="difference")
+        every = judged(rows, base)
+        for law, own in (("old", every[every.law == LAW]), ("heavy", every[every.law != LAW])):
+            key = f"{base.lower()}_{law}"
+            found |= {f"{key}_{word}": str(int((own.word == word).sum())) for word in (*WORDS, "undecided")}
+            found[key] = str(len(own))
+    fresh = _script.pick(rows, base="GAC", arm="fresh", law=LAW).dropna(subset="difference")
     return found | {"gac_fresh_better": str(int((fresh.word == "better").sum())), "places": str(len(fresh))}

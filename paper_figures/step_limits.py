@@ -195,11 +195,31 @@ def numbers(rows: Any) -> dict[str, str]:
         own = limits(rows, task, "grpo", LONG)
         own = own[own.value.notna() & (own.staleness > 0)]
         first += own.staleness.tolist()
+        found |= {"levels": ", ".join(f"{s}" for s in own.staleness)}
+        found[f"{task}_limits"] = ", ".join(f"{value:.2f}" for value in own.value)
         slope = np.polyfit(np.log(own.staleness), np.log(own.value), 1)[0] if len(own) > 1 else math.nan
         found[f"{task}_slope"] = f"{slope:.1f}".replace("-", "−")
     found["first"] = f"{min(first, default=math.nan):.0f}"
     times = products(_script.pick(rows, quantity="time", task="tokens", arm="grpo"))
-    for name, low, high in (("little", 0.0, 0.1), ("much", 1.5, MOST)):
+    for name, low, high in (("little", 0.0, 0.1), ("middle", 0.4, 1.0), ("much", 1.5, MOST)):
         own = times[(times.drift > low) & (times.drift <= high)]["product"]
         found[f"time_{name}"] = f"{own.min():.1f} to {own.max():.1f}"
+    return found | _fresh(rows) | _flat(rows)
+
+
+def _fresh(rows: Any) -> dict[str, str]:
+    """GRPO's maximum rate on the token task after the short training, over that on fresh data."""
+    own = limits(rows, "tokens", "grpo", SHORT).set_index("staleness").value
+    return {"tokens_short": f"{own[STALE] / own[0]:.1f}", "short": str(SHORT), "long": str(LONG)}
+
+
+def _flat(rows: Any) -> dict[str, str]:
+    """Collapse time times rate with linear gradients, at stale places before the predicted limit."""
+    own = products(_script.pick(rows, quantity="time", task="linear", arm="gradient"))
+    own = own[own.staleness + 0.5 < 0.9 * stale_constant() / own.rate]["product"]
+    found = {"time_linear": f"{own.min():.0f} to {own.max():.0f}"}
+    fresh = _script.pick(rows, quantity="time", task="tokens", arm="grpo", staleness=0).sort_values("rate")
+    for name, rate in (("small", 0.01), ("large", 0.32)):
+        row = fresh.loc[(fresh.rate / rate - 1.0).abs().idxmin()]
+        found |= {f"fresh_{name}": f"{row.value * row.rate:.1f}", f"rate_{name}": f"{row.rate:g}"}
     return found

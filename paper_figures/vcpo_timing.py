@@ -58,10 +58,12 @@ def draw(rows: Any) -> Figure:
 
 
 def numbers(rows: Any) -> dict[str, str]:
-    """What the entry quotes: gains over three controls at the last end."""
+    """What the entry quotes: gains over every control at the last end."""
     last = ends(rows)[-1]
     found = {"high": f"{last[0]}", "long": f"{last[1]}"}
     found["replicates"] = f"{int(rows[rows.quantity == 'difference'].samples.max())}"
-    for against in ("other", "learning", "shuffled"):
+    for against in AGAINST:
         found[f"late_{against}"] = look.value(gain(rows, last, against).iloc[0], "+")
-    return found
+    middle = shown(rows)[-2]
+    found["middle"] = f"{middle[0]}"
+    return found | {"middle_other": look.value(gain(rows, middle, "other").iloc[0], "+")}
