@@ -235,8 +235,8 @@ def doubled(found: Results) -> str:
     both = held((faster, costlier) == ("better", "worse"), "Doubling the GPUs saves time, but costs more slot-hours")
     return (
         f"{both}. With twice the slots, training reaches the target return earlier by {less}. The cost rises by "
-        f"{more}. In this cost, the trainer counts as four times the slots of the smaller system. "
-        "Both systems use the same learning rate. The model does not include the price of GPUs."
+        f"{more}. This cost counts the trainer as four times as many slots as the smaller system has. "
+        "Both systems use the same learning rate. The model does not include what GPUs cost."
     )
 
 

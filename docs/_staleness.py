@@ -156,7 +156,7 @@ def overlap(found: Results) -> str:
     only = held(max(ahead[0], drained[0]) < 1.1 * synchronous[0], "Overlap hides only the training time")
     return (
         f"{only}, which is short if generation dominates. At {times[0]:.3g} s per training step, generating one step "
-        f"ahead raises throughput by {share(ahead[0] / synchronous[0] - 1)}. The gain is largest at {times[best]:,.0f} "
+        f"ahead raises throughput by {share(ahead[0] / synchronous[0] - 1)}. The gain is highest at {times[best]:,.0f} "
         f"s per training step: {share(ahead[best] / synchronous[best] - 1)}. "
         "With partial rollouts, training does not wait for the longest response. At the shortest training time, "
         f"throughput is then {partial[0] / synchronous[0]:.2g} times the synchronous throughput."

@@ -1032,7 +1032,7 @@ def test_a_call_says_what_to_write(name):
 
 
 def test_a_metric_that_was_not_recorded_has_its_near_name():
-    with pytest.raises(InputError, match=r"did you mean ess_token\? record it with Spec"):
+    with pytest.raises(checks.InputError, match=r"did you mean ess_token\? record it with Spec"):
         TRACE["token_ess"]
 
 
