@@ -12,10 +12,10 @@ CLAIMS = (
         "The maximum stable rate is flat at small staleness S, then decreases as 1/S",
         "mixed",
         "with linear gradients, {step_limits:rule_inside} of {step_limits:rule_points} rates agree with the "
-        "claim; on a proxy, GRPO's "
+        "claim; on a flawed reward, GRPO's "
         "rate at staleness {step_limits:stale} is {step_limits:tokens} that on fresh data",
         "step_limits",
-        when="the claim holds for linear gradients; for GRPO on honest tasks, no limit is found at small staleness",
+        when="the claim holds for linear gradients; for GRPO on true rewards, no limit is found at small staleness",
         stated="2607.01083/step-limit",
     ),
     _claim(

@@ -54,7 +54,7 @@ CLAIMS = (
         "with many samples, TBA's return is {tba_buffer:uniform_095_many} on recent data, and "
         "{tba_buffer:uniform_0_many} on data of any staleness",
         "tba_buffer",
-        when="with few samples, recent data lower the return; on rarely paid bits, they help less with more searchers",
+        when="with few samples, recent data lower the return; on rarely rewarded bits, they help less with more generators",
     ),
     _claim(
         "Sampling data by reward helps as generation scales",
@@ -65,9 +65,9 @@ CLAIMS = (
         when="diversity rises, but the return decreases",
     ),
     _claim(
-        "Where rewards are rare, more searchers raise the return",
+        "Where rewards are rare, more generators raise the return",
         "reproduced",
-        "TBA's return is {tba_asynchrony:arms_first} with one searcher, and {tba_asynchrony:arms_last} with "
+        "TBA's return is {tba_asynchrony:arms_first} with one generator, and {tba_asynchrony:arms_last} with "
         "{tba_asynchrony:most}",
         "tba_searchers",
         when="on both tasks, at one rate and with tuned rates",
@@ -87,10 +87,10 @@ ITEMS: tuple[Item, ...] = (
         "Share of recent samples m",
         "text",
         "figure",
-        "return; rarely paid bits",
+        "return; rarely rewarded bits",
         "tba_recent",
         "mixed",
-        "recent samples, compared with any: {tba_returns:rare_recent_1} with one searcher, "
+        "recent samples, compared with any: {tba_returns:rare_recent_1} with one generator, "
         "{tba_returns:rare_recent_16} with 16",
         "0.67 at 0.4, 0.82 at 0.5",
     ),
@@ -126,7 +126,7 @@ ITEMS: tuple[Item, ...] = (
         "win rate 0.86, RLOO 0.77",
     ),
     _item(
-        "Number of searchers",
+        "Number of generators",
         "text",
         "figure",
         "return, not attack success",
