@@ -54,7 +54,7 @@ CLAIMS = (
         "with many samples, TBA's return is {tba_buffer:uniform_095_many} on recent data, and "
         "{tba_buffer:uniform_0_many} on data of any staleness",
         "tba_buffer",
-        when="with few samples, recent data lower the return; on rarely rewarded bits, they help less with more generators",
+        when="with few samples, recent data lower the return; they help less on rare rewards with more generators",
     ),
     _claim(
         "Sampling data by reward helps as generation scales",

@@ -111,9 +111,9 @@ def list_names(o: Options) -> int:
     named = [pair for pair in named if pair[0] == "systems" or len(pair[1]) == len(word)]
     write = " or ".join(f"asyncsim list {each} {name}" for each, name in named[:3])
     remedy = f"write {write}" if write else calls.ELSEWHERE.get(f"list {word}", "choose what to list")
-    # Names of all claims are read only for what may be a family of them.
-    claims = commands.names("claims") if kind == "claims" and o.name and "/" not in o.name else []
-    family = [row for row in claims if row["name"].startswith(f"{o.name}/")]
+    # Names of all claims are read only for what may be a family of them, or the arXiv id of a paper.
+    several = commands.names(kind) if kind in ("claims", "papers") and o.name and "/" not in o.name else []
+    family = [row for row in several if row["name"].startswith(f"{str(o.name).lower().removeprefix('arxiv:')}/")]
     if kind is None:
         about = commands.kinds()
         page = _lines(about)

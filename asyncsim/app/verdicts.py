@@ -56,10 +56,8 @@ def verify(
     # A family stands for its claims, and so do a pattern and the arXiv id of a paper.
     every = verifying.every_claim()
     bare = {word: word.lower().removeprefix("arxiv:") for word in request.claims}
-    papers = {
-        word: [id for name, each in claims.papers().items() if bare[word] in (each.paper, name) for id in each.claims]
-        for word in request.claims
-    }
+    said = {word: [each for each in claims.papers().values() if bare[word] in (each.paper, each.id)] for word in bare}
+    papers = {word: [id for each in sentences for id in each.claims] for word, sentences in said.items()}
     patterns = ((word, word if "*" in word else f"{word}/*") for word in request.claims)
     asked = (papers[word] or fnmatch.filter(every, pattern) or [_registry.taken(word)] for word, pattern in patterns)
     ids = list(dict.fromkeys(itertools.chain(*asked))) or every
@@ -104,6 +102,10 @@ def verify(
         for line in judgments.table(verdicts, console.width, bets):
             console.print(line, highlight=False, soft_wrap=True)
     streams.show([*judgments.advice(whole), ""])
+    # Claims are formulas set against a sentence of a paper; that they held does not say that the sentence does.
+    for each in itertools.chain(*said.values()):
+        condition = f" Condition: {each.when}." * bool(each.when)
+        streams.show([f'{each.id} is {each.status}: "{each.text}"{condition}'])
     kept += [f"report: {report}"] * written
     streams.show([*judgments.bets(whole), *kept, *judgments.lines(whole, verbose)])
     if stopped is not None:
