@@ -51,7 +51,7 @@ def panel(ax: Axes, rows: Any, times: float | None) -> None:
 def holds(rows: Any) -> bool:
     """Whether at drawn stalenesses but the least, at both rates, BAPO wins beside the clip, and no clip beside all."""
     pairs = [("bapo", "clip"), ("half", "clip"), *(("none", other) for other in SHOWN[:-1])]
-    return all(
+    return len(levels(rows)) > 2 and all(
         steps.word(*(point(rows, level, arm, times) for arm in pair)) == "wins"
         for times in steps.READINGS.values() for level in levels(rows)[2:] for pair in pairs
     )  # fmt: skip
@@ -68,7 +68,8 @@ def draw(rows: Any) -> Figure:
         axes[0].set_ylabel("mean return over training")
         look.say(axes[1], 0.0, 0.2, steps.TARGET, look.COLOR["muted"])
         handles = [Line2D([], [], label=steps.NAMES[arm], **look.CONNECTED, **steps.ARMS[arm]) for arm in SHOWN]
-        words = f"From staleness {levels(rows)[2]} on, BAPO beats PPO's clip, but training without a clip beats both"
+        stale = (levels(rows)[2:] or levels(rows))[0]
+        words = f"From staleness {stale} on, BAPO beats PPO's clip, but training without a clip beats both"
         title = _script.finding(holds(rows), words, f"Return on old and on reused data, {steps.TASKS[task(rows)]}")
         more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
         figure.legend(handles=handles, ncols=len(handles), title=title, **more)

@@ -291,9 +291,9 @@ class Answer(calls.Told):
         """Format the answer for a terminal: per task verdicts, differences with intervals, tuned values, replicates."""
         reading = self.reading if self.better == "higher" else f"{self.reading}, lower is better"
         assumed = ", if unseen events are no larger than stated" if any(on.unseen for on in self.tasks) else ""
-        unit = f"in {self.unit}" if self.unit == self.metric else self.unit
+        unit = f" {self.unit}" * (self.unit != self.metric)
         lines = [
-            f"{reading}; smallest difference that matters {self.smallest:g} {unit}",
+            f"{reading}; smallest difference that matters {self.smallest:g}{unit}",
             f"error rate {self.error:g} per task{assumed}",
         ]
         trains = {arm.name: arm.method for arm in self.tasks[0].arms}

@@ -395,7 +395,7 @@ def test_the_paper_of_the_guide_goes_from_experiment_to_gallery(day):
     made = day / "build" / "figures"
     text = (made / "README.md").read_text()
     assert "intervals contain the prediction" in text and "{" not in text and (made / "pictures/echo.pdf").exists()
-    assert re.search(r"The correlation is \+0\.\d{3} on average; 2 of 2", text)
+    assert re.search(r"The mean correlation is \+0\.\d{3}; 2 of 2", text)
     assert set(notes(made / "pictures/echo.png")) >= {_pipeline.ROWS, _pipeline.SCRIPT}
     before = contents(made)
     assert command(day, "paper_figures", "--quick")[0] == 0
