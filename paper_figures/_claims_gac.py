@@ -51,7 +51,7 @@ CLAIMS = (
         "{one_rate:rloo_bold} of RLOO's runs fall, and {one_rate:gac_bold} with GAC; {gac_steps:grpo_bold} of GRPO's "
         "runs fall, and {gac_steps:gac_bold} with GAC",
         "one_rate",
-        when="GAC prevents most of RLOO's falls (on other tasks, nearly half), but hardly any of GRPO's",
+        when="GAC prevents most of RLOO's falls, but hardly any of GRPO's",
     ),
     _claim(
         "GAC matches synchronous training at staleness 8 to 32",

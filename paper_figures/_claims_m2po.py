@@ -21,7 +21,7 @@ CLAIMS = (
         "mixed",
         "on forks, masked tokens have {m2po_entropy:forks_m2po} times the mean entropy",
         "m2po_entropy",
-        when="the claim holds on forks, but for the clip as well; on other tasks, all tokens are similarly certain",
+        when="the claim holds on forks, but for the clip as well; on other tasks, all tokens are similarly uncertain",
     ),
     _claim(
         "M2PO matches fresh training on data 256 updates old",

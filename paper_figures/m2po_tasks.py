@@ -108,7 +108,9 @@ def numbers(rows: Any, paired: Any) -> dict[str, str]:
         found[f"clip_matched_{reading}"] = str(len(matched(paired, reading, "clip")))
         signs = [beside(apart(paired, task, reading, "m2po", "clip").iloc[0]) for task in there]
         found |= {f"{key}_{reading}": str(signs.count(sign)) for key, sign in (("won", 1), ("lost", -1))}
-    for task, reading in (("chain", "usual"), ("graded", "best"), ("bandit", "best")):
-        row = apart(paired, task, reading).iloc[0]
-        found[f"{task}_{reading}"] = f"{-row.value:.3f} ± {(row.high - row.low) / 2:.3f}"
-    return found | {"free": peaks(rows), "updates": f"{max(_script.settings(rows, 'updates'))}"}
+    told = {"chain": "usual", "graded": "best", "bandit": "best"}
+    for task in told.keys() & {*there}:
+        row = apart(paired, task, told[task]).iloc[0]
+        found[f"{task}_{told[task]}"] = f"{-row.value:.3f} ± {(row.high - row.low) / 2:.3f}"
+    found |= {"free": peaks(rows), "updates": f"{max(_script.settings(rows, 'updates'))}"}
+    return steps.complete(found, [f"{task}_{reading}" for task, reading in told.items()])

@@ -98,11 +98,10 @@ def draw(rows: Any, paired: Any) -> Figure:
         left.invert_yaxis()
         look.ticks(left.yaxis, range(len(names)), [called(arm) for arm in names])
         left.get_yticklabels()[names.index("VCPO")].set_color(look.VCPO["color"])
-        few = f"{100 * steps.one(rows, 'GRPO', 'fell', BOLD).value:.0f} % of its runs fall"
+        alone = beyond(rows, paired, "bold", 1) == ["GRPO"]
+        few = f"{100 * steps.one(rows, 'GRPO', 'fell', BOLD).value:.0f} % of its runs fall" if alone else ""
         words = f"At {RATES}, only GRPO has a measurably higher return than VCPO, though {few}"
-        title = _script.finding(
-            beyond(rows, paired, "bold", 1) == ["GRPO"], words, "Falls and returns of estimators on stale data"
-        )
+        title = _script.finding(alone, words, "Falls and returns of estimators on stale data")
         figure.suptitle(title, x=0.01, ha="left")
     return figure
 
