@@ -291,7 +291,9 @@ class Answer(calls.Told):
         """Format the answer for a terminal: per task verdicts, differences with intervals, tuned values, replicates."""
         reading = self.reading if self.better == "higher" else f"{self.reading}, lower is better"
         assumed = ", if unseen events are no larger than stated" if any(on.unseen for on in self.tasks) else ""
-        unit = f" {self.unit}" * (self.unit != self.metric)
+        # On a clock, a return could be taken for seconds.
+        clocked = f" in {self.unit}" * (self.tasks[0].axis != "update")
+        unit = clocked if self.unit == self.metric else f" {self.unit}"
         lines = [
             f"{reading}; smallest difference that matters {self.smallest:g}{unit}",
             f"error rate {self.error:g} per task{assumed}",
