@@ -119,6 +119,7 @@ class Written(Baseline):
 
     fn: Callable[..., Any]
     roles: Mapping[str, str]
+    library: str
     once: bool = True
 
     def __call__(self, step: Step) -> Tensor:
@@ -134,7 +135,7 @@ class Written(Baseline):
         groups, size = rewards.shape[:2]
         flat = rewards if {*self.roles.values()} == {"rewards"} else rewards.flatten(0, 1)
         rows: list[Any] = [each.clone().cpu() for each in (flat, mask.flatten(0, 1))]
-        rows = rows if "torch" in self.fn.__code__.co_names else [each.numpy() for each in rows]
+        rows = rows if self.library == "torch" else [each.numpy() for each in rows]
         # Ids stay NumPy, since tensors would be other keys of a dictionary.
         known = dict(zip(GIVEN, (*rows, np.repeat(np.arange(groups), size), size, groups), strict=True))
         out = self.fn(**{name: known[role] for name, role in self.roles.items()})
@@ -152,9 +153,9 @@ def from_function(fn: Callable[..., Any] | str) -> Written:
     Argument: `fn(rewards, group_ids, ...)`, a group baseline with the names of arguments that
     `conformance.check_advantage` knows, or its place, as my.py:name. Of one replicate it gets rewards `[B]` beside ids,
     `num_generations` or `num_groups`, `[G, N]` alone, `[B, T]` beside a mask; others keep their defaults. Arrays are of
-    torch where the function names torch, else of NumPy. Advantages are what it returns, or the first of several.
-    Returns an advantage. Raises `InputError` for other arguments without a default, such as values of a critic, and if
-    it fails on a small batch. Source: this package.
+    torch if the function names torch, else of NumPy if it runs so, as in the check. Advantages are what it returns, or
+    the first of several. Returns an advantage. Raises `InputError` for other arguments without a default, such as
+    values of a critic, and if it fails on a small batch. Source: this package.
 
     >>> made = from_function(lambda rewards: rewards - rewards.mean(1, keepdims=True))
     >>> made.of(torch.tensor([[0.0, 1.0]]), torch.ones(1, 2, 1)).tolist()
@@ -167,10 +168,14 @@ def from_function(fn: Callable[..., Any] | str) -> Written:
     bound = "a function of rewards, group_ids, num_generations, num_groups or mask, with defaults for others"
     remedy = "for values of a critic write sim.advantages.gae(...)"
     checks.require(fits, "advantage", f"{fn.__name__}({', '.join(taken)})", bound, remedy)
-    made, small = Written(fn, roles), torch.eye(2, 3)
-    try:
-        made.of(small.unsqueeze(-1) if "mask" in roles.values() else small, torch.ones(2, 3, 1))
-    except Exception as error:
-        remedy = "run asyncsim conformance FILE:NAME --kind advantage"
-        raise outside.user_error(error, "advantage", fn.__name__, "able to run on 2 groups of 3", remedy) from error
-    return made
+    small, errors = torch.eye(2, 3), list[Exception]()
+    for library in arguments.libraries(fn):
+        made = Written(fn, roles, library)
+        try:
+            made.of(small.unsqueeze(-1) if "mask" in roles.values() else small, torch.ones(2, 3, 1))
+        except Exception as error:
+            errors.append(error)
+        else:
+            return made
+    remedy = "run asyncsim conformance FILE:NAME --kind advantage"
+    raise outside.user_error(errors[0], "advantage", fn.__name__, "able to run on 2 groups of 3", remedy) from errors[0]

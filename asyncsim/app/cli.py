@@ -46,7 +46,7 @@ def _lines(rows: Sequence[dict[str, str]], kind: str = "") -> str:
     width, columns = max(len(row["name"]) for row in rows) + 2, streams.width()
     # Lines of a pipe are not wrapped and have no headings, unless COLUMNS says otherwise.
     brief, wide = len(rows) > commands.MANY and columns < sys.maxsize, max(columns, 40)
-    # Where names take half of a line, what they are stands below them.
+    # Where names take half of a line, their summaries are printed below them.
     below = 2 * width > columns
     indent = " " * (2 * brief + (4 if below else width))
     wrapper = textwrap.TextWrapper(wide, indent, indent, break_on_hyphens=False)

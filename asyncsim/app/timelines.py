@@ -39,9 +39,11 @@ def timeline(
     checks.integer("samples", samples, 1, "a group has at least one sample")
     checks.integer("seed", seed, 0, "give a non-negative integer seed")
     batches = updates // passes
-    warm = _summary.warm_up(system, batches, samples)
-    both = system.recorded(batches, samples, seed=seed, warm=warm) if recorded else None
-    summary, record = both or (system.summary(batches, samples, seed), None)
+    record = None
+    if recorded:
+        summary, record = system.recorded(batches, samples, seed=seed, warm=_summary.warm_up(system, batches, samples))
+    else:
+        summary = system.summary(batches, samples, seed)
 
     def count(length: int, realization: int) -> Any:
         return system.simulate(length, samples, realization, seed, record=False, warm=length // 2).histogram

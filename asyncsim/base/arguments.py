@@ -79,6 +79,12 @@ def role_of_reward(name: str) -> str | None:
     return next((role for role, names in ADVANTAGE.items() if name.lower() in names), role_of(name))
 
 
+def libraries(fn: Any) -> tuple[str, str]:
+    """Libraries whose arrays a user's advantage is called with until it runs: torch first if it names torch."""
+    names = getattr(getattr(fn, "__code__", None), "co_names", ())
+    return ("torch", "numpy") if "torch" in names else ("numpy", "torch")
+
+
 def is_advantage(part: Any) -> bool:
     """Whether a function of a user's file computes advantages: it takes rewards."""
     return inspect.isfunction(part) and "rewards" in map(role_of_reward, inspect.signature(part).parameters)

@@ -121,12 +121,10 @@ class Subject:
 
     def ways(self, layout: str | None) -> Iterator[Way]:
         """Ways to call the function, most likely first."""
-        names = getattr(getattr(self.fn, "__code__", None), "co_names", ())
-        libraries = ("torch", "numpy") if "torch" in names else ("numpy", "torch")
         layouts = ["rows"] if self.family == "group" else [layout] if layout else list(LAYOUTS)
         lengths = ["same"] if {"last", "next_values"} & self.every or "values" not in self.every else ["longer", "same"]
         lengths = lengths[1:] if "mask" in self.every and len(lengths) == 2 else lengths
-        return itertools.product(libraries, ("float", "bool"), layouts, lengths)
+        return itertools.product(arguments.libraries(self.fn), ("float", "bool"), layouts, lengths)
 
     def answers(self, cases: Sequence[Case], layout: str | None) -> dict[Way, list[dict[Any, Array]]]:
         """Returned arrays on each batch, by layout and length of values, with the first library that works."""

@@ -79,6 +79,12 @@ class Telemetry:
         return self.quantities.get(name)
 
     @property
+    def milliseconds(self) -> list[str]:
+        """Quantities in seconds, read from columns whose names say milliseconds."""
+        timed = {name: each for name, each in self.names.items() if "seconds" in self.scope.get(name, "")}
+        return [name for name, column in timed.items() if aliases.MILLISECONDS.search(column)]
+
+    @property
     def steps(self) -> int:
         """Number of steps, U."""
         return len(self.quantities["step"]) if "step" in self.quantities else len(self.tokens.step)  # type: ignore[union-attr]
@@ -113,7 +119,9 @@ def read(
         flat, more, _ = _columns("tokens", tokens, {}, run)
         second = _tokens(flat, more.names())
     scope = dict(head.used.values())
-    return Telemetry(found, second, setup, scope, names, head.unknown | more.unknown, head.refused | more.refused)
+    made = Telemetry(found, second, setup, scope, names, head.unknown | more.unknown, head.refused | more.refused)
+    found |= {name: found[name] / 1000.0 for name in made.milliseconds}
+    return made
 
 
 def refuse_runs(names: Iterable[str]) -> None:
@@ -148,8 +156,9 @@ def _header(names: Iterable[str], mapping: Mapping[str, str], run: str | None, s
     rank = {x.column: k for k, x in enumerate([*aliases.STEPS, *aliases.SYSTEM]) if x.quantity in CHOSEN}
     for name in sorted(bare, key=lambda each: (each not in given, rank.get(aliases.plain(bare[each]), -1))):
         metric = bare[name]
-        alike = [metric, aliases.plain(metric), *aliases.in_seconds(metric)]
-        meaning = given.get(name) or next((table[each] for each in alike if each in table), None)
+        meaning = given.get(name) or table.get(metric) or table.get(aliases.plain(metric))
+        for spelled in aliases.in_seconds(metric):
+            meaning = meaning or (table[spelled] if "seconds" in table.get(spelled, ("", ""))[1] else None)
         if metric.endswith(("__MIN", "__MAX")) and name not in given:
             refused[metric] = "minimum or maximum over the steps that W&B merged into one point of the chart"
         elif meaning is None and (why := aliases.reason(metric)):

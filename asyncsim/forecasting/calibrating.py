@@ -340,10 +340,7 @@ def _read(logs: Sequence[Any], columns: Any, run: str | None, stack: str | None)
         read.series |= {name: each for name, each in found.quantities.items() if name != "step"}
         read.names |= found.names
         read.scope |= found.scope
-        for name, column in found.names.items():
-            if "seconds" in found.scope.get(name, "") and aliases.MILLISECONDS.search(column):
-                read.series[name] = read.series[name] / 1000.0
-                read.notes.append(f"{column} is read as milliseconds.")
+        read.notes += [f"{found.names[name]} is read as milliseconds." for name in found.milliseconds]
         if "sync_after" in found.names and "sync_after" not in (columns or {}):
             read.notes.append(TABLE["after"].format(found.names["sync_after"], found.names.get("seconds_step")))
         read.telemetry = read.telemetry or found

@@ -128,7 +128,7 @@ def _errorbars(ax: Axes, rows: Sequence[dict[str, Any]], name: str, number: int,
     marks = marks or {**_style.MEASURED, "linestyle": "-" if numeric else "none", "linewidth": 0.8}
     marks["marker"] = SERIES[number % len(SERIES)][1]
     ax.errorbar(x, mean, yerr=reach, color=color(number), label=label or None, **marks)
-    # A key that looks for an empty place sees lines, not error bars.
+    # Automatic placing of the key avoids lines, but not error bars.
     ax.plot(np.repeat(x, 9), np.linspace(mean - reach[0], mean + reach[1], 9).T.ravel(), linestyle="none")
 
 

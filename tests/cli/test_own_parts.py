@@ -11,6 +11,7 @@ import pytest
 import asyncsim as sim
 from asyncsim.app.cli import main
 from asyncsim.base import outside
+from asyncsim.conformance import check_advantage
 from asyncsim.schedules.imposed import Imposed
 from tests.refusals import refused
 
@@ -236,6 +237,7 @@ def grouped(rewards, group_ids):
 def masked(token_level_rewards, response_mask, index, epsilon=1e-6):
     total = torch.from_numpy(grouped(token_level_rewards.sum(-1).numpy(), index))
     return total.unsqueeze(-1) * response_mask, total
+def on_tensors(rewards): return rewards - rewards.mean(dim=1, keepdim=True)
 def gae(rewards, values, dones, gamma=0.99): return rewards
 """
 
@@ -251,6 +253,10 @@ def test_a_function_of_rewards_that_conforms_trains_as_the_advantage_that_it_is(
         kept = spec if callable(advantage) else sim.Spec.from_dict(spec.to_dict(), ["own.py:grouped", "own.py:masked"])
         return sim.run(kept)["trained_return"]
 
+    # What runs on tensors alone conforms and trains on them, although it does not name torch.
+    mean = outside.loaded("own.py:on_tensors")
+    assert check_advantage(mean).conforms
+    np.testing.assert_allclose(curve(mean), curve(sim.advantages.group_mean()), rtol=1e-10)
     known = curve(sim.advantages.group_std())
     for written in (own, "own.py:grouped", "own.py:masked", sim.advantages.from_function("own.py:grouped")):
         np.testing.assert_allclose(curve(written), known, rtol=1e-10)

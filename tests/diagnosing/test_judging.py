@@ -110,6 +110,9 @@ def test_runs_are_read_on_their_common_range_of_steps_seconds_or_tokens():
     steps = judged.Curve("", "", "", "", b["step"], b["step"], b["reward"], None)
     assert found.arms[1].numbers[0] == pytest.approx(steps.windows(1.0, 50.0, 1)[0])
     assert any("2.00 times" in note for note in sim.judge_runs(a, b).notes)
+    # The same clock in milliseconds, as its name says.
+    b = {name: each for name, each in b.items() if name != "timing_s/step"} | {"timing_s/step_ms": np.full(100, 2e4)}
+    assert str(sim.judge_runs(a, b, over="seconds", last=1.0)) == str(found)
     clocks = run(0, _runtime=np.arange(100) * 10.0), run(1, _timestamp=1.7e9 + np.arange(100) * 20.0)
     assert sim.judge_runs(*clocks, over="seconds").stop == 990.0
     tokens = [each | {"tokens": np.arange(100) * 1e6 * (k + 1)} for k, each in enumerate((a, b))]
