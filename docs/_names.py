@@ -1,4 +1,4 @@
-"""The tables of names in `diagnose.md`: `python -m docs._names` writes them, from the one list of the package."""
+"""The tables of names in `telemetry-names.md`: `python -m docs._names` writes them, from the package's list."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from asyncsim.diagnosing import aliases
 
-PAGE = Path(__file__).with_name("diagnose.md")
+PAGE = Path(__file__).with_name("telemetry-names.md")
 BEGIN, END = "<!-- names: python -m docs._names -->\n", "<!-- end of names -->\n"
 
 

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 IDENTITY = "systems/mean-staleness-identity"
 QUESTIONS = (ages.distribution, ages.stamps, mismatch.floor, mismatch.fresh, mismatch.drift, mismatch.mean_ratio,
-    sizes.shown, sizes.named, sizes.above_one, sizes.tail, gradients.cosine, gradients.boundary, sizes.direction,
+    sizes.shown, sizes.named, sizes.tail, gradients.cosine, gradients.boundary, sizes.direction,
     returns.fall)  # fmt: skip
 """Functions from telemetry to a draft of a finding, or to None where the question does not arise."""
 
 
-FIRST = ("impossible values", "largest effective sample size", "sign of k1", "stamps of staleness", "reward")
+FIRST = ("impossible values", "sign of k1", "stamps of staleness", "reward")
 """Questions whose findings come before others: with wrong numbers no other finding stands, and a fall costs the run."""
 ORDER = ("differs", "as predicted", "cannot tell")
 
@@ -66,6 +66,9 @@ class Diagnosis(calls.Told):
     @property
     def missing(self) -> str:
         """What to log to answer the open questions, in the trainer's own names if its columns are known."""
+        left = [each.action for each in self.findings if each.verdict == "cannot tell"]
+        if len(left) == 1:
+            return left[0]
         trainer, lacking = aliases.beside([*(name for name, _ in self.columns.values()), *self.refused], self.columns)
         more = f"{', '.join(lacking)} of {trainer}, or " if lacking else ""
         return f"Log {more}one row per token (--tokens) with sampler_log_prob, trainer_log_prob and staleness."

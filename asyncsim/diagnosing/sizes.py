@@ -205,21 +205,6 @@ def _percent(values: np.ndarray, action: str) -> str:
     return "If the column is a percentage, divide it by 100." if percent else action
 
 
-def above_one(telemetry: Telemetry) -> Draft | None:
-    """Test for an ESS/N above 1, which means a wrong denominator; None if no ESS was logged."""
-    known = [telemetry.quantities[name] for name in ("ess", "ess_clamped") if name in telemetry.quantities]
-    if not known:
-        return None
-    action = "Divide by the number of weights that were summed, over the whole step."
-    high = float(np.nanmax(each := np.concatenate(known)))
-    return Draft(
-        "largest effective sample size", "ess/limit",
-        Saying("possible size", "No reading of ESS/N exceeds 1."),
-        Saying("ESS above one", f"ESS/N is {high:.4g}, but it cannot exceed 1.", _percent(each, action)),
-        0.0 if high > 1.0 + 1e-6 else 1.0, Estimate(high), (0.0, 1.0), "ESS/N",
-    )  # fmt: skip
-
-
 ROUNDING = 1e-6
 """What a log may be off by rounding, relative to one."""
 REMEDY = "Divide the value by its total (time of the step, tokens of the mask), or by 100 if it is a percentage."
@@ -235,6 +220,7 @@ POSITIVE = {
 }  # fmt: skip
 """Quantities that are never below 0."""
 
+SUMMED = "Divide by the number of weights that were summed, over the whole step."
 COSINES = {"cosine_1": "the cosine of consecutive gradients", "half_cosine": "the cosine of two half-batches"}
 
 
@@ -272,6 +258,8 @@ ORDERS = (
           "mean staleness is below the least", "Take both from the same samples."),
     *(Order((name,), lambda x: 1.0 - np.abs(x), "cosine out of range", BY_DEFINITION, f"{words} is outside of [-1, 1]",
             "Divide by both norms, of the same parameters.") for name, words in COSINES.items()),
+    *(Order((name,), lambda x: 1.0 - x, "ESS above one", "ess/limit", "ESS/N is above 1", SUMMED)
+      for name in ("ess", "ess_clamped")),
     *(Order((name,), lambda x: x, "negative size", BY_DEFINITION, f"{words} is below 0",
             "Check its sign, and what it is an average of.") for name, words in POSITIVE.items()),
 )  # fmt: skip
@@ -301,7 +289,8 @@ def impossible(telemetry: Telemetry) -> list[Draft]:
         step = telemetry.quantities["step"][worst]
         cells = [f"{value[worst]:.4g}" for value in values if value is not None]
         columns = ", ".join(map("{} = {}".format, [telemetry.names.get(n, n) for n in order.needs], cells))
-        action = order.action if order.action != REMEDY else _percent(telemetry.quantities[order.needs[0]], REMEDY)
+        whole = order.action in (REMEDY, SUMMED)
+        action = _percent(telemetry.quantities[order.needs[0]], order.action) if whole else order.action
         words = Saying(order.cause, f"At step {step:g} {order.words} ({columns}).", action)
         least = Estimate(float(gap[worst]))
         broken.append(Draft("impossible values", order.claim, words, words, 0.0, least, (0.0, np.inf)))

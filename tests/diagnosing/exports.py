@@ -1,14 +1,27 @@
 """Files as W&B and TensorBoard export them, of a run that is made up: its reward falls from step 80 on.
 
-`python -m tests.diagnosing.exports` writes `verl-wandb.csv`, which the page on telemetry shows.
+`python -m tests.diagnosing.exports` writes `verl-wandb.csv`, and the two files of the first example of `diagnose.md`.
 """
 
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
+
+from tests.diagnosing import simulated
 
 WANDB = Path(__file__).with_name("verl-wandb.csv")
+EXAMPLE = Path(__file__).parents[2] / "docs" / "diagnose"
 RUN = "grpo-7b - async"
+
+
+def example():
+    """Tables of steps and of tokens of a run that averages its ESS over micro-batches."""
+    run = simulated.Run(number=4, growth=1e-2, steps=60, sequences=16, length=6)
+    steps, tokens = simulated.table(run, "micro-batches")
+    names = {"step": "step", "rl/ess": "ess", "gradient_cosine": "gradient_cosine_1", "half_cosine": "half_cosine"}
+    small = {name: column.astype("f4" if "prob" in name else "i2") for name, column in tokens.items()}
+    return pd.DataFrame({name: steps[own] for name, own in names.items()}), pd.DataFrame(small)
 
 
 def columns():
@@ -47,3 +60,5 @@ def chart(table=None, runs=(RUN,)):
 
 if __name__ == "__main__":
     WANDB.write_text(chart())
+    example()[0].to_csv(EXAMPLE / "steps.csv", index=False, float_format="%.6g")
+    example()[1].to_parquet(EXAMPLE / "tokens.parquet", compression="zstd")
