@@ -1,4 +1,7 @@
-"""Pictures of pages: the command above a picture draws it; that of a forecast shows runs held out of its log, too."""
+"""Pictures of pages: the command above a picture draws it; that of a forecast shows runs held out of its log, too.
+
+The rule behind verdicts is a sketch, and measured values in their forecast bands are drawn from rows of an experiment.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +15,12 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import numpy as np
 from matplotlib.figure import Figure
 
 from asyncsim.plotting import _decisions, _style
 from docs import _page
+from experiments import _store
 
 ROOT = _page.HERE.parent
 COMMAND = re.compile(r"^\$ asyncsim ((?:.*\\\n)*.*--plot (\S+\.png))$", re.M)
@@ -40,6 +45,7 @@ def draw() -> None:
         with contextlib.chdir(ROOT), contextlib.redirect_stdout(io.StringIO()), draws:
             _page.run("asyncsim", words)
     draw_verdicts(_page.HERE / "pictures" / "verdicts.png")
+    draw_bands(_page.HERE / "pictures" / "bands.png")
 
 
 def draw_held_out(found: Any, held: dict[str, list[float]], drawn: Any = _decisions.draw_forecast) -> Figure:
@@ -83,4 +89,38 @@ def draw_verdicts(path: Path) -> None:
         ax.set_yticks(range(len(examples)), [name for name, *_ in examples])
         figure.suptitle("How an interval becomes a verdict on a formula", x=0.01, ha="left")
         ax.set_title("Dashed: the prediction. Shaded: differences too small to matter.", fontsize=7.5)
+        _style.write(figure, path)
+
+
+BANDS = {
+    "seconds": "seconds per update", "staleness": "staleness", "p99": "staleness p99", "idle": "idle slots",
+    "ess": "token ESS", "k3": "k3", "outside": "outside GRPO's clip",
+}  # fmt: skip
+"""Numbers of the experiment on forecasts, as the page calls them."""
+
+
+def draw_bands(path: Path) -> None:
+    """Where measured values of live runs lie in their bands: 0 is the forecast, -1 and 1 are the ends of the band."""
+    rows = _store.read("forecasts")
+    rows = rows[(rows.source == "live") & rows.inside.notna()]
+    half = (rows.high - rows.forecast).where(rows.measured > rows.forecast, rows.forecast - rows.low)
+    rows = rows.assign(place=(rows.measured - rows.forecast) / half, inside=rows.inside == 1)
+    with _style.applied():
+        figure = _style.picture(1.5 * _style.COLUMN, 2.6)
+        ax = figure.subplots()
+        ax.axvspan(-1.0, 1.0, color=_style.COLORS["muted"], alpha=0.18, linewidth=0)
+        ax.axvline(0.0, **_style.PREDICTED)
+        for place, name in enumerate(BANDS):
+            own = rows[rows.number == name].sort_values("place")
+            shift = 0.3 * ((np.arange(len(own)) * 0.618) % 1.0 - 0.5)  # neighbors stay apart
+            for inside, color, size in ((True, "measured", 6), (False, "contrast", 14)):
+                chosen = (own.inside == inside).to_numpy()
+                ax.scatter(own.place[chosen], place + shift[chosen], s=size, color=_style.COLORS[color], linewidths=0)
+            ax.text(1.02, place, f"{own.inside.sum()} of {len(own)}", transform=ax.get_yaxis_transform(), va="center")
+        most = 1.05 * rows.place.abs().max()
+        ax.set(xlim=(-most, most), ylim=(len(BANDS) - 0.5, -0.5), xlabel="measured value, relative to its 95 % band")
+        ax.set_xticks([-1.0, 0.0, 1.0], ["lower end", "forecast", "upper end of the band"])
+        ax.set_yticks(range(len(BANDS)), list(BANDS.values()))
+        words = f"{rows.inside.sum()} of {len(rows)} measured values of live runs lie in their 95 % bands"
+        figure.suptitle(words, x=0.01, ha="left")
         _style.write(figure, path)

@@ -168,7 +168,8 @@ def test_a_typed_number_is_seen():
 
 def test_pictures_of_other_pages_are_drawn_by_their_commands():
     pictures = {_page.HERE / "judge" / "judge.png", *(_page.HERE / "pictures").glob("*.png")}
-    assert _shown.commands().keys() | {_page.HERE / "pictures" / "verdicts.png"} == pictures
+    drawn = {_page.HERE / "pictures" / f"{name}.png" for name in ("verdicts", "bands")}
+    assert _shown.commands().keys() | drawn == pictures
 
 
 def test_pictures_are_small_and_named_by_the_page():

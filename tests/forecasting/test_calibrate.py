@@ -598,14 +598,17 @@ def test_the_guide_states_the_coverage_of_its_tables():
         return [sum(int(row[k][end]) for row in counts for k in columns) for end in (0, 1)]
 
     for words, rows, columns in (
-        ("seconds, staleness, idle share | live runs", r"\| (seconds per|idle|staleness).*\| 0 of 60 \|", [3]),
-        ("token ESS and k3 | live runs", r"\| (token ESS|k3) .*\| 2[478] of 60 \|", [3]),
+        ("seconds and staleness | independent live runs", r"\| (seconds per|staleness).*\| 0 of 60 \|", [3]),
+        ("token ESS and k3 | independent live runs", r"\| (token ESS|k3) .*\| 2[478] of 60 \|", [3]),
         ("token ESS and k3 | simulated systems that served to improve the forecast", r"\| token.* slowly", [0, 1, 2]),
     ):
         inside, bands = held(rows, columns)
-        assert f"| {words} | {100 * inside / bands:.0f} % ({inside} of {bands}) |" in text
-    inside, bands = held(r"\| (seconds|idle|staleness|token|k3|outside).* of 60 \|", [3])
-    assert f"In {inside} of {bands} tests on live runs" in text
+        share = f"{100 * inside / bands:.0f} % ({inside} of {bands})"
+        assert f"| {words} | {share} |" in text and f"({inside} of {bands})" in tables
+    # The pause behind idle slots was developed on some of these runs.
+    inside, bands = held(r"\| (seconds|staleness|token|k3|outside).* of 60 \|", [3])
+    assert f"In {inside} of {bands} independent tests on live runs" in text
+    assert f"{100 * inside / bands:.0f} % of the bands held ({inside} of {bands})" in tables
 
 
 def test_published_seconds_of_other_limits_are_forecast(monkeypatch):
