@@ -54,7 +54,8 @@ CLAIMED = [
     Claimed(
         "What does ESS miss if a run fails while its ESS/N stays near one?",
         "marin #8955",
-        "ESS may miss a common drift of all ratios. ESS is not a ratio of variances either: the relative variance of a "
+        "ESS ignores a common factor: if all ratios are halved, ESS stays the same. "
+        "ESS is not a ratio of variances either: the relative variance of a "
         "gradient can differ from `N/ESS` by any factor.",
         ("ess/is-not-variance", "ess/invariances"),
     ),
@@ -75,7 +76,8 @@ CLAIMED = [
     Claimed(
         "Which KL estimator belongs in the loss?",
         "NeMo-RL #2506, TRL #3025 and #4967",
-        "With importance ratios, the mean gradient of k1 is zero. The mean gradient of k2 is that of the intended "
+        "With importance ratios as constant (detached) weights, the mean gradient of k1 is zero. "
+        "The mean gradient of k2 is that of the intended "
         "divergence, and the mean gradient of k3 is that of the reverse divergence. Without a ratio, k1 pushes the "
         "policy away from the data.",
         ("estimator/kl-estimators",),

@@ -120,7 +120,8 @@ def different(found: Results) -> str:
     compared, planned = found
     words = [pair["word"] for on in compared["tasks"] for pair in on["pairs"]]
     lost, most = words.count("worse"), len(words)
-    answer = f"A staleness of three versions is worse than a staleness of one version on {lost} of {most} tasks."
+    equal = held(words.count("equal") == most - lost, "equal on the other")
+    answer = f"A staleness of three versions is worse than one version on {lost} of {most} tasks, and {equal}."
     hard = max(planned["plans"], key=lambda plan: plan["replicates"])
     return (
         f"{answer} {verdicts(compared, CALLED)} The metric is the return of the trained policy, not the reward that "
@@ -141,7 +142,8 @@ def negative(found: Results) -> str:
         "Yes, the weight is unbounded. A gate lowers the variance of the gradient, but raises its bias",
     )
     return (
-        f"{trade}. Without the gate, {unbounded['evidence']}. "
+        f"{trade}. Here, the gate keeps the weight of a token with negative advantage constant once its ratio exceeds "
+        f"two. Without the gate, {unbounded['evidence']}. "
         f"Where the logits of the two policies differ by up to {far['displacement']:g}, the gate lowers the exact "
         f"variance of the gradient from {far['method_variance']:.3f} to {far['variance']:.3f}. "
         f"The gate raises the bias from {far['method_bias']:.3f} to {far['bias']:.3f}. Use a gate if individual tokens "
@@ -156,7 +158,7 @@ def restored(found: Results) -> str:
     held("forgets its accepted count on recovery" in forgets["failure"]["likely"] and remembers["passed"], "forgets")
     return (
         f"After a restore, the controller has forgotten its accepted groups, and admits the same number again. "
-        f"The check demonstrates this with {len(events)} events, and names the bug. "
+        f"`asyncsim conformance` demonstrates this with {len(events)} events, and names the bug. "
         f"A controller that sets the count to version times batch size at the restore passes every run."
     )
 

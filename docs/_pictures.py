@@ -55,14 +55,14 @@ def say(ax: Axes, x: float, y: float, text: str, color: str, **more: Any) -> Non
 
 
 def in_flight(found: Results) -> Figure:
-    """Tokens wasted at one limit against the rollouts in flight; the edge itself belongs to its right."""
+    """Tokens wasted at one limit against the rollouts in flight; waste begins at the threshold."""
     figure, (ax,) = panels(1)
     swept(ax, found[2], "wasted_tokens", "measured", scale=100.0)
     edge = knob(found[0], "max_off_policy_steps") * knob(found[0], "batch_size")
-    ax.axvline(edge - 8, color=COLORS["muted"], linestyle=":", linewidth=0.9)
-    say(ax, edge - 20, 60, "largest staleness\n× batch = 512", "muted", ha="right")
+    ax.axvline(edge, color=COLORS["muted"], linestyle=":", linewidth=0.9)
+    say(ax, edge - 12, 60, f"staleness limit\n× batch size = {edge}", "muted", ha="right")
     ax.set(xlabel="rollouts in flight", ylabel="tokens wasted (%)", ylim=(-4, 100), xticks=range(0, 769, 128))
-    ax.set_title("Rollouts are discarded only beyond a threshold")
+    ax.set_title("Rollouts are discarded only from a threshold on")
     return figure
 
 

@@ -6,8 +6,13 @@ from docs import _learning, _seconds, _staleness
 
 HEAD = """# Questions from trainers' threads
 
+Users asked these questions in the issue threads of trainers. The topics are [speed and cost](#speed-and-cost),
+[staleness](#staleness), [losses and learning](#losses-and-learning), and
+[questions that an exact result answers](#answered-by-a-claim).
+
 Each answer begins with one sentence in bold. The numbers follow, and *Command and output* shows their source.
-Brackets contain 95 % intervals. [The end of the page](#about-these-numbers) says what the numbers assume."""
+Brackets contain 95 % intervals. All numbers come from simulated systems and small tasks, so they show an effect, not
+your numbers. [The end of the page](#about-these-numbers) says what they assume."""
 FOOT = f"""## About these numbers
 
 Answers in seconds and slot-hours hold for the system shown. They depend on response lengths and load, so

@@ -68,12 +68,13 @@ def split(found: Results) -> str:
     best = min(range(len(times)), key=lambda k: times[k]["mean"])
     waits, waste = ([rows(each, metric)[0]["mean"] for each in found] for metric in ("trainer_idle", "wasted_tokens"))
     balanced = held(
-        waits[best] < 0.05 and waits[best - 1] > 0.2, "Use the fewest server GPUs that keep the trainer busy"
+        waits[best] < 0.05 and waits[best - 1] > 0.2, "Use the fewest GPUs for generation that keep the trainer busy"
     )
     return (
         f"{balanced}: here {generate[best]:.0f} of {GPUS}. With this division, an update takes {seconds(times[best])}. "
-        f"With {generate[0]:.0f} server GPUs, the trainer waits {share(waits[0])} of the time. "
-        f"With {generate[-1]:.0f} server GPUs, the trainer is the bottleneck, and {share(waste[-1])} of tokens become "
+        f"Even so, {share(waste[best])} of tokens become too stale to use. "
+        f"With {generate[0]:.0f} GPUs for generation, the trainer waits {share(waits[0])} of the time. "
+        f"With {generate[-1]:.0f}, the trainer is the bottleneck, and {share(waste[-1])} of tokens become "
         "too stale to use. We assume that training time is inversely proportional to the number of trainer GPUs."
     )
 
@@ -107,9 +108,10 @@ def param_sync(found: Results) -> str:
     longer = every * (off["mean"] - on["mean"])
     waits = held(longer > took, "Without partial rollouts, a weight sync waits for the longest response")
     return (
-        f"{waits}. An update then takes {seconds(off)} on average. With partial rollouts, an update takes only "
-        f"{seconds(on)}. A sync after every {every} updates waits for {longer:.2g} s, and then transfers "
-        f"weights for {took} s. A sync takes many minutes only if the longest response takes that long. "
+        f"{waits}. An update then takes {seconds(off)} on average. With partial rollouts, in which long responses "
+        f"continue after the sync, an update takes only {seconds(on)}. The difference is {longer / every:.3g} s per "
+        f"update. One sync follows every {every} updates, so each sync waits for {longer:.2g} s. "
+        f"The transfer of weights then takes {took} s. A sync takes many minutes only if the longest response does. "
         "The model does not include aborts that hang."
     )
 
@@ -117,7 +119,7 @@ def param_sync(found: Results) -> str:
 def refit(found: Results) -> str:
     """What weights in flight gain."""
     (result,) = found
-    least, *_, most = of("refit")["staleness_limit"]
+    least, *_, large, most = of("refit")["staleness_limit"]
     gain = held(
         at(result, least)["seconds"]["high"] < at(result, least, False)["seconds"]["low"]
         and at(result, most)["seconds"]["high"] < at(result, least)["seconds"]["low"],
@@ -132,7 +134,7 @@ def refit(found: Results) -> str:
         f"{seconds(at(result, most)['seconds'])}. Mean staleness is then "
         f"{at(result, most)['staleness']['mean']:.2g} versions. "
         f"{flat}. A training step then takes {at(result, least, False)['seconds']['mean']:.3g} s at a limit of one "
-        f"version, and {at(result, most, False)['seconds']['mean']:.3g} s at a limit of {most} versions."
+        f"version, and {at(result, large, False)['seconds']['mean']:.3g} s at a limit of {large} versions."
     )
 
 
@@ -147,14 +149,15 @@ def queue(found: Results) -> str:
     stale = [row(levels, "staleness", train_time=slow, max_async_level=each)["mean"] for each in (low, high)]
     no = held(
         abs(many["seconds"]["mean"] / one["seconds"]["mean"] - 1.0) < 0.02 and last["mean"] > 0.98 * first["mean"],
-        "No. A longer queue or a higher async level makes almost no difference to speed",
+        "No, not if the longest response or the trainer determines the speed",
     )
     return (
-        f"{no}. In OpenRLHF, the longest response of a batch determines the speed. "
+        f"{no}. In the simulated OpenRLHF system, the longest response of a batch determines the speed. "
         f"With the shortest queue, an update takes {one['seconds']['mean']:.4g} s. With a queue of {most} batches, an "
         f"update takes {many['seconds']['mean']:.4g} s. "
-        f"In prime-rl, a higher async level hides jitter, but not a bottleneck. With the slowest trainer, mean "
-        f"staleness is {stale[0]:.2g} version at the lowest level, and {stale[1]:.2g} versions at the highest. "
+        f"In prime-rl, a higher async level hides jitter, but not a bottleneck. With the slowest trainer, a higher "
+        f"level only makes rollouts staler. Mean staleness is {stale[0]:.2g} version at the lowest level, and "
+        f"{stale[1]:.2g} versions at the highest. "
         "The simulation follows an earlier revision of prime-rl."
     )
 
@@ -220,8 +223,9 @@ def sweet_spot(found: Results) -> str:
     return (
         f"Yes. Of the limits tried, {middle.removeprefix('limit ')} is best: training is slower at a smaller "
         "limit, and not faster at a larger limit. "
-        f"At the best limit, training reaches the target return in {seconds(arm(result, middle))}. "
-        f"At the smaller limit, training takes longer by {pair(result, small, 's')[1]}. "
+        f"At this limit, training reaches the target return in {seconds(arm(result, middle))} of simulated time. "
+        f"At the smallest limit ({small.removeprefix('limit ')}), training takes longer. "
+        f"The difference is {pair(result, small, 's')[1]}. "
         "Once slots never wait, a larger limit changes neither the speed nor the data. "
         "This task does not show how much staleness a language model tolerates."
     )
@@ -230,12 +234,14 @@ def sweet_spot(found: Results) -> str:
 def doubled(found: Results) -> str:
     """Whether twice the generators pay."""
     time, cost = found
-    twice = time["tasks"][0]["arms"][1]["name"]
+    once, twice = (each["name"] for each in time["tasks"][0]["arms"])
     (faster, less), (costlier, more) = pair(time, twice, "s", -1.0), pair(cost, twice, "slot-hours")
     both = held((faster, costlier) == ("better", "worse"), "Doubling the GPUs saves time, but costs more slot-hours")
     return (
-        f"{both}. With twice the slots, training reaches the target return earlier by {less}. The cost rises by "
-        f"{more}. This cost counts the trainer as four times as many slots as the smaller system has. "
+        f"{both}. The smaller system reaches the target return after {arm(time, once)['mean']:.3g} simulated seconds, "
+        f"at a cost of {arm(cost, once)['mean']:.3g} slot-hours. With twice the slots, training reaches this return "
+        f"earlier by {less}. The cost rises by {more}. "
+        "This cost counts the trainer as four times as many slots as the smaller system has. "
         "Both systems use the same learning rate. The model does not include what GPUs cost."
     )
 
@@ -264,8 +270,8 @@ QUESTIONS = [
         SWEPT,
         split,
         _pictures.split,
-        "Each server GPU decodes 32 responses concurrently. The 95 % intervals over 8 realizations are smaller than "
-        "the marks.",
+        "Each GPU for generation decodes 32 responses concurrently. The 95 % intervals over 8 realizations are smaller "
+        "than the marks.",
     ),
     Question(
         "Does generation need GPUs of its own?",

@@ -40,7 +40,8 @@ def cap(found: Results) -> str:
     )
     yes = held(max(low) < 0.1 * min(high), "Yes, the limit discards rollouts once enough of them are in flight")
     return (
-        f"{yes}. The threshold is the limit times the batch size, here {edge} rollouts, whatever `TARGET_LAG` is. "
+        f"{yes}. The threshold is the limit times the batch size, here {edge} rollouts. The threshold does not depend "
+        "on `TARGET_LAG`, the number of steps that generation may run ahead. "
         f"With {knob(few, 'max_inflight')} rollouts in flight, the mean staleness is {few['staleness']['mean']:.3g}, "
         f"and the limit discards only {share(few['dropped_fraction'])} of groups. "
         f"With {knob(many, 'max_inflight')} rollouts in flight, {share(many['wasted_token_fraction'])} of tokens are "
@@ -106,9 +107,10 @@ def unit(found: Results) -> str:
     )
     return (
         "The three values differ, so a staleness limit must state which of them it bounds. "
-        f"Mean staleness is {result['staleness']['mean']:.2f} for a sample's oldest token, {result['newest']:.2f} for "
-        f"its newest token, and {result['token_staleness']:.2f} for the average token. "
-        f"{long}"
+        f"Averaged over samples, the oldest token has a staleness of {result['staleness']['mean']:.2f} versions, and "
+        f"the newest token one of {result['newest']:.2f}. Averaged over all tokens, staleness is "
+        f"{result['token_staleness']:.2f}. {long} "
+        "The output shows the first of these numbers; `--json` writes all three."
     )
 
 
