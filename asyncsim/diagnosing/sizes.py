@@ -108,7 +108,7 @@ def named(telemetry: Telemetry) -> Draft:
         cause, wrong, source, _ = variants[best]
         expected = not wrong or (name == "ess_clamped" and cause == "ESS clamped")
         true = float(np.nanmean(variants[0][3]))
-        words = f"The logged ESS is that of {WORDS[cause]}; the plain one is {true:.3g}."
+        words = f"The logged ESS, {np.nanmean(logged):.3g}, is that of {WORDS[cause]}; the plain one is {true:.3g}."
         match = Saying(cause, words, HARMLESS if expected else REMEDIES[cause])
         return Draft(NAMED, source, match, match, 1.0 if expected else 0.0, mean(logged), (true, true), "ESS/N")
     plain = Saying("", "The logged ESS is none of the quantities that the tokens give.",
