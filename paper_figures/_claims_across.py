@@ -22,7 +22,7 @@ CLAIMS = (
         "under conditions",
         "the AUC of the cosine is {alarms:cosine_range}, depending on the setting",
         "alarms",
-        when="the cosine beats chance on chains of bits only; on graded tokens with sequence ratios it is below chance",
+        when="the cosine beats chance on chains of bits only",
     ),
     _method(
         "several papers",
