@@ -102,7 +102,7 @@ def anchor(found: Results) -> str:
         f"tokens lie outside the clip range. With the sampler's recorded log-probs, "
         f"{share(final(behavior, 'clip_outside'))} do. {verdicts(compared, CALLED)} "
         "With ten epochs per batch on CartPole, the opposite holds: "
-        "[recorded log-probs keep far more return](../paper_figures/across.md#cartpole). "
+        "[recorded log-probs keep far more return](../paper_figures/actor_critic.md#cartpole). "
         "Thus, compare both on your task."
     )
 

@@ -12,8 +12,12 @@ from asyncsim import claims
 from asyncsim.base import checks
 
 UNTESTED = "not tested here"
+OWN = "asyncsim"
+"""The source of our own claims."""
 VERDICTS = ("reproduced", "mostly", "mixed", "mostly not", "not reproduced", "under conditions", UNTESTED)
 """Reproduced at all places, at most, at some, at few, at none; where one condition holds; no regime shows it."""
+OF_OWN = ("holds", *VERDICTS[1:4], "does not hold", *VERDICTS[5:])
+"""Of our own claims, which have nothing to reproduce."""
 SOURCES = ("text", "repo", "notes", "abstract")
 """What is known of an item: its text was read, the authors' code, notes of others on the text, the abstract alone."""
 KINDS = ("figure", "proxy", "none")
@@ -26,6 +30,7 @@ class Claim:
 
     `when`: the conditions, or what was not tested; `rebuilt`: our reconstruction of the method is judged. `stated`: the
     sentence in `claims.papers()`, whose exact results are set against it too. Without a figure they alone decide.
+    `subject`: the table that it stands in, if not that of its source.
     """
 
     source: str
@@ -36,6 +41,7 @@ class Claim:
     when: str = ""
     rebuilt: bool = False
     stated: str = ""
+    subject: str = ""
 
     @property
     def claims(self) -> tuple[str, ...]:
@@ -43,7 +49,7 @@ class Claim:
         return claims.papers()[self.stated].claims if self.stated else ()
 
     def __post_init__(self) -> None:
-        checks.one_of("verdict", self.verdict, VERDICTS, "choose one")
+        checks.one_of("verdict", self.verdict, OF_OWN if self.source == OWN else VERDICTS, "choose one")
         conditional = self.verdict in ("under conditions", UNTESTED)
         checks.require(bool(self.when) or not conditional, "when", self.when, f"given where {self.verdict}", "say it")
 

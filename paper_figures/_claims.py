@@ -28,7 +28,7 @@ from paper_figures import (
     _claims_tba,
     _claims_vcpo,
 )
-from paper_figures._claim import UNTESTED, Claim
+from paper_figures._claim import OWN, UNTESTED, Claim
 from paper_figures._gallery import PLACEHOLDER
 
 SEEDS = (_claims_vcpo, _claims_gac, _claims_m2po, _claims_bapo, _claims_tba, _claims_roll_flash)
@@ -55,7 +55,7 @@ OF_STATUS = {
 }
 """What a status of `claims.papers()` is here."""
 
-OWN = ("asyncsim", "Across papers", "delay theory")
+NO_PAPER = (OWN, "several papers", "delay theory")
 """Sources that are no paper."""
 SHORT = {
     "2602.17616/root-of-ess": "the step size scales with the root of ESS",
@@ -96,8 +96,9 @@ def filled(text: str, numbers: Mapping[str, Mapping[str, str]]) -> str:
 def table(known: Iterable[Claim] = CLAIMS) -> str:
     """Claims as Markdown, with placeholders for numbers."""
     known = tuple(known)
-    several = len({each.source for each in known}) > 1
-    head = "claim" if several or known[0].source in OWN else f"{known[0].source} claims"
+    sources = {each.source for each in known}
+    several = len(sources) > 1 and not sources <= {*NO_PAPER}
+    head = "claim" if several or known[0].source in NO_PAPER else f"{known[0].source} claims"
     heads = [*["source"] * several, head, "result", "verdict"]
     rows = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for each in known:
@@ -111,9 +112,10 @@ def table(known: Iterable[Claim] = CLAIMS) -> str:
 
 def tables() -> dict[str, str]:
     """Tables of the gallery by the name that stands for them."""
-    sources = dict.fromkeys(each.source for each in CLAIMS)
-    of = {f"claims {source}": table(each for each in CLAIMS if each.source == source) for source in sources}
-    return {"exact": table(exact()), "items": item_table()} | of
+    of: dict[str, list[Claim]] = {}
+    for each in CLAIMS:
+        of.setdefault(f"claims {each.subject or each.source}", []).append(each)
+    return {"exact": table(exact()), "items": item_table()} | {name: table(known) for name, known in of.items()}
 
 
 def rows(numbers: Mapping[str, Mapping[str, str]], known: Iterable[Claim] = ()) -> list[dict[str, Any]]:

@@ -6,9 +6,10 @@ from functools import partial
 
 from paper_figures._claim import Claim
 
-_claim = partial(Claim, "A3C")
+_claim = partial(Claim, subject="actor-critic")
 CLAIMS = (
     _claim(
+        "A3C",
         "Parallel actor-learners stabilize training",
         "not reproduced",
         "with 1 worker, {actor_critic:rates_one} of 16 learning rates reach a target return; with 16 workers, "
@@ -17,29 +18,30 @@ CLAIMS = (
         when="tested with linear networks on two grid worlds",
     ),
     _claim(
+        "A3C",
         "More actor-learners reach a score sooner",
         "reproduced",
         "on two tasks, 16 workers reach a return {actor_critic:firm_gain} and {actor_critic:cliff_gain} times "
         "sooner than one",
         "a3c_speed",
-        when="the workers are assumed not to slow each other down",
+        when="if workers do not slow each other down",
     ),
-    Claim(
+    _claim(
         "IMPALA",
         "V-trace corrects staleness",
         "mixed",
         "returns on CliffWalking: V-trace {actor_critic:cliff_vtrace_near}, A2C {actor_critic:cliff_a2c_near}; "
         "on FrozenLake: V-trace {actor_critic:lake_vtrace_near}, A2C {actor_critic:lake_a2c_near}",
         "actor_critic",
-        when="at staleness 4, V-trace helps on CliffWalking; on FrozenLake, the difference is not clear",
+        when="at staleness 4, it clearly helps on CliffWalking only",
     ),
-    Claim(
+    _claim(
         "PPO",
         "The clip allows several epochs on a batch",
         "mixed",
         "returns on CliffWalking: PPO {actor_critic:cliff_ppo_near}, A2C {actor_critic:cliff_a2c_near}; "
         "on FrozenLake: PPO {actor_critic:lake_ppo_near}, A2C {actor_critic:lake_a2c_near}",
         "actor_critic",
-        when="at staleness 4, the clip helps on CliffWalking; on FrozenLake, the difference is not clear",
+        when="at staleness 4, it clearly helps on CliffWalking only",
     ),
 )

@@ -25,7 +25,7 @@ CLAIMS = (
         "A shift of −0.1 is better off-policy than none",
         "mostly not",
         "return is {asymre:again_tenth} with the shift, {asymre:again_zero} without; at tuned rates, shifts lose "
-        "{asymre:frozen} comparisons",
+        "{asymre:stale} comparisons on stale data and {asymre:frozen} on frozen data",
         "asymre",
         when="the shift is better only over several rounds of frozen data",
     ),

@@ -2,82 +2,71 @@
 
 from __future__ import annotations
 
-from paper_figures._claim import Claim
+from functools import partial
 
+from paper_figures._claim import OWN, Claim
+
+_theory = partial(Claim, subject="theory")
 CLAIMS = (
-    Claim(
+    _theory(
         "delay theory",
         "Staleness sets the maximum stable learning rate",
         "reproduced",
         "{stability:boundaries} measured limits lie within {stability:off} % of their predictions",
         "stability",
     ),
-    Claim(
-        "asyncsim",
-        "Asynchrony raises throughput",
-        "reproduced",
-        "with long-tailed lengths, throughput is {system_spread:open_loop_quick} times as high as in "
-        "synchronous training",
-        "system_spread",
-        when="the trainer has GPUs of its own; with equal lengths, throughput rises by at most one half",
+    _theory(
+        OWN,
+        "Importance weights raise the maximum learning rate on stale data",
+        "holds",
+        "the maximum rate × curvature is {phase_diagram:bandit_weighted} (bandit) and "
+        "{phase_diagram:graded_weighted} (graded) with weights, and {phase_diagram:bandit_plain} without",
+        "phase_diagram",
+        when="tested with token ratios and plain SGD",
     ),
-    Claim(
-        "asyncsim",
-        "Stabilizers beat plain RLOO when all are tuned",
+    _theory(
+        "several papers",
+        "ESS measures what stale samples are worth",
         "mostly not",
-        "stabilizers win {league:better} of {league:judged} comparisons, and lose {league:worse}",
-        "league",
-        when="at the 4× rate, some stabilizers beat plain RLOO",
+        "ESS divided by worth is {ess_five:sequence_bandit}, {ess_five:sequence_graded} and {ess_five:sequence_sparse} "
+        "on three tasks",
+        "ess_five",
+        when="ESS is nearly right only at staleness 1",
     ),
-    Claim(
-        "asyncsim",
-        "On CartPole, PPO learns as fast as in stable-baselines3",
-        "reproduced",
-        "areas under the learning curves differ by {cartpole_parity:low} to {cartpole_parity:cut_high} %",
-        "cartpole_parity",
-    ),
-    Claim(
-        "asyncsim",
-        "A recomputed anchor cannot see staleness",
-        "mixed",
-        "return with a recomputed and a recorded anchor: "
-        "CartPole {actor_critic:cartpole_ppo_proximal} and {actor_critic:cartpole_ppo_behavior}; "
-        "FrozenLake {actor_critic:lake_ppo_proximal} and {actor_critic:lake_ppo_behavior}",
-        "actor_critic",
-        when="the recomputed anchor costs return on CartPole, but not on two grid worlds",
-    ),
-    Claim(
-        "asyncsim",
+    _theory(
+        OWN,
         "ESS decreases as exp(-variance × length)",
-        "reproduced",
+        "holds",
         "ESS is {pendulum_tails:ess}, and the prediction is {pendulum_tails:law}",
         "pendulum_tails",
         when="tested on Pendulum early in training, with wide intervals",
     ),
-    Claim(
-        "asyncsim",
+    _theory(
+        OWN,
         "One update predicts a language model's ESS",
         "under conditions",
         "of {language_ess:levels} intervals of ESS, {language_ess:held} contain the prediction, and {language_ess:met} "
         "come within a tenth of it",
         "language_ess",
-        when="rewards are random; with rewards for correct answers, the policy drifts faster",
+        when="rewards are random",
     ),
     Claim(
-        "asyncsim",
-        "Language models learn from stale data, but more slowly",
-        "reproduced",
-        "the accuracy is {language_learning:char_stale_held_last} on stale data and {language_learning:char_held_last} "
-        "on fresh data",
-        "language_learning",
-        when="tested with one model size and one learning rate",
+        OWN,
+        "On CartPole, PPO learns as fast as in stable-baselines3",
+        "holds",
+        "areas under the learning curves differ by {cartpole_parity:low} to {cartpole_parity:cut_high} %",
+        "cartpole_parity",
+        subject="actor-critic",
     ),
     Claim(
-        "asyncsim",
-        "Token ratios beat sequence ratios on stale data",
-        "mostly",
-        "sequence ratios lose {token_ratios:worse} of {token_ratios:judged} comparisons, and win {token_ratios:better}",
-        "token_ratios",
-        when="on mostly fresh data, both are equal",
+        OWN,
+        "A recomputed anchor costs return on stale data",
+        "mixed",
+        "return with a recomputed and a recorded anchor: "
+        "CartPole {actor_critic:cartpole_ppo_proximal} and {actor_critic:cartpole_ppo_behavior}; "
+        "FrozenLake {actor_critic:lake_ppo_proximal} and {actor_critic:lake_ppo_behavior}",
+        "cartpole",
+        when="it costs return on CartPole, but not on two grid worlds",
+        subject="actor-critic",
     ),
 )

@@ -10,12 +10,12 @@ _claim = partial(Claim, "2607.01083")
 CLAIMS = (
     _claim(
         "The maximum stable rate is flat at small staleness S, then decreases as 1/S",
-        "mixed",
+        "under conditions",
         "with linear gradients, {step_limits:rule_inside} of {step_limits:rule_points} rates agree with the "
         "claim; on a flawed reward, GRPO's "
         "rate at staleness {step_limits:stale} is {step_limits:tokens} that on fresh data",
         "step_limits",
-        when="the claim holds for linear gradients; for GRPO on true rewards, no limit is found at small staleness",
+        when="linear gradients; GRPO's rate rises on flawed rewards; on true rewards it falls, then is flat",
         stated="2607.01083/step-limit",
     ),
     _claim(
@@ -24,7 +24,7 @@ CLAIMS = (
         "for GRPO, time × rate is {step_limits:time_little} at small staleness × rate, and "
         "{step_limits:time_middle} at medium staleness × rate",
         "collapse_times",
-        when="linear gradients below the limit; GRPO only while staleness × rate is at most 0.1",
+        when="linear gradients below the limit; GRPO, roughly, while the rate and staleness × rate are small",
         stated="2607.01083/collapse-time",
     ),
 )

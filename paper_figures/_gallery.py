@@ -25,9 +25,9 @@ ENTRIES, PICTURES = "entries", "pictures"
 KINDS = ("png", "pdf")
 INDEX = "index"
 """The page that is README.md."""
-NOTICE = f"<!-- Written by `python -m paper_figures` from {ENTRIES}/: edit the files there. -->\n"
+NOTICE = f"<!-- Written by `python -m paper_figures` from {ENTRIES}/ -->\n"
 VERDICT = re.compile(
-    r"\*(mostly(\s+not)?|mixed|not\s+reproduced|not\s+tested\s+here|reproduced|under\s+conditions)\b[^*]*\*", re.I
+    r"\*(mostly(\s+not)?|mixed|not\s+reproduced|not\s+tested\s+here|reproduced|under\s+conditions|holds)\b[^*]*\*", re.I
 )
 PARAGRAPHS = ("Claimed", "Measured", "Verdict")
 """What an entry on a question of a paper has before its fold."""
@@ -216,7 +216,8 @@ def _within(name: str, text: str, question: bool) -> list[str]:
         wrong += [f": no setting {row}" for row in SETTINGS if f"\n| {row} | " not in text.partition(FOLD)[2]]
         if not VERDICT.search(parts.get("Verdict", "")):
             wrong.append(
-                ", Verdict: say *reproduced*, *mostly*, *mixed*, *mostly not*, *not reproduced* or *not tested here*"
+                ", Verdict: say *reproduced*, *mostly*, *mixed*, *mostly not*, *not reproduced* or *not tested here*, "
+                "and of an own claim *holds*"
             )
     return wrong
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-import numpy as np
-
 from paper_figures._vcpo import share, value
 
 SHOWN = 32
@@ -63,15 +61,4 @@ def rates(rows: Any) -> dict[str, str]:
     found["bold_vcpo_collapsed"] = (
         f"{100 * end('graded', 'adam', largest, 'vcpo', 'collapsed', True, BOLD).value:.0f} %"
     )
-    return found | _chosen(rows, ends[ends.factor == 1.0])
-
-
-def _chosen(rows: Any, ends: Any) -> dict[str, str]:
-    """How many synchronous runs end unsolved at the learning rates chosen."""
-    steps = rows[(rows.part == "step") & (rows.optimizer == "adam") & (rows.quantity == "solved")]
-    rate = ends[ends.optimizer == "adam"].groupby("problem").step.first()
-    found = {}
-    for problem in ("graded", "noisy"):
-        own = steps[(steps.problem == problem) & np.isclose(steps.step, rate[problem])]
-        found[f"{problem}_missed"] = f"{100 * (1 - own.value.iloc[0]):.1f} %"
     return found

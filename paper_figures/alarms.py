@@ -122,5 +122,7 @@ def numbers(rows: Any) -> dict[str, str]:
         found[key] = f"{row.value:.2f} ± {(row.high - row.low) / 2:.2f}"
         found[f"{key}_announced"] = f"{100 * one(announced, alarm).value:.0f} %"
         found[f"{key}_range"] = f"{own.min():.2f} to {own.max():.2f}"
+    least = at[at.alarm == "cosine"].sort_values("value").iloc[0]
+    found["cosine_low"] = f"{least.value:.2f} ({least.low:.2f} to {least.high:.2f})"
     shares = _script.pick(rows, quantity="share", alarm="fell").value
     return found | {"fell": f"{100 * shares.min():.0f} to {100 * shares.max():.0f} %"}

@@ -32,8 +32,6 @@ SHARES = (
 )
 COLORS = [tuple(1.0 - share * (1.0 - x) for x in to_rgb(_style.COLORS[name])) for name, share in SHARES]
 """From teal to orange by how much of a claim is reproduced; apart: conditions, and what was not tested."""
-OWN = ("asyncsim", "Across papers", "delay theory")
-"""Sources that are no paper."""
 NAMES = {"2602.17616": "VCPO", "2607.01083": "Step limits"}
 """Papers that have a name here, by arXiv id; exact results give the id."""
 OTHERS = "other papers"
@@ -56,7 +54,7 @@ MEANING = {
 
 def claims() -> list[tuple[str, str]]:
     """Paper and verdict of each claim, those that figures decide and those that exact results decide."""
-    known = [each for each in (*_claims.CLAIMS, *_claims.exact()) if each.source not in OWN]
+    known = [each for each in (*_claims.CLAIMS, *_claims.exact()) if each.source not in _claims.NO_PAPER]
     return [(NAMES.get(each.source, each.source), each.verdict) for each in known]
 
 

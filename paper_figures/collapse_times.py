@@ -61,7 +61,7 @@ def draw(rows: Any) -> Figure:
             left.plot([1.0, limit, limit], [flat, flat, 2.0], label=known, **_style.PREDICTED)
         tokens = draw_panel(right, rows, "tokens", "GRPO, 8 tokens, reward with a harmful shortcut")
         soon = f"Beyond the stability limit, linear gradients collapse within {fallen(rows):.0f} updates"
-        words = f"{soon}; GRPO collapses later on staler data"
+        words = f"{soon}; at these rates, GRPO collapses later on staler data"
         holds = linear and tokens and max(linear) < 0.1 and min(tokens) > 1.3
         title = _script.finding(holds, words, "Updates until collapse against staleness")
         figure.suptitle(title, x=0.01, ha="left")

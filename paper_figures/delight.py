@@ -73,10 +73,6 @@ def numbers(rows: Any) -> dict[str, str]:
         last = course(rows, "cosine", "bug", quantity, arm).iloc[-1]
         found[f"{key}_{quantity}"] = f"{last:.{4 if quantity == 'across' else 2}f}"
     found["dg_first"] = f"{course(rows, 'cosine', 'bug', 'mean', 'DG').iloc[0]:.2f}"
-    late = _script.pick(rows, part="cosine", quantity="mean")
-    late = late[late.failure <= 0.01].set_index(["place", "failure"])
-    off = (late[late.arm == "sign-blind"].value - late[late.arm == "DG"].value).abs().max()
-    found["blind_off"] = f"{off:.4f}"
     soft = course(rows, "cosine", "bug", "mean", "sign-blind, 1/4")
     found |= {"blind_first": f"{soft.iloc[0]:.3f}", "blind_last": f"{soft.iloc[-1]:.3f}"}
     for task in experiment.league.TASKS:

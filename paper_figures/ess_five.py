@@ -55,6 +55,7 @@ def numbers(rows: Any) -> dict[str, str]:
     late, near = int(rows.staleness.max()), int(rows.staleness.min())
     worth = rows[(rows["size"] == "truth") & (rows.staleness == late)].set_index("task").value
     found = {"late": str(late), "near": str(near)} | {f"worth_{task}": f"{worth[task]:.1f}" for task in ess_five.TASKS}
+    found["most"] = f"{rows[rows['size'] == 'truth'].value.max():.0f}"
     own = rows[rows.batch == ess_five.BATCH]
     for name in ("sequence", "token"):
         one = _script.pick(own, size=name, staleness=late).set_index("task").off

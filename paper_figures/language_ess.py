@@ -65,7 +65,7 @@ def draw_staleness(ax: Axes, rows: Any) -> Axes:
     ax.set_xticklabels([str(level) for level in levels])
     ax.minorticks_off()
     met = (known.low <= 1.1 * known.predicted_ess) & (known.high >= 0.9 * known.predicted_ess)
-    words = f"Under random rewards, one update predicts a language model's ESS up to staleness {levels[-1]}"
+    words = f"Under random rewards, one update roughly predicts a language model's ESS up to staleness {levels[-1]}"
     title = _script.finding(len(met) and met.all(), words, "ESS of stale answers beside the prediction of one update")
     ax.figure.suptitle(title, x=0.01, ha="left")
     return ax
@@ -93,6 +93,16 @@ def numbers(rows: Any) -> dict[str, str]:
         "levels": f"{len(inside)}",
         "met": f"{len(met)}",
         "held": f"{len(held)}",
+        **_oldest(inside),
         "least": f"{(off.variance / off.predicted_variance).min() if len(off) else np.nan:.1f}",
         "most": f"{(off.variance / off.predicted_variance).max() if len(off) else np.nan:.1f}",
     }
+
+
+def _oldest(rows: Any) -> dict[str, str]:
+    """ESS at the largest staleness beside its prediction."""
+    found = dict.fromkeys(("oldest_ess", "oldest_predicted"), "not measured")
+    for row in rows.tail(1).itertuples():
+        ess = f"{row.ess:.2f} ± {(row.high - row.low) / 2:.2f}"
+        found = {"oldest_ess": ess, "oldest_predicted": f"{row.predicted_ess:.2f}"}
+    return found

@@ -83,6 +83,21 @@ def numbers(rows: Any) -> dict[str, str]:
     wins = judged[judged.word == "better"]
     drawn = int(judged.law.isin(list(SHORT)).sum())
     found |= {"judged": str(len(judged)), "drawn": str(drawn), "old": SHORT[OLD], "smallest": f"{league.SMALLEST:g}"}
-    found["winners"] = _script.listed(sorted(set(wins.arm))) or "none"
     found["gain"] = f"{wins.difference.max():.3f}" if len(wins) else "0"
-    return found
+    return found | {"table": table(judged)}
+
+
+def table(judged: Any) -> str:
+    """Arms by how often they win and lose and where they win; those that are alike share a line."""
+    lines: dict[tuple[int, int, int, str], list[str]] = {}
+    for arm, own in judged.groupby("arm"):
+        wins = own[own.word == "better"]
+        where = {f"{row.task}, staleness {SHORT.get(row.law, row.law)}" for row in wins.itertuples()}
+        win, lost = len(wins), int((own.word == "worse").sum())
+        place = (-win, lost, len(own) - win - lost, _script.listed(sorted(where)) or "nowhere")
+        lines.setdefault(place, []).append(" ".join(reversed(str(NAMES.get(arm, arm)).split(", "))))
+    rows = [
+        f"| {', '.join(arms)} | {-win}/{ties}/{lost} | {where} |"
+        for (win, lost, ties, where), arms in sorted(lines.items())
+    ]
+    return "\n".join(["| methods | wins/ties/losses of each | helps on |", "|---|---|---|", *rows])

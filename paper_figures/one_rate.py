@@ -124,6 +124,9 @@ def numbers(rows: Any) -> dict[str, str]:
         found[f"{key}_return"] = f"{sum(there) / len(there):.3f}"
         found[f"{key}_best"] = f"{sum(own) / len(own):.3f}"
     found["decoupled_ppo_falls"] = pooled(rows, "decoupled PPO")
+    for arm in ("DG", "full IS"):
+        there = [at(rows, task, arm, "return", usual(rows, task)).value for task in TASKS]
+        found[f"{key_of(arm)}_usual"] = f"{sum(there) / len(there):.3f}"
     fresh = [best(rows, task, "RLOO", "fresh").value for task in TASKS]
     found["vcpo_leads"], found["vcpo_trails"] = (
         str(len(ahead(rows, *arms))) for arms in (("VCPO", "RLOO"), ("RLOO", "VCPO"))

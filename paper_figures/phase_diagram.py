@@ -126,16 +126,17 @@ def draw(rows: Any) -> Figure:
 def boundary(rows: Any, task: str, arm: str, staleness: int) -> str:
     """The measured one; NaN beyond the grid."""
     found = _script.pick(rows, part="boundary", task=task, arm=arm, staleness=staleness).value.iloc[0]
-    return f"{float(found):.2g}"
+    return f"{float(found):#.2g}"
 
 
 def numbers(rows: Any) -> dict[str, str]:
     """Measured over predicted boundaries without a ratio, and those of all arms at the largest staleness and at 0."""
     own = _script.pick(rows, part="boundary", arm="plain").dropna(subset="value")
-    own = own[own.staleness > 0]
-    ratio = own.value / [predicted(int(s)) for s in own.staleness]
     late = int(rows.staleness.max())
-    found = {"plain_off": f"{ratio.min():.1f} to {ratio.max():.1f}", "late": str(late)}
+    found = {"late": str(late)}
+    for name, some in (("off", own[own.staleness > 0]), ("fresh", own[own.staleness == 0])):
+        ratio = some.value / [predicted(int(s)) for s in some.staleness]
+        found[f"plain_{name}"] = f"{ratio.min():.1f} to {ratio.max():.1f}"
     for task in phase.TASKS:
         found |= {f"{task}_{arm}": boundary(rows, task, arm, late) for arm in phase.ARMS}
         found[f"{task}_fresh"] = boundary(rows, task, "plain", 0)

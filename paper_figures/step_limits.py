@@ -183,9 +183,6 @@ def numbers(rows: Any) -> dict[str, str]:
     linear = _script.pick(rows, quantity="limit", task="linear")
     hits, n = inside(linear, lambda row: float(rule(row.staleness, int(row.horizon))))
     found = {"stale": str(STALE), "rule_inside": str(hits), "rule_points": str(n)}
-    plain = _script.pick(rows, quantity="limit", arm="none")
-    hits, n = inside(plain, lambda row: ascended(row.task, int(row.staleness), int(row.horizon)))
-    found |= {"ascent_inside": str(hits), "ascent_points": str(n)}
     for task in lab.START:
         own = limits(rows, task, "grpo", LONG).set_index("staleness").value
         known = bool(np.isfinite(own.get(STALE, math.nan))) and bool(np.isfinite(own[0]))
@@ -197,11 +194,9 @@ def numbers(rows: Any) -> dict[str, str]:
         first += own.staleness.tolist()
         found |= {"levels": ", ".join(f"{s}" for s in own.staleness)}
         found[f"{task}_limits"] = ", ".join(f"{value:.2f}" for value in own.value)
-        slope = np.polyfit(np.log(own.staleness), np.log(own.value), 1)[0] if len(own) > 1 else math.nan
-        found[f"{task}_slope"] = f"{slope:.1f}".replace("-", "−")
     found["first"] = f"{min(first, default=math.nan):.0f}"
     times = products(_script.pick(rows, quantity="time", task="tokens", arm="grpo"))
-    for name, low, high in (("little", 0.0, 0.1), ("middle", 0.4, 1.0), ("much", 1.5, MOST)):
+    for name, low, high in (("little", 0.0, 0.1), ("middle", 0.1, 1.0), ("much", 1.0, MOST)):
         own = times[(times.drift > low) & (times.drift <= high)]["product"]
         found[f"time_{name}"] = f"{own.min():.1f} to {own.max():.1f}"
     return found | _fresh(rows) | _flat(rows)
