@@ -123,11 +123,12 @@ def _typed(message: str, known: Collection[str]) -> str:
             return f"--{name.replace('_', '-')} {value}"
         return f"--set {name}={value}" if "set" in known and "task" not in known else found[0]
 
-    head, mark, remedy = message.rpartition("; ")
+    parts = message.partition(": must be ")
+    head, mark, remedy = parts if parts[1] else message.rpartition("; ")
     if {"task", "smallest", "grid"} & {*known}:
         kinds = "|".join(plugins.PARTS)
         remedy = re.sub(rf"\bsim\.({kinds})\.(\w+)\(\.\.\.\)", lambda m: f"--{plugins.PARTS[m[1]]} {m[2]}", remedy)
-    return head + mark + re.sub(r"(?<![\w.-])(\w+)=(None|'[\w.,=-]+'|\d+)(?![\w=])", option, remedy)
+    return head + mark + re.sub(r"(?<![\w.-])(\w+)=(None|'[\w.,=:/+-]+'|\d+)(?![\w=])", option, remedy)
 
 
 def _parameter(name: str, row: Row) -> inspect.Parameter:

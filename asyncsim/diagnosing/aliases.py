@@ -92,7 +92,8 @@ def reason(column: str) -> str | None:
     ('seconds of a part of the step', 'against the reference policy', 'read by `asyncsim calibrate`', None)
     """
     known = [*(each for each in STEPS if each.quantity == "-"), *(a._replace(scope=CALIBRATE) for a in SYSTEM)]
-    return next((each.scope for each in known if _is(each, plain(column))), None)
+    names = (plain(column), *in_seconds(column))
+    return next((each.scope for name in names for each in known if _is(each, name)), None)
 
 
 def near(column: str) -> list[str]:
@@ -123,7 +124,8 @@ def in_seconds(column: str) -> list[str]:
 def beside(columns: Iterable[str], have: Collection[str]) -> tuple[str, list[str]]:
     """The trainer that most columns belong to, and its columns for quantities that are missing."""
     names = {plain(column) for column in columns} - {each.column for each in STEPS if each.source == "asyncsim"}
-    of = Counter(a.source.partition("@")[0] for a in STEPS if "@" in a.source and any(map(partial(_is, a), names)))
+    known = [a for a in (*STEPS, *SYSTEM) if "@" in a.source and any(map(partial(_is, a), names))]
+    of = Counter(a.source.partition("@")[0] for a in known)
     trainer = max(of, key=lambda name: of[name], default="")
     lacking = dict[str, str]()
     for alias in STEPS:

@@ -6,6 +6,7 @@ Axes: `U` logged steps, `K` tokens.
 import csv
 import gzip
 import itertools
+import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -186,8 +187,8 @@ def _header(names: Iterable[str], mapping: Mapping[str, str], run: str | None, s
         raise checks.InputError("columns", names, "of steps or tokens", remedy)
     # Steps with nothing but columns of other quantities are telemetry: why each is not used is an answer.
     if not set(first) - {"step"} and not (first and refused):
-        remedy = "is this the right file? rename one, as to ess or kl_k3, or say what it is: --columns kl_k3=THEIRS"
-        remedy += " (of tokens: sampler_log_prob=THEIRS,trainer_log_prob=THEIRS)"
+        remedy = "is this the right file? rename one, as to ess or kl_k3, or say what it is: columns='kl_k3=THEIRS'"
+        remedy += " (of tokens: columns='sampler_log_prob=THEIRS,trainer_log_prob=THEIRS')"
         raise checks.InputError("columns", names, "at least one that is known", remedy)
     return head
 
@@ -301,6 +302,8 @@ def _refuse_cell(name: str, row: int, cell: Any) -> None:
     except (TypeError, ValueError):
         finite = False
     remedy = "write the number, with a point as 0.5, or leave the cell empty where the step has none"
+    if not finite and (unit := re.fullmatch(r"\s*([-+\d.eE]+)\s*[%s]\s*", str(cell))):
+        remedy = f"write {unit[1]} for {cell}, in every row"
     checks.require(bool(finite), f"column {name}, row {row}", cell, "a finite number", remedy)
 
 
@@ -329,7 +332,7 @@ def _steps(cells: Mapping[str, list[Any]], names: Mapping[str, str], rows: int) 
         clock, falls = found["clock"], np.zeros(rows, dtype=bool)
         known = np.flatnonzero(np.isfinite(clock))
         falls[known[1:]] = np.diff(clock[known]) < 0
-        remedy = "cut the log where the run was resumed"
+        remedy = "cut the log where the run was resumed, or add the seconds before it to the rows behind"
         _refuse_first(f"column {names['clock']}", falls, clock, "not below the row before", remedy)
     # W&B counts calls, which may log other things than these, and draws some of them.
     calls = names.get("step") in ("Step", "_step")
@@ -342,11 +345,16 @@ def _steps(cells: Mapping[str, list[Any]], names: Mapping[str, str], rows: int) 
     name, step = names["step"], found["step"]
     _refuse_first(f"column {name}", np.isnan(step), step, "a step number", "number every row by its step")
     change = np.diff(step)
-    _refuse_first(
-        f"column {name}", np.append(False, change <= 0), step, "above the row before",
-        "give one row per step: of samples the means, df.groupby(STEP).mean(), or `asyncsim log` for their staleness; "
-        "give several runs as a list, and cut a log where its run was resumed",
-    )  # fmt: skip
+    remedy = (
+        "give one row per step: of samples the means, df.groupby(STEP).mean(), or `asyncsim log` for their staleness"
+    )
+    if (change < 0).any() and not (change == 0).any():
+        at = int(np.argmax(change < 0)) + 1
+        again = (
+            f"leave out rows {int(np.argmax(step[:at] >= step[at])) + 1} to {at}, whose steps come again behind them"
+        )
+        remedy = f"if the run was resumed, {again}; give several runs as a list of files"
+    _refuse_first(f"column {name}", np.append(False, change <= 0), step, "above the row before", remedy)
     if len(change) and not calls:
         stride = float(np.median(change))
         _refuse_first(
@@ -392,6 +400,12 @@ def _tokens(cells: Mapping[str, list[Any]], names: Mapping[str, str]) -> Tokens:
     ratio = flat["trainer"] - flat["sampler"]
     sequence = flat.get("sequence", row_of.astype(float) if lists else None)
     pick = {name: None if flat.get(name) is None else flat[name][live] for name in ("staleness", "micro_batch")}
+    scores = np.concatenate([flat[name][live] for name in SCORES])
+    where, remedy = (
+        f"columns {names['sampler']}, {names['trainer']}",
+        "take their logarithms, if they are probabilities",
+    )
+    checks.require(bool((scores <= 0.0).any()), where, float(scores[0]), "log-probs, which are not positive", remedy)
     known = ~live & np.isfinite(ratio)
     hidden = (row[known], ratio[known]) if known.any() else None
     own = None if sequence is None else paired(row, sequence)

@@ -4,6 +4,7 @@ Made of records (names inside names, lists of turns, lists for every column) or 
 """
 
 import math
+import re
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -60,7 +61,10 @@ def whole(field: str, value: Any, row: int) -> int:
         fits = not isinstance(value, bool) and number == float(value) and abs(number) < EXACT
     except (TypeError, ValueError, OverflowError):
         fits = False
-    checks.require(fits, f"{field}, row {row + 1}", value, "an integer", "leave the cell empty where it is unknown")
+    if not fits:
+        digits = re.search(r"\d+", value) if isinstance(value, str) else None
+        remedy = f"{f'write {digits[0]}, or ' if digits else ''}leave the cell empty where it is unknown"
+        raise checks.InputError(f"{field}, row {row + 1}", value, "an integer", remedy)
     return number
 
 
@@ -93,7 +97,9 @@ def seconds(field: str, cells: Cells) -> np.ndarray:
         try:
             number = math.nan if absent(value) else float(value)
         except (TypeError, ValueError, OverflowError):
-            raise checks.InputError(f"{field}, row {row + 1}", value, "a number", remedy) from None
+            clock = "write seconds, as pd.to_datetime(df.t_end).astype('int64') / 1e9, or "
+            dated = clock.replace("t_end", field) * bool(re.match(r"\d{4}-\d\d", str(value)))
+            raise checks.InputError(f"{field}, row {row + 1}", value, "a number", dated + remedy) from None
         checks.require(not math.isinf(number), f"{field}, row {row + 1}", value, "a finite number", remedy)
         return number
 

@@ -63,7 +63,8 @@ def read(places: list[Place], wanted: Iterable[str], budget: files.Budget, layou
     wanted = set(wanted)
     tables: list[Table] = []
     for place in places:
-        kind = str(_log_places.kind_of(place.path))
+        kind, remedy = str(_log_places.kind_of(place.path)), "wait until the run has written it, or give another file"
+        checks.require(place.path.stat().st_size > 0, "path", place.name, "not empty", remedy)
         with files.decoding(place.path, f"{kind[1:]} file", "copy the log again: it is truncated or damaged"):
             if kind in (".pt", ".pth", ".pkl", ".pickle"):
                 rows = _values(place.path, kind, wanted, budget, layout.records)
@@ -77,7 +78,7 @@ def read(places: list[Place], wanted: Iterable[str], budget: files.Budget, layou
                 rows.cells[name] = np.full(rows.rows, number)
         tables.append(rows)
     table = _log_cells.joined(tables)
-    remedy = "log one row for every sample"
+    remedy = "it has no row below its header: log one for every step or sample"
     checks.require(table.rows > 0, "path", places[0].name, "a log with at least one row", remedy)
     table.names.append(NUMBERED)
     if NUMBERED in wanted:

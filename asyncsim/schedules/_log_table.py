@@ -34,13 +34,14 @@ class Declared(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Samples of a log: columns, versions of tokens, refused rows by reason, number of rows, and columns found."""
+    """Samples of a log: columns, versions of tokens, refused rows by reason, number of rows, columns read, and others."""
 
     columns: dict[str, np.ndarray]
     steps: Steps
     refused: dict[str, int]
     rows: int
     names: dict[str, str]
+    others: list[str]
 
 
 def load(path: Path, places: list[Place], declared: Declared, asked: Sequence[checks.InputError] = ()) -> Rows:
@@ -77,7 +78,8 @@ def load(path: Path, places: list[Place], declared: Declared, asked: Sequence[ch
     columns["v_start"] = steps.oldest()
     _check(columns, steps)
     refused = _unknown(columns, steps, declared)
-    return Rows(columns, steps, refused, rows, names)
+    others = [name for name in table.names if name not in names.values()]
+    return Rows(columns, steps, refused, rows, names, others)
 
 
 def _choose(names: list[str], stack: Stack, mapping: Mapping[str, str]) -> dict[str, str]:
@@ -132,9 +134,10 @@ def _refuse_other(path: Path, places: list[Place], declared: Declared) -> None:
 _PLAIN = ("sample_id", "attempt", "group_id", "prompt_tokens", "reward", "fate")
 
 
-_LIKE = {"sample_id": "(sample|rollout|response).*id", "train_version": "train|learner|step",
-         "start_version": "rollout|behavio|gener|sampl|actor|policy|version"}  # fmt: skip
-"""What a column is probably called that a log must have."""
+LIKE = {"sample_id": "(sample|rollout|response).*id", "train_version": "train|learner|step",
+         "start_version": "rollout|behavio|gener|sampl|actor|policy|version",
+         "tokens": "^(n|num|completion|response|output)_(tokens?|len(gth)?s?)$|^len(gth)?$"}  # fmt: skip
+"""What a column is probably called that a log must have, or that most questions need."""
 
 
 def _require(
@@ -154,15 +157,18 @@ def _require(
     errors = []
     if lacking:
         free = [name for name in columns if name not in {*present.values(), _log_files.NUMBERED}]
-        likely = {"sample_id": _log_files.NUMBERED}
-        for field in lacking:
-            found = (name for name in free if re.search(_LIKE[field], name.lower()) and name not in likely.values())
-            likely[field] = next(found, likely.get(field, "THEIRS"))
-        numbered = likely["sample_id"] == _log_files.NUMBERED and "sample_id" in lacking
-        mapped = f"map it: columns='{','.join(f'{field}={likely[field]}' for field in lacking)}'"
+        likely = {"sample_id": _log_files.NUMBERED} if "sample_id" in lacking else {}
+        for field in [*lacking, *["tokens"] * ("tokens" not in present)]:
+            found = [name for name in free if re.search(LIKE[field], name.lower()) and name not in likely.values()]
+            likely |= {field: found[0]} if found else {field: likely.get(field, "THEIRS")} if field in lacking else {}
+        numbered = likely.get("sample_id") == _log_files.NUMBERED
+        mapped = f"map it: columns='{','.join(f'{field}={theirs}' for field, theirs in likely.items())}'"
         mapped += f" ({_log_files.NUMBERED} counts each row as a sample)" * numbered
         writer = f"what {declared.name} writes itself lacks it: `asyncsim list logs {declared.name}` has a writer"
+        stale = [name for name in free if re.search("stale|lag$|off_policy", name.lower())]
         plain = "without a version for each sample use the preset of the system"
+        if stale and "start_version" in lacking:
+            plain = f"write a column start_version, train_version minus {stale[0]}"
         remedy = f"{writer if declared.name and not declared.stack.whole else plain}; {mapped}"
         remedy = f"is this the right file? {remedy}" if len(lacking) == 3 else remedy
         bound = f"{'a column' if len(lacking) == 1 else 'columns'} of the log: {'; '.join(lacking.values())}"
@@ -364,20 +370,33 @@ def _check(columns: dict[str, np.ndarray], steps: Steps) -> None:
         back = both & (np.append(steps.version[1:], 0) < steps.version)
         backwards = np.bincount(steps.owner, back, minlength=len(row)) > 0
     known, ended, used, ends = start >= 0, last >= 0, train >= 0, "start {start}, end {end}"
-    bound, offsets = "at least the version of the first token", "check unit, train_offset and stamp_offset"
+    bound = "at least the version of the first token"
     refuse_rows(known & ended & (start > last), "end_version", ends, bound, "check which column is which")
     bound = "versions that do not go backwards inside a sample"
     refuse_rows(backwards, "versions", ends, bound, "check the order of tokens or segments")
-    bound = ">= 0: data cannot be trained on before its weights exist"
-    text = "train_version {train}, start_version {start}"
-    refuse_rows(used & known & (train < start), "staleness", text, bound, offsets)
-    bound, text = "at least the version of the last token", "train_version {train}, end_version {end}"
-    refuse_rows(used & ended & (train < last), "train_version", text, bound, offsets)
+    bound, later = ">= 0: data cannot be trained on before its weights exist", used & known & (train < start)
+    text, remedy = "train_version {train}, start_version {start}", _ahead("start_version", start, train, used & known)
+    refuse_rows(later, "staleness", text, bound, remedy)
+    bound, later = "at least the version of the last token", used & ended & (train < last)
+    text, remedy = "train_version {train}, end_version {end}", _ahead("end_version", last, train, used & ended)
+    refuse_rows(later, "train_version", text, bound, remedy)
     times = [name for name in TIMES if name in columns]
     bound, remedy = "not before the event that it follows", "write all times from one clock, in seconds"
     for k, late in enumerate(times):
         for early in times[:k]:
             refuse_rows(columns[early] > columns[late], late, f"before {early}", bound, remedy)
+
+
+def _ahead(name: str, stamps: np.ndarray, train: np.ndarray, known: np.ndarray) -> str:
+    """What may explain samples that are stamped with a later version than they were trained at."""
+    ahead, first = (stamps - train)[known], int(stamps[known].min(initial=checks.LARGEST))
+    most, later = int(ahead.max(initial=0)), int((ahead > 0).sum())
+    if later and int(ahead.min()) >= 0 and np.ptp(ahead) > 0:
+        return f"{name} is nowhere below train_version: check which column is which"
+    if first < most:
+        others = f"since other samples have version {first}: correct these stamps, or leave their rows out"
+        return f"no stamp_offset explains {later} of {len(ahead)} samples, {others}"
+    return f"if all stamps count {most} too many, add {-most} to stamp_offset; else check unit and train_offset"
 
 
 def _unknown(columns: dict[str, np.ndarray], steps: Steps, declared: Declared) -> dict[str, int]:

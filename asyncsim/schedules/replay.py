@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -90,6 +91,10 @@ def replay(
     samples = Samples(table, loaded.steps), loaded.steps, grid
     log = Log(*origin, *samples, loaded.refused, loaded.rows, _unchecked(loaded, declared))
     return Replay(log, {} if updates_per_batch is None else {"epochs": updates_per_batch}, unknown)
+
+
+RESUMED = 8
+"""Times that the trained version goes back along a log, at most, for which a resumed run is the reason."""
 
 
 def _units(
@@ -218,6 +223,7 @@ def _numbers(
     decrease = [*version[back].tolist(), *version[back + 1].tolist()]
     checks.require(not decrease, "train_version", decrease, "not decreasing from batch to batch", remedy)
     publish = int((version == version[0]).sum()) if publish is None else publish
+    apart = int(np.gcd.reduce(version - version[0]))
     bound = f"{first_version} in the first batch"
     early = int(version[0]) - first_version
     remedy = (
@@ -225,16 +231,19 @@ def _numbers(
         f"write first_version={version[0]}"
     )
     checks.require(int(version[0]) == first_version, "train_version", int(version[0]), bound, remedy)
-    wrong = np.flatnonzero(version != first_version + np.arange(len(version)) // publish)
-    checks.require(
-        not len(wrong),
-        f"train_version of batch {wrong[:1].sum()}",
-        version[wrong[:1]].tolist(),
-        f"{first_version + int(wrong[:1].sum()) // publish} with batches_per_publish = {publish}",
-        "log every batch"
-        + ("" if has_batches else ", with a column batch where a publish has several")
-        + ", and check unit, batches_per_publish and updates_per_batch",
-    )
+    if (wrong := np.flatnonzero(version != first_version + np.arange(len(version)) // publish)).size:
+        at = int(wrong[0])
+        remedy = "log every batch" + ("" if has_batches else ", with a column batch where a publish has several")
+        remedy += ", and check unit, batches_per_publish and updates_per_batch"
+        if apart > 1:
+            remedy = (
+                f"versions rise by {apart}: if they count updates, write unit='updates', batches_per_publish=1 and "
+            )
+            remedy += f"updates_per_batch={apart}"
+        elif at and version[at] > version[at - 1] + 1:
+            remedy += f"; or begin behind the gap, with the rows from {version[at]} on and first_version={version[at]}"
+        bound = f"{first_version + at // publish} with batches_per_publish = {publish}"
+        raise checks.InputError(f"train_version of batch {at}", int(version[at]), bound, remedy)
     number = np.full(len(used), -1, dtype=np.int32)
     number[used] = member
     if "t_train" in columns:
@@ -248,6 +257,22 @@ def _numbers(
 
 def _grid(columns: dict[str, np.ndarray], number: np.ndarray, refused: dict[str, int]) -> np.ndarray:
     """Positions of trained samples, int64 `[B, G, N]`: groups ordered by their first id, samples by their ids."""
+
+    def refuse(fits: bool, field: str, value: Any, bound: str, remedy: str) -> None:
+        """Raise unless it fits; where the log goes back to an earlier version, that is the reason."""
+        row, train = (columns[name][index] for name in ("row", "v_train"))
+        back = np.flatnonzero(np.diff(train) < 0)
+        if not fits and 0 < len(back) <= RESUMED:
+            at = int(back[0]) + 1
+            field, value, bound = (
+                "train_version",
+                f"{train[at]} in row {row[at]}, behind {train[at - 1]}",
+                "not going back",
+            )
+            again = row[:at][train[:at] >= train[at]]
+            remedy = f"if the run was resumed, leave out rows {again.min()} to {again.max()}, trained again behind them"
+        checks.require(fits, field, value, bound, remedy)
+
     index = np.flatnonzero(number >= 0)
     many = int(columns["group"].max(initial=0)) + 1
     pairs, member = np.unique(number[index].astype(np.int64) * many + columns["group"][index], return_inverse=True)
@@ -260,13 +285,13 @@ def _grid(columns: dict[str, np.ndarray], number: np.ndarray, refused: dict[str,
     odd, several = int(np.argmax(size != usual)), int((size != usual).sum())
     found = f"{size[odd]} samples in a group of batch {pairs[odd]}, and {several} of {len(size)} groups differ"
     remedy = "log every sample of a group, with a group_id of its own, or leave batches with other groups out" + lost
-    checks.require(several == 0, "group_id", found, f"of groups of one size, as {usual} in most", remedy)
+    refuse(several == 0, "group_id", found, f"of groups of one size, as {usual} in most", remedy)
     groups = np.bincount(pairs)
     usual = int(np.bincount(groups).argmax())
     odd = int(np.argmax(groups != usual))
     remedy = "leave batches out that the log holds in part, as its first or last" + lost
     fits = bool((groups == usual).all())
-    checks.require(fits, f"groups of batch {odd}", int(groups[odd]), f"{usual}, as in most batches", remedy)
+    refuse(fits, f"groups of batch {odd}", int(groups[odd]), f"{usual}, as in most batches", remedy)
     return index[np.lexsort((ids, first[member], number[index]))].reshape(len(groups), usual, size[0])
 
 
@@ -278,6 +303,8 @@ def _unchecked(loaded: _log_table.Rows, declared: Declared) -> tuple[str, ...]:
     rest = f"token_mean is known for {int(used.sum()) - unknown} of {int(used.sum())} samples, with all their versions"
     submit, end = (declared.start_is == at for at in ("submit", "end"))
     gone, cut = ", ".join(t for t in TIMES if t not in names), bool((columns["v_end"][used] < 0).any())
+    counts = [name for name in loaded.others if re.search(_log_table.LIKE["tokens"], name.lower())]
+    tokens = f" (if {counts[0]} counts them, add tokens={counts[0]} to columns)" if counts else ""
     reasons = {
         "no column fate: dropped samples are not seen, so neither the mean-staleness identity (L1) nor the length bias "
         "of a staleness limit can be checked": "fate" not in names,
@@ -285,7 +312,7 @@ def _unchecked(loaded: _log_table.Rows, declared: Declared) -> tuple[str, ...]:
         "the first token's version: the stamp is taken at the end, so head staleness is unknown": end,
         "the version at the end, so neither the span nor what was in flight and in queue": cut,
         f"versions inside samples that weights changed under: {rest}": unknown > 0,
-        "no column tokens: nothing about lengths": not bool((loaded.steps.length[used] > 0).any()),
+        f"no column tokens: nothing about lengths{tokens}": not bool((loaded.steps.length[used] > 0).any()),
         "no column group_id: every sample is taken as a group of its own": "group_id" not in names,
         f"no times {gone}: distributions in seconds cannot be checked": bool(gone),
         "no column batch: what was trained at one version is taken as one batch": declared.units.batch == 0
