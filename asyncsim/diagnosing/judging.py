@@ -132,10 +132,19 @@ def judge_runs(
     both = b is not None or patterns[0] != patterns[1]
     of_one = str(run).replace(",", " --run ") if run and "," in str(run) else "A --run B"
     remedy = f"give both arms: judge A.csv B.csv, or two runs of one file: --run {of_one}"
-    checks.require(both, "b", None, "the runs of B", remedy)
     given = (("a", a, patterns[0]), ("b", a if b is None else b, patterns[1]), ("pilot", pilot, patterns[0]))
     mapping = _log_stacks.mapping_of(columns, declarable(system=True), "write columns='reward=THEIRS'")
-    groups = [_curves(*each, metric, over, mapping) for each in given]
+    try:
+        checks.require(both, "b", None, "the runs of B", remedy)
+        groups = [_curves(*each, metric, over, mapping) for each in given]
+    except checks.InputError as refused:
+        if within and seed_spread:
+            known = Between(0.0, 0.0, math.inf, seed_spread, "")
+            (seeds, *_), *_ = _plan(within, known, error, power, [0, 0], [0.0, 0.0])
+            refused.add_note(
+                f"without logs: {seeds} seeds per arm find a difference of {within:g} with power {power:g}"
+            )
+        raise
     for (name, runs, _), group, least in zip(given, groups, (1, 1, 0 if seed_spread else 2), strict=True):
         fits = len(group) >= least or (name == "pilot" and not group)
         checks.require(fits, name, runs, f"{least} runs or more", "give more logs")
@@ -287,6 +296,8 @@ def _curves(field: str, given: Any, pattern: str | None, *asked: Any) -> list[Cu
         source = dict(one.items()) if hasattr(one, "columns") and hasattr(one, "items") else one
         known = isinstance(source, (str, Path, Mapping))
         remedy = "give the log of a run; of runs made here write sim.compare(spec, other, smallest=0.1)"
+        if checks.is_number(one):
+            remedy = "give logs; for one number of each run write asyncsim.comparing.judging.between_runs(a, b, 0.05)"
         checks.require(known, field, source, "columns or a path", remedy)
         magic = not isinstance(source, Mapping) and glob.has_magic(str(source)) and not Path(source).exists()
         paths: list[Any] = sorted(glob.glob(str(source))) if magic else [source]
@@ -354,7 +365,7 @@ def _curve(
         return np.asarray(np.interp(step, at, values - values[0] * (found.names[quantity] == "_timestamp")))
 
     if not known:
-        remedy = "give a column that all runs have, or --metric reward and what it is: --columns reward=THEIRS"
+        remedy = "give a column that all runs have, or metric='reward' and what it is: columns='reward=THEIRS'"
         checks.one_of(f"metric of {label}", metric, own, remedy)
     found, quantity = log("reward", "" if known else metric), metric if known else "reward"
     step, y = series(found, quantity)

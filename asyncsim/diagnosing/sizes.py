@@ -94,7 +94,11 @@ def named(telemetry: Telemetry) -> Draft:
     claim, tokens = BY_DEFINITION, telemetry.tokens
     name = next((key for key in ("ess", "ess_clamped") if telemetry.get(key) is not None), None)
     if name is None:
-        return missing(NAMED, claim, "No effective sample size was logged.", "Log it beside the tokens.")
+        words, k3 = "No effective sample size was logged.", telemetry.get("kl_k3")
+        if k3 is not None and 0.0 < (twice := 2.0 * float(np.nanmean(k3))) < 1.0:
+            words += f" If log ratios are normal, k3 implies ESS/N of {math.exp(-twice):.3g} for tokens, and of "
+            words += f"exp(-{twice:.2g} T) for sequences of T tokens."
+        return missing(NAMED, claim, words, "Log it beside the tokens.")
     logged = telemetry.quantities[name]
     if tokens is None:
         return _by_moments(telemetry, logged, name)
@@ -210,12 +214,13 @@ def above_one(telemetry: Telemetry) -> Draft | None:
     known = [telemetry.quantities[name] for name in ("ess", "ess_clamped") if name in telemetry.quantities]
     if not known:
         return None
-    action = "Divide by the number of weights that were summed, over the whole step."
     high = float(np.nanmax(each := np.concatenate(known)))
+    action = _percent(each, "Divide by the number of weights that were summed, over the whole step.")
+    action += " If it counts samples, divide it by their number." * action.startswith("If")
     return Draft(
         "largest effective sample size", "ess/limit",
         Saying("possible size", "No reading of ESS/N exceeds 1."),
-        Saying("ESS above one", f"ESS/N is {high:.4g}, but it cannot exceed 1.", _percent(each, action)),
+        Saying("ESS above one", f"ESS/N is {high:.4g}, but it cannot exceed 1.", action),
         0.0 if high > 1.0 + 1e-6 else 1.0, Estimate(high), (0.0, 1.0), "ESS/N",
     )  # fmt: skip
 

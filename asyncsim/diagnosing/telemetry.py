@@ -346,14 +346,14 @@ def _steps(cells: Mapping[str, list[Any]], names: Mapping[str, str], rows: int) 
     _refuse_first(f"column {name}", np.isnan(step), step, "a step number", "number every row by its step")
     change = np.diff(step)
     remedy = (
-        "give one row per step: of samples the means, df.groupby(STEP).mean(), or `asyncsim log` for their staleness"
+        "give one row per step, of samples the means, df.groupby(STEP).mean(); `asyncsim log` reads their staleness"
     )
     if (change < 0).any() and not (change == 0).any():
         at = int(np.argmax(change < 0)) + 1
-        again = (
-            f"leave out rows {int(np.argmax(step[:at] >= step[at])) + 1} to {at}, whose steps come again behind them"
+        first = int(np.argmax(step[:at] >= step[at])) + 1
+        remedy = (
+            f"if the run was resumed, leave out rows {first} to {at}, whose steps come again; give a file for each run"
         )
-        remedy = f"if the run was resumed, {again}; give several runs as a list of files"
     _refuse_first(f"column {name}", np.append(False, change <= 0), step, "above the row before", remedy)
     if len(change) and not calls:
         stride = float(np.median(change))
@@ -400,12 +400,9 @@ def _tokens(cells: Mapping[str, list[Any]], names: Mapping[str, str]) -> Tokens:
     ratio = flat["trainer"] - flat["sampler"]
     sequence = flat.get("sequence", row_of.astype(float) if lists else None)
     pick = {name: None if flat.get(name) is None else flat[name][live] for name in ("staleness", "micro_batch")}
-    scores = np.concatenate([flat[name][live] for name in SCORES])
-    where, remedy = (
-        f"columns {names['sampler']}, {names['trainer']}",
-        "take their logarithms, if they are probabilities",
-    )
-    checks.require(bool((scores <= 0.0).any()), where, float(scores[0]), "log-probs, which are not positive", remedy)
+    shares = all(((flat[name][live] > 0.0) & (flat[name][live] <= 1.0)).all() for name in SCORES)
+    where, bound = f"columns {names['sampler']}, {names['trainer']}", "log-probs, which are not positive"
+    checks.require(not shares, where, "all in (0, 1]", bound, "take the logarithms of these probabilities")
     known = ~live & np.isfinite(ratio)
     hidden = (row[known], ratio[known]) if known.any() else None
     own = None if sequence is None else paired(row, sequence)

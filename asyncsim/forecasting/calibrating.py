@@ -145,9 +145,7 @@ def calibrate(
     """
     checks.one_of("preset", preset, advising.TRAINERS, "name the trainer that wrote the log")
     for name in given:
-        remedy = calls.ELSEWHERE.get(f"calibrate {name}", "see docs/which-limit.md for what each field means")
-        checks.require(name != "unit", "field of the system", name, "a field of docs/which-limit.md", remedy)
-        checks.one_of("field of the system", name, advising.FIELDS, remedy)
+        advising.known_field(name, preset, "calibrate")
     several = list(logs) if isinstance(logs, (list, tuple)) else [logs]
     checks.require(bool(several), "logs", logs, "one or more", "name the files of one run")
     described = [str(each) for each in several if str(each).endswith((".yaml", ".yml"))]
@@ -158,9 +156,11 @@ def calibrate(
         warnings.warn(checks.RunWarning(TABLE["other_trainer"].format(logged, preset)), stacklevel=2)
     fields = _fields(preset, read, given)
     lacking = {name: words for name, words in TABLE["lacking"].items() if fields.get(name) is None}
+    lacking |= {name: TABLE["cut"] for name in {*lacking} & {"response_lengths"} if "length_max" in read.series}
     if {*lacking} - {"machines"}:
         gaps = checks.InputError("log", ", ".join(lacking), "known", "add these, or log them")
-        raise gaps.explaining("", {f"--set {name}=VALUE": words for name, words in lacking.items()})
+        words = {f"--set {name}=VALUE": words for name, words in lacking.items()}
+        raise gaps.explaining("", words | {f"--columns {own}": TABLE["unread"] for own in _unread(read, lacking)})
     fields = {name: fields[name] for name in advising.FIELDS if fields.get(name) is not None}
     limit, remedy = fields["staleness_limit"], "give the limit at which the log ran"
     checks.require(not isinstance(limit, (list, tuple)), "staleness_limit", limit, "one number", remedy)
@@ -228,6 +228,13 @@ def calibrate(
     if out is not None:
         made.save(out)
     return made
+
+
+def _unread(read: Read, lacking: Container[str]) -> list[str]:
+    """Columns that were not read, and by their names have lengths or seconds that are lacking, as OURS=THEIRS."""
+    names = [*read.telemetry.unknown, *read.telemetry.refused] if read.telemetry else []
+    likely = [(ours, pattern) for ours, (field, pattern) in TABLE["likely"].items() if field in lacking]
+    return [f"{ours}={name}" for ours, pattern in likely for name in names if re.search(pattern, name.lower())]
 
 
 def assumed(known: Mapping[str, Any]) -> list[str]:

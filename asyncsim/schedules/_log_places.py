@@ -9,22 +9,12 @@ import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from asyncsim.base import checks, files
+from asyncsim.base import calls, checks, files
 
 KINDS = (".csv", ".jsonl", ".ndjson", ".parquet", ".pt", ".pth", ".pkl", ".pickle")
 """Kinds of files that are read."""
 PACKED = (".gz", ".zst")
 REMEDY = "write the log as .csv, .jsonl or .parquet (.csv.gz, .jsonl.gz and .jsonl.zst too)"
-OTHERS = {
-    ".npz": "a saved trace is sim.Trace.load({!r})",
-    ".yaml": "a description of a system is read by `asyncsim forecast` and `asyncsim advise`",
-    ".json": "write an object a line: df.to_json('log.jsonl', orient='records', lines=True)",
-    **dict.fromkeys(
-        (".log", ".txt", ".out"), "a console's output has no columns: export the metrics from W&B or TensorBoard"
-    ),
-    "events": "download each scalar as CSV in TensorBoard, into one folder",
-}
-"""What to do with other files, by the ends of their names."""
 PATH = "path:"
 """Begins the name of a column that is read off the path of each file: `path:step_#` is the number behind `step_`."""
 
@@ -69,8 +59,8 @@ def kind_of(path: Path) -> str | None:
 
 
 def _require_kind(path: Path) -> None:
-    remedy = OTHERS.get(path.suffix.lower(), REMEDY)
-    remedy = OTHERS["events"] if path.name.startswith("events.out") else remedy.format(path.name)
+    kind = "tfevents" if "tfevents" in path.name else path.suffix.lower()
+    remedy = calls.ELSEWHERE.get(f"file {kind}", REMEDY).format(path.name)
     checks.require(kind_of(path) is not None, "path", str(path), "a file ending in " + ", ".join(KINDS), remedy)
 
 

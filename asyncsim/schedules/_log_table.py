@@ -34,7 +34,7 @@ class Declared(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Samples of a log: columns, versions of tokens, refused rows by reason, number of rows, columns read, and others."""
+    """Samples of a log: columns, versions of tokens, refused rows by reason, number of rows, columns read, others."""
 
     columns: dict[str, np.ndarray]
     steps: Steps

@@ -223,7 +223,6 @@ def _numbers(
     decrease = [*version[back].tolist(), *version[back + 1].tolist()]
     checks.require(not decrease, "train_version", decrease, "not decreasing from batch to batch", remedy)
     publish = int((version == version[0]).sum()) if publish is None else publish
-    apart = int(np.gcd.reduce(version - version[0]))
     bound = f"{first_version} in the first batch"
     early = int(version[0]) - first_version
     remedy = (
@@ -232,14 +231,13 @@ def _numbers(
     )
     checks.require(int(version[0]) == first_version, "train_version", int(version[0]), bound, remedy)
     if (wrong := np.flatnonzero(version != first_version + np.arange(len(version)) // publish)).size:
-        at = int(wrong[0])
+        at, apart = int(wrong[0]), int(np.gcd.reduce(version - version[0]))
         remedy = "log every batch" + ("" if has_batches else ", with a column batch where a publish has several")
         remedy += ", and check unit, batches_per_publish and updates_per_batch"
         if apart > 1:
             remedy = (
-                f"versions rise by {apart}: if they count updates, write unit='updates', batches_per_publish=1 and "
+                f"of updates, {apart} a batch, write unit='updates', batches_per_publish=1, updates_per_batch={apart}"
             )
-            remedy += f"updates_per_batch={apart}"
         elif at and version[at] > version[at - 1] + 1:
             remedy += f"; or begin behind the gap, with the rows from {version[at]} on and first_version={version[at]}"
         bound = f"{first_version + at // publish} with batches_per_publish = {publish}"
@@ -255,24 +253,19 @@ def _numbers(
     return number, publish
 
 
+def _resumed(row: np.ndarray, train: np.ndarray) -> None:
+    """Refuse a log that goes back to earlier versions a few times, as that of a run that was resumed does."""
+    back = np.flatnonzero(np.diff(train) < 0) + 1
+    if 0 < len(back) <= RESUMED:
+        at = int(back[0])
+        again = row[:at][train[:at] >= train[at]]
+        remedy = f"if the run was resumed, leave out rows {again.min()} to {again.max()}, trained again behind them"
+        value = f"{train[at]} in row {row[at]}, behind {train[at - 1]}"
+        raise checks.InputError("train_version", value, "not going back along the log", remedy)
+
+
 def _grid(columns: dict[str, np.ndarray], number: np.ndarray, refused: dict[str, int]) -> np.ndarray:
     """Positions of trained samples, int64 `[B, G, N]`: groups ordered by their first id, samples by their ids."""
-
-    def refuse(fits: bool, field: str, value: Any, bound: str, remedy: str) -> None:
-        """Raise unless it fits; where the log goes back to an earlier version, that is the reason."""
-        row, train = (columns[name][index] for name in ("row", "v_train"))
-        back = np.flatnonzero(np.diff(train) < 0)
-        if not fits and 0 < len(back) <= RESUMED:
-            at = int(back[0]) + 1
-            field, value, bound = (
-                "train_version",
-                f"{train[at]} in row {row[at]}, behind {train[at - 1]}",
-                "not going back",
-            )
-            again = row[:at][train[:at] >= train[at]]
-            remedy = f"if the run was resumed, leave out rows {again.min()} to {again.max()}, trained again behind them"
-        checks.require(fits, field, value, bound, remedy)
-
     index = np.flatnonzero(number >= 0)
     many = int(columns["group"].max(initial=0)) + 1
     pairs, member = np.unique(number[index].astype(np.int64) * many + columns["group"][index], return_inverse=True)
@@ -285,13 +278,15 @@ def _grid(columns: dict[str, np.ndarray], number: np.ndarray, refused: dict[str,
     odd, several = int(np.argmax(size != usual)), int((size != usual).sum())
     found = f"{size[odd]} samples in a group of batch {pairs[odd]}, and {several} of {len(size)} groups differ"
     remedy = "log every sample of a group, with a group_id of its own, or leave batches with other groups out" + lost
-    refuse(several == 0, "group_id", found, f"of groups of one size, as {usual} in most", remedy)
     groups = np.bincount(pairs)
+    if several or (groups != groups[0]).any():
+        _resumed(columns["row"][index], columns["v_train"][index])
+    checks.require(several == 0, "group_id", found, f"of groups of one size, as {usual} in most", remedy)
     usual = int(np.bincount(groups).argmax())
     odd = int(np.argmax(groups != usual))
     remedy = "leave batches out that the log holds in part, as its first or last" + lost
     fits = bool((groups == usual).all())
-    refuse(fits, f"groups of batch {odd}", int(groups[odd]), f"{usual}, as in most batches", remedy)
+    checks.require(fits, f"groups of batch {odd}", int(groups[odd]), f"{usual}, as in most batches", remedy)
     return index[np.lexsort((ids, first[member], number[index]))].reshape(len(groups), usual, size[0])
 
 
