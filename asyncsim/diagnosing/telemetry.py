@@ -348,12 +348,13 @@ def _steps(cells: Mapping[str, list[Any]], names: Mapping[str, str], rows: int) 
     remedy = (
         "give one row per step, of samples the means, df.groupby(STEP).mean(); `asyncsim log` reads their staleness"
     )
-    if (change < 0).any() and not (change == 0).any():
+    if (change < 0).sum() > len(change) / 4:
+        remedy = "sort the rows by their step"
+    elif (change < 0).any() and not (change == 0).any():
         at = int(np.argmax(change < 0)) + 1
         first = int(np.argmax(step[:at] >= step[at])) + 1
-        remedy = (
-            f"if the run was resumed, leave out rows {first} to {at}, whose steps come again; give a file for each run"
-        )
+        remedy = f"if the run was resumed, leave out rows {first} to {at}, whose steps come again"
+        remedy = "give several runs as a list, a log each" if first == 1 else remedy
     _refuse_first(f"column {name}", np.append(False, change <= 0), step, "above the row before", remedy)
     if len(change) and not calls:
         stride = float(np.median(change))

@@ -159,8 +159,8 @@ def calibrate(
     lacking |= {name: TABLE["cut"] for name in {*lacking} & {"response_lengths"} if "length_max" in read.series}
     if {*lacking} - {"machines"}:
         gaps = checks.InputError("log", ", ".join(lacking), "known", "add these, or log them")
-        words = {f"--set {name}=VALUE": words for name, words in lacking.items()}
-        raise gaps.explaining("", words | {f"--columns {own}": TABLE["unread"] for own in _unread(read, lacking)})
+        words = {f"{name}=VALUE": words for name, words in lacking.items()}
+        raise gaps.explaining("", words | {f"columns='{own}'": TABLE["unread"] for own in _unread(read, lacking)})
     fields = {name: fields[name] for name in advising.FIELDS if fields.get(name) is not None}
     limit, remedy = fields["staleness_limit"], "give the limit at which the log ran"
     checks.require(not isinstance(limit, (list, tuple)), "staleness_limit", limit, "one number", remedy)
