@@ -151,7 +151,9 @@ def judge_runs(
     checks.require(not (seed_spread and groups[2]), "seed_spread", seed_spread, "left out beside pilot", "give one")
     theirs, columns = mapping.get(metric), [curve.column for curve in itertools.chain(*groups)]
     fits = theirs is None or any(theirs.endswith(column) for column in columns)
-    checks.require(fits, f"columns[{metric}]", theirs, "a column of one of the runs", f"{columns[0]} is read without it")
+    checks.require(
+        fits, f"columns[{metric}]", theirs, "a column of one of the runs", f"{columns[0]} is read without it"
+    )
     notes = _refuse_mixed(groups, metric, over, at)
     start, stop, points = _stretch(groups, over, last, at, notes)
     count = max((w for w in BOUNDS if 2 * w <= points), default=min(BOUNDS))

@@ -3,8 +3,6 @@
 Axes: `U` logged steps, `K` tokens.
 """
 
-import csv
-import gzip
 import itertools
 import re
 from collections.abc import Iterable, Mapping
@@ -229,21 +227,20 @@ def _columns(
         path = Path(source)
         places = _log_places.found(path, "")
         wanted = aliases.steps(system).keys() | aliases.tokens().keys() | set(mapping.values()) | BOARD
-        table = _log_files.read(places, wanted, files.Budget(path))
+        # A cell with nan, NULL or n/a is refused; only one without any text is empty.
+        table = _log_files.read(places, wanted, files.Budget(path), _log_files.PLAIN, "")
         if set(table.names) >= BOARD and not {"Value"} & set(mapping.values()):
             return _columns(field_name, _board(places), mapping, run, system)
         head = _header([name for name in table.names if name != _log_files.NUMBERED], mapping, run, system)
         if not head.used.keys() <= table.cells.keys():
             # An export, whose names are known when its header is read.
-            table = _log_files.read(places, head.used, files.Budget(path))
+            table = _log_files.read(places, head.used, files.Budget(path), _log_files.PLAIN, "")
         rows = table.rows
         given = {
             name: column if isinstance(column, np.ndarray) and not _log_cells.empty(column).any()
             else _log_cells.listed(column)
             for name, column in table.cells.items()
         }  # fmt: skip
-        for place in places:
-            _refuse_words(place.path, {name: given[name] for name in head.used}, head)
     return {quantity: given[name] for name, (quantity, _) in head.used.items()}, head, rows
 
 
@@ -273,24 +270,6 @@ def _listed(name: str, column: Any) -> Any:
     listed = not isinstance(column, (str, bytes)) and hasattr(column, "__len__") and getattr(column, "ndim", 1) > 0
     checks.require(listed, f"column {name}", column, "a list of cells", "give a column one value for each row")
     return list(column.tolist() if hasattr(column, "tolist") else column)
-
-
-def _refuse_words(path: Path, cells: Mapping[str, Any], head: Header) -> None:
-    """Refuse cells of a .csv file with nan, NULL or n/a, which are read as empty, unless they are masked."""
-    guessed = {name for name, (_, scope) in head.used.items() if scope.startswith(aliases.GUESSED)}
-    empty = [name for name, column in cells.items() if isinstance(column, list) and None in column]
-    empty = [name for name in empty if name not in guessed]
-    if not empty or ".csv" not in path.suffixes:
-        return
-    mask = next((name for name, (quantity, _) in head.used.items() if quantity == "mask"), "")
-    opened: Any = gzip.open if path.suffix == ".gz" else open
-    with opened(path, mode="rt", newline="", encoding="utf-8") as file:
-        comma = files.delimiter(file.readline().encode())
-        file.seek(0)
-        for number, row in enumerate(csv.DictReader(file, delimiter=comma), 1):
-            for name in empty:
-                if not (head.used[name][0] in SCORES and row.get(mask, "1") in ("0", "0.0", "False", "false")):
-                    _refuse_cell(name, number, row.get(name) or None)
 
 
 def _refuse_cell(name: str, row: int, cell: Any) -> None:

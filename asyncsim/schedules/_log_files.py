@@ -13,7 +13,8 @@ import pickle
 import re
 import struct
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -58,8 +59,10 @@ PLAIN = Layout()
 """Rows as they come."""
 
 
-def read(places: list[Place], wanted: Iterable[str], budget: files.Budget, layout: Layout = PLAIN) -> Table:
-    """Read the requested columns of all files; at least one row is required."""
+def read(
+    places: list[Place], wanted: Iterable[str], budget: files.Budget, layout: Layout = PLAIN, *empty: str
+) -> Table:
+    """Read the requested columns of all files; at least one row is required. `empty`: empty cells of .csv files."""
     wanted = set(wanted)
     tables: list[Table] = []
     for place in places:
@@ -69,7 +72,8 @@ def read(places: list[Place], wanted: Iterable[str], budget: files.Budget, layou
             if kind in (".pt", ".pth", ".pkl", ".pickle"):
                 rows = _values(place.path, kind, wanted, budget, layout.records)
             else:
-                rows = {".csv": _csv, ".parquet": _parquet}.get(kind, _json_lines)(place.path, wanted, budget)
+                read_one = {".csv": partial(_csv, empty=empty or None), ".parquet": _parquet}.get(kind, _json_lines)
+                rows = read_one(place.path, wanted, budget)
         rows = _log_cells.spread(rows, str(place.path)) if layout.listed else rows
         # What its path says stands in columns of its own.
         for name in sorted(wanted):
@@ -200,7 +204,7 @@ def _transposed(columns: Mapping[Any, Any], path: Path) -> list[dict[str, Any]]:
     return [{n: v[row] if isinstance(v, list) else v for n, v in lists.items()} for row in range(size)]
 
 
-def _csv(path: Path, wanted: set[str], budget: files.Budget) -> Table:
+def _csv(path: Path, wanted: set[str], budget: files.Budget, empty: Sequence[str] | None) -> Table:
     import pyarrow as pa
     from pyarrow import csv as arrow
 
@@ -224,7 +228,7 @@ def _csv(path: Path, wanted: set[str], budget: files.Budget) -> Table:
     names = _different(next((names for names in csv.reader(texts, strict=True, delimiter=comma) if names), []))
     chosen = [name for name in names if name in wanted]
     asked = chosen or names[:1]
-    convert = arrow.ConvertOptions(strings_can_be_null=True, auto_dict_encode=False, include_columns=asked)
+    convert = arrow.ConvertOptions(null_values=empty, strings_can_be_null=True, include_columns=asked)
     if chosen and len(data) >= LARGE and (cells := _by_batches(source, parse, convert)) is not None:
         rows = len(cells[chosen[0]])
         del source, data

@@ -107,7 +107,7 @@ def test_files_of_every_kind_give_the_same_findings(tmp_path, kind):
 def test_a_word_for_nothing_in_a_csv_is_no_empty_cell(tmp_path):
     path = tmp_path / "log.csv"
     path.write_text("step,ess\n0,0.9\n1,NaN\n2,0.9\n")
-    with pytest.raises(sim.InputError, match="column ess, row 2 = 'NaN'"):
+    with pytest.raises(sim.InputError, match="column ess, row 2 = nan"):
         sim.diagnose(path)
 
 
