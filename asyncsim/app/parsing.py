@@ -123,8 +123,8 @@ def _typed(message: str, known: Collection[str]) -> str:
             return f"--{name.replace('_', '-')} {value}"
         return f"--set {name}={value}" if "set" in known and "task" not in known else found[0]
 
-    head, mark, remedy = message.rpartition(": must be ") if ": must be " in message else ("", "", message)
-    remedy = re.sub(r"^(?=\w+=VALUE: )", "--set ", remedy) if "set" in known and not mark else remedy
+    head, mark, remedy = message.rpartition(": must be ")
+    remedy = re.sub(r"^(?=\w+=VALUE: )", "--set ", remedy) if "set" in known else remedy
     if {"task", "smallest", "grid"} & {*known}:
         kinds = "|".join(plugins.PARTS)
         remedy = re.sub(rf"\bsim\.({kinds})\.(\w+)\(\.\.\.\)", lambda m: f"--{plugins.PARTS[m[1]]} {m[2]}", remedy)

@@ -107,12 +107,8 @@ def near(column: str) -> list[str]:
     ends = [name.rpartition("/")[2] for name in known]
     own, last = {*ends} - {"mean", "avg", "max", "min"}, column.rpartition("/")[2]
     close = difflib.get_close_matches(last, own, n=2, cutoff=0.8)
-    alike = [
-        f"{last}_mean",
-        last.removesuffix("_mean"),
-        *found,
-        *(name for name, end in zip(known, ends, strict=True) if end in close),
-    ]
+    found += (name for name, end in zip(known, ends, strict=True) if end in close)
+    alike = [f"{last}_mean", last.removesuffix("_mean"), *found]
     return list(dict.fromkeys(name for name in alike if name in known and name != column))[:2]
 
 

@@ -141,19 +141,15 @@ def judge_runs(
         if within and seed_spread:
             known = Between(0.0, 0.0, math.inf, seed_spread, "")
             (seeds, *_), *_ = _plan(within, known, error, power, [0, 0], [0.0, 0.0])
-            refused.add_note(
-                f"without logs: {seeds} seeds per arm find a difference of {within:g} with power {power:g}"
-            )
+            refused.add_note(f"without logs: {seeds} seeds per arm find a difference of {within:g}, power {power:g}")
         raise
     for (name, runs, _), group, least in zip(given, groups, (1, 1, 0 if seed_spread else 2), strict=True):
         fits = len(group) >= least or (name == "pilot" and not group)
         checks.require(fits, name, runs, f"{least} runs or more", "give more logs")
     checks.require(not (seed_spread and groups[2]), "seed_spread", seed_spread, "left out beside pilot", "give one")
-    theirs, columns = mapping.get(metric), [curve.column for curve in itertools.chain(*groups)]
-    fits = theirs is None or any(theirs.endswith(column) for column in columns)
-    checks.require(
-        fits, f"columns[{metric}]", theirs, "a column of one of the runs", f"{columns[0]} is read without it"
-    )
+    theirs, columns = mapping.get(metric, ""), [curve.column for curve in itertools.chain(*groups)]
+    fits, remedy = not theirs or theirs.endswith(tuple(columns)), f"{columns[0]} is read without it"
+    checks.require(fits, f"columns[{metric}]", theirs, "a column of one of the runs", remedy)
     notes = _refuse_mixed(groups, metric, over, at)
     start, stop, points = _stretch(groups, over, last, at, notes)
     count = max((w for w in BOUNDS if 2 * w <= points), default=min(BOUNDS))
@@ -300,9 +296,8 @@ def _curves(field: str, given: Any, pattern: str | None, *asked: Any) -> list[Cu
     for one in list(given) if isinstance(given, (list, tuple)) else [given]:
         source = dict(one.items()) if hasattr(one, "columns") and hasattr(one, "items") else one
         known = isinstance(source, (str, Path, Mapping))
-        remedy = "give the log of a run; of runs made here write sim.compare(spec, other, smallest=0.1)"
-        if checks.is_number(one):
-            remedy = "give logs; for one number of each run write asyncsim.comparing.judging.between_runs(a, b, 0.05)"
+        remedy = "give the log of a run; of runs made here write sim.compare(spec, other, smallest=0.1), and of one "
+        remedy += "number per run asyncsim.comparing.judging.between_runs(a, b)"
         checks.require(known, field, source, "columns or a path", remedy)
         magic = not isinstance(source, Mapping) and glob.has_magic(str(source)) and not Path(source).exists()
         paths: list[Any] = sorted(glob.glob(str(source))) if magic else [source]
@@ -334,8 +329,7 @@ def _curve(
 ) -> Curve:
     """Read one run: its metric at steps, and the positions of these steps on the axis."""
     own = [name.removeprefix(f"{run} - ") for name in names if name.startswith(f"{run} - ") or " - " not in name]
-    table = aliases.steps(system=True)
-    has = {table.get(aliases.plain(name), ("",))[0] for name in own}
+    has = {aliases.steps(system=True).get(aliases.plain(name), ("",))[0] for name in own}
     mapped = {ours: theirs for ours, theirs in mapping.items() if theirs in own or ours not in has}
     known = metric in mapped or metric in has or set(own) >= BOARD
 

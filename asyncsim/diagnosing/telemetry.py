@@ -191,6 +191,8 @@ def _header(names: Iterable[str], mapping: Mapping[str, str], run: str | None, s
     return head
 
 
+CELLS = _log_files.Layout(empty=("",))
+"""Cells with nan, NULL or n/a are refused: only those without any text are empty."""
 STAMPS = ("start_version", "end_version", "versions", "train_version")
 """Columns of a log of samples."""
 SCORES = ("sampler", "trainer")
@@ -227,14 +229,13 @@ def _columns(
         path = Path(source)
         places = _log_places.found(path, "")
         wanted = aliases.steps(system).keys() | aliases.tokens().keys() | set(mapping.values()) | BOARD
-        # A cell with nan, NULL or n/a is refused; only one without any text is empty.
-        table = _log_files.read(places, wanted, files.Budget(path), _log_files.PLAIN, "")
+        table = _log_files.read(places, wanted, files.Budget(path), CELLS)
         if set(table.names) >= BOARD and not {"Value"} & set(mapping.values()):
             return _columns(field_name, _board(places), mapping, run, system)
         head = _header([name for name in table.names if name != _log_files.NUMBERED], mapping, run, system)
         if not head.used.keys() <= table.cells.keys():
             # An export, whose names are known when its header is read.
-            table = _log_files.read(places, head.used, files.Budget(path), _log_files.PLAIN, "")
+            table = _log_files.read(places, head.used, files.Budget(path), CELLS)
         rows = table.rows
         given = {
             name: column if isinstance(column, np.ndarray) and not _log_cells.empty(column).any()

@@ -14,7 +14,6 @@ import re
 import struct
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -47,33 +46,33 @@ class Layout(NamedTuple):
     """How a trainer arranges rows in files.
 
     `files`: the pattern of their names below a folder; `records`: the key of the list of samples in a file of tensors;
-    `listed`: whether a record holds a list for every column, one entry a sample.
+    `listed`: whether a record holds a list for every column, one entry a sample; `empty`: texts of empty cells in .csv.
     """
 
     files: str = ""
     records: str = "samples"
     listed: bool = False
+    empty: Sequence[str] | None = None
 
 
 PLAIN = Layout()
 """Rows as they come."""
 
 
-def read(
-    places: list[Place], wanted: Iterable[str], budget: files.Budget, layout: Layout = PLAIN, *empty: str
-) -> Table:
-    """Read the requested columns of all files; at least one row is required. `empty`: empty cells of .csv files."""
+def read(places: list[Place], wanted: Iterable[str], budget: files.Budget, layout: Layout = PLAIN) -> Table:
+    """Read the requested columns of all files; at least one row is required."""
     wanted = set(wanted)
     tables: list[Table] = []
     for place in places:
-        kind, remedy = str(_log_places.kind_of(place.path)), "wait until the run has written it, or give another file"
-        checks.require(place.path.stat().st_size > 0, "path", place.name, "not empty", remedy)
+        kind, size = str(_log_places.kind_of(place.path)), place.path.stat().st_size
+        checks.require(size > 0, "path", place.name, "not empty", "wait until the run has written it")
         with files.decoding(place.path, f"{kind[1:]} file", "copy the log again: it is truncated or damaged"):
             if kind in (".pt", ".pth", ".pkl", ".pickle"):
                 rows = _values(place.path, kind, wanted, budget, layout.records)
+            elif kind in (".csv", ".tsv"):
+                rows = _csv(place.path, wanted, budget, layout.empty)
             else:
-                read_one = {".csv": partial(_csv, empty=empty or None), ".parquet": _parquet}.get(kind, _json_lines)
-                rows = read_one(place.path, wanted, budget)
+                rows = (_parquet if kind == ".parquet" else _json_lines)(place.path, wanted, budget)
         rows = _log_cells.spread(rows, str(place.path)) if layout.listed else rows
         # What its path says stands in columns of its own.
         for name in sorted(wanted):

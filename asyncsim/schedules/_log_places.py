@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from asyncsim.base import calls, checks, files
 
-KINDS = (".csv", ".jsonl", ".ndjson", ".parquet", ".pt", ".pth", ".pkl", ".pickle")
+KINDS = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet", ".pt", ".pth", ".pkl", ".pickle")
 """Kinds of files that are read."""
 PACKED = (".gz", ".zst")
 REMEDY = "write the log as .csv, .jsonl or .parquet (.csv.gz, .jsonl.gz and .jsonl.zst too)"
@@ -68,8 +68,7 @@ def _ordered(places: list[Place]) -> list[Place]:
     """Sort by the texts and numbers of names, so that step_10 follows step_9."""
 
     def key(place: Place) -> list[tuple[bool, int, str]]:
-        parts = re.split(r"(\d+)", place.name)
-        return [(part.isdigit(), int(part) if part.isdigit() else 0, part) for part in parts]
+        return [(part.isdigit(), int(part) if part.isdigit() else 0, part) for part in re.split(r"(\d+)", place.name)]
 
     return sorted(places, key=key)
 

@@ -78,8 +78,7 @@ def load(path: Path, places: list[Place], declared: Declared, asked: Sequence[ch
     columns["v_start"] = steps.oldest()
     _check(columns, steps)
     refused = _unknown(columns, steps, declared)
-    others = [name for name in table.names if name not in names.values()]
-    return Rows(columns, steps, refused, rows, names, others)
+    return Rows(columns, steps, refused, rows, names, [name for name in table.names if name not in names.values()])
 
 
 def _choose(names: list[str], stack: Stack, mapping: Mapping[str, str]) -> dict[str, str]:
@@ -157,12 +156,12 @@ def _require(
     errors = []
     if lacking:
         free = [name for name in columns if name not in {*present.values(), _log_files.NUMBERED}]
-        likely = {"sample_id": _log_files.NUMBERED} if "sample_id" in lacking else {}
-        for field in [*lacking, *["tokens"] * ("tokens" not in present)]:
-            found = [name for name in free if re.search(LIKE[field], name.lower()) and name not in likely.values()]
-            likely |= {field: found[0]} if found else {field: likely.get(field, "THEIRS")} if field in lacking else {}
-        numbered = likely.get("sample_id") == _log_files.NUMBERED
-        mapped = f"map it: columns='{','.join(f'{field}={theirs}' for field, theirs in likely.items())}'"
+        likely = {"sample_id": _log_files.NUMBERED}
+        for field in lacking:
+            found = (name for name in free if re.search(LIKE[field], name.lower()) and name not in likely.values())
+            likely[field] = next(found, likely.get(field, "THEIRS"))
+        numbered = likely["sample_id"] == _log_files.NUMBERED and "sample_id" in lacking
+        mapped = f"map it: columns='{','.join(f'{field}={likely[field]}' for field in lacking)}'"
         mapped += f" ({_log_files.NUMBERED} counts each row as a sample)" * numbered
         writer = f"what {declared.name} writes itself lacks it: `asyncsim list logs {declared.name}` has a writer"
         stale = [name for name in free if re.search("stale|lag$|off_policy", name.lower())]
@@ -374,12 +373,12 @@ def _check(columns: dict[str, np.ndarray], steps: Steps) -> None:
     refuse_rows(known & ended & (start > last), "end_version", ends, bound, "check which column is which")
     bound = "versions that do not go backwards inside a sample"
     refuse_rows(backwards, "versions", ends, bound, "check the order of tokens or segments")
-    bound, later = ">= 0: data cannot be trained on before its weights exist", used & known & (train < start)
-    text, remedy = "train_version {train}, start_version {start}", _ahead("start_version", start, train, used & known)
-    refuse_rows(later, "staleness", text, bound, remedy)
-    bound, later = "at least the version of the last token", used & ended & (train < last)
-    text, remedy = "train_version {train}, end_version {end}", _ahead("end_version", last, train, used & ended)
-    refuse_rows(later, "train_version", text, bound, remedy)
+    for name, stamps, field, bound in (
+        ("start_version", start, "staleness", ">= 0: data cannot be trained on before its weights exist"),
+        ("end_version", last, "train_version", "at least the version of the last token"),
+    ):
+        both, text = used & (stamps >= 0), f"train_version {{train}}, {name} {{{name[:-8]}}}"
+        refuse_rows(both & (train < stamps), field, text, bound, _ahead(name, stamps[both], (stamps - train)[both]))
     times = [name for name in TIMES if name in columns]
     bound, remedy = "not before the event that it follows", "write all times from one clock, in seconds"
     for k, late in enumerate(times):
@@ -387,15 +386,14 @@ def _check(columns: dict[str, np.ndarray], steps: Steps) -> None:
             refuse_rows(columns[early] > columns[late], late, f"before {early}", bound, remedy)
 
 
-def _ahead(name: str, stamps: np.ndarray, train: np.ndarray, known: np.ndarray) -> str:
-    """What may explain samples that are stamped with a later version than they were trained at."""
-    ahead, first = (stamps - train)[known], int(stamps[known].min(initial=checks.LARGEST))
-    most, later = int(ahead.max(initial=0)), int((ahead > 0).sum())
-    if later and int(ahead.min()) >= 0 and np.ptp(ahead) > 0:
+def _ahead(name: str, stamps: np.ndarray, ahead: np.ndarray) -> str:
+    """What may explain stamps that are ahead of the versions at which their samples were trained."""
+    most, first = int(ahead.max(initial=0)), int(stamps.min(initial=checks.LARGEST))
+    if most > 0 and 0 <= ahead.min() < most:
         return f"{name} is nowhere below train_version: check which column is which"
     if first < most:
         others = f"since other samples have version {first}: correct these stamps, or leave their rows out"
-        return f"no stamp_offset explains {later} of {len(ahead)} samples, {others}"
+        return f"no stamp_offset explains {(ahead > 0).sum()} of {len(ahead)} samples, {others}"
     return f"if all stamps count {most} too many, add {-most} to stamp_offset; else check unit and train_offset"
 
 

@@ -93,10 +93,6 @@ def replay(
     return Replay(log, {} if updates_per_batch is None else {"epochs": updates_per_batch}, unknown)
 
 
-RESUMED = 8
-"""Times that the trained version goes back along a log, at most, for which a resumed run is the reason."""
-
-
 def _units(
     unit: str | None, publish: int | None, updates: int | None, samples: int | None, asked: list[checks.InputError]
 ) -> Units:
@@ -236,7 +232,7 @@ def _numbers(
         remedy += ", and check unit, batches_per_publish and updates_per_batch"
         if apart > 1:
             remedy = (
-                f"of updates, {apart} a batch, write unit='updates', batches_per_publish=1, updates_per_batch={apart}"
+                f"write unit='updates', batches_per_publish=1, updates_per_batch={apart}, if versions count updates"
             )
         elif at and version[at] > version[at - 1] + 1:
             remedy += f"; or begin behind the gap, with the rows from {version[at]} on and first_version={version[at]}"
@@ -254,9 +250,9 @@ def _numbers(
 
 
 def _resumed(row: np.ndarray, train: np.ndarray) -> None:
-    """Refuse a log that goes back to earlier versions a few times, as that of a run that was resumed does."""
+    """Refuse a log that goes back to earlier versions, once to eight times, as that of a resumed run does."""
     back = np.flatnonzero(np.diff(train) < 0) + 1
-    if 0 < len(back) <= RESUMED:
+    if 0 < len(back) <= 8:
         at = int(back[0])
         again = row[:at][train[:at] >= train[at]]
         remedy = f"if the run was resumed, leave out rows {again.min()} to {again.max()}, trained again behind them"

@@ -214,23 +214,21 @@ def _tail(system: Any, batches: int, size: int, seed: int, realizations: int) ->
 def known_field(name: str, trainer: str, of: str, fields: Collection[str] = FIELDS) -> None:
     """Refuse a name that is no field of a description; an option of the trainer is pointed to its field."""
     remedy = calls.ELSEWHERE.get(f"{of} {name}", "see docs/which-limit.md for what each field means")
-    row = TRAINERS.get(trainer)
-    if row and (own := row.fields().get(name)):
+    if (row := TRAINERS.get(trainer)) and (own := row.fields().get(name)):
         remedy = f"did you mean {own}? It is {trainer}'s {name}"
         remedy += ", in prompts: divide by samples_per_prompt" * (f"{name}*" in row)
-    meanings = {field: words for field, (_, words) in FIELDS.items() if field in fields}
+    meanings = {field: FIELDS[field][1] for field in fields}
     checks.one_of("field of the system", name, fields, remedy, meanings, 20 if of == "advise" else 4)
 
 
 def read(rows: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """Check a description, and fill in defaults; fields that can be varied become lists."""
-    meanings = {name: words for name, (_, words) in FIELDS.items()}
     for name in rows:
         known_field(name, str(rows.get("trainer")), "advise")
     lacks = [name for name, (usual, _) in FIELDS.items() if usual is ... and name not in rows]
     if lacks:
         lacking = checks.InputError("field of the system", ", ".join(lacks), "given", "add each, as NAME: VALUE")
-        raise lacking.explaining("", {name: meanings[name] for name in lacks})
+        raise lacking.explaining("", {name: FIELDS[name][1] for name in lacks})
     given = {name: rows.get(name, usual) for name, (usual, _) in FIELDS.items()}
     remedy = "name the trainer whose limit it is; synchronous training is staleness_limit 0"
     checks.one_of("trainer", given["trainer"], TRAINERS, remedy)
@@ -326,14 +324,9 @@ def system_of(given: Mapping[str, Any], limit: float, machines: int, partial: bo
         running = int(min(max(running, batch), batch * (limit + 1)))
     # Trainers count prompts or, where `*` says so, samples; slots need not hold all samples of a prompt.
     at_once = running * size if given["prompts_at_once"] else max(slots, size)
-    values = {
-        "staleness_limit": limit,
-        "prompts_per_batch": batch * size if trainer.batch.endswith("*") else batch,
-        "prompts_at_once": at_once if trainer.running.endswith("*") else running,
-        "publish_every": given["publish_every"],
-        "samples_per_prompt": size,
-        "partial_rollouts": partial,
-    }
+    values = {**given, "staleness_limit": limit, "partial_rollouts": partial}
+    values["prompts_per_batch"] = batch * size if trainer.batch.endswith("*") else batch
+    values["prompts_at_once"] = at_once if trainer.running.endswith("*") else running
     owners = trainer.fields()
     knobs = {name: values[field] for name, field in owners.items()}
     remedy = f"{given['trainer']} syncs after every step; leave the field out"
