@@ -647,10 +647,7 @@ def judge(o: Options) -> int:
     from asyncsim.diagnosing import judge_runs
 
     a, b = [*o.arms[:1], *o.a], [*o.arms[1:], *o.b]
-    pattern = any("*" in each for each in o.arms)
-    remedy = (
-        "judge two arms at a time" if pattern else "quote the patterns, as 'A*.csv' 'B*.csv', or repeat --a and --b"
-    )
+    remedy = "quote the patterns, as 'A*.csv' 'B*.csv', or repeat --a and --b; of three arms judge two at a time"
     checks.require(len(o.arms) < 3, "arms", o.arms, "two", remedy)
     names = ("metric", "over", "last", "at", "error", "within", "better", "seed_spread", "pilot", "power", "columns")
     run = o.run if len(o.run) > 1 else (o.run or [None])[0]

@@ -73,8 +73,7 @@ def command(
                 commands.outputs(**{name: path for name, path in paths.items() if path != STDOUT})
                 lists: dict[str, Any] = {n: v or [] for n, v in options.items() if rows[n].kind == list[str]}
                 lists |= {"columns": ",".join(lists["columns"]) or None} if "columns" in lists else {}
-                files = streams.Files(paths)
-                status = function(Options(**{**options, **lists}, given=_given(context), files=files))
+                status = function(Options(**{**options, **lists}, given=_given(context), files=streams.Files(paths)))
             except (checks.InputError, checks.RunError) as error:
                 streams.complain(_several(error, options, rows), lambda line: _typed(line, rows))
                 status = 2

@@ -140,7 +140,7 @@ def judge_runs(
     except checks.InputError as refused:
         if within and seed_spread:
             known = Between(0.0, 0.0, math.inf, seed_spread, "")
-            (seeds, *_), *_ = _plan(within, known, error, power, [0, 0], [0.0, 0.0])
+            seeds = _plan(within, known, error, power, [0, 0], [0.0, 0.0])[0][0]
             refused.add_note(f"without logs: {seeds} seeds per arm find a difference of {within:g}, power {power:g}")
         raise
     for (name, runs, _), group, least in zip(given, groups, (1, 1, 0 if seed_spread else 2), strict=True):

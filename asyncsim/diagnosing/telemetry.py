@@ -16,6 +16,7 @@ import numpy as np
 from asyncsim.base import checks, files
 from asyncsim.diagnosing import aliases
 from asyncsim.schedules import _log_cells, _log_files, _log_places, _log_stacks
+from asyncsim.schedules._log_versions import resumed
 
 RUNS = ({"Name", "State"}, {"name", "summary", "config"})
 """Columns of tables of runs."""
@@ -325,16 +326,10 @@ def _steps(cells: Mapping[str, list[Any]], names: Mapping[str, str], rows: int) 
     name, step = names["step"], found["step"]
     _refuse_first(f"column {name}", np.isnan(step), step, "a step number", "number every row by its step")
     change = np.diff(step)
-    remedy = (
-        "give one row per step, of samples the means, df.groupby(STEP).mean(); `asyncsim log` reads their staleness"
-    )
-    if (change < 0).sum() > len(change) / 4:
-        remedy = "sort the rows by their step"
-    elif (change < 0).any() and not (change == 0).any():
-        at = int(np.argmax(change < 0)) + 1
-        first = int(np.argmax(step[:at] >= step[at])) + 1
-        remedy = f"if the run was resumed, leave out rows {first} to {at}, whose steps come again"
-        remedy = "give several runs as a list, a log each" if first == 1 else remedy
+    remedy = "give one row per step: of samples the means, df.groupby(STEP).mean(), or `asyncsim log` for staleness"
+    if not (change == 0).any():
+        back = resumed(np.arange(1, len(step) + 1), step) or "sort the rows by their step"
+        remedy = f"{back}; give several runs as a list, a log each"
     _refuse_first(f"column {name}", np.append(False, change <= 0), step, "above the row before", remedy)
     if len(change) and not calls:
         stride = float(np.median(change))

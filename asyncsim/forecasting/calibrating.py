@@ -213,9 +213,7 @@ def calibrate(
         if abs(value - one.value) > max(one.high - one.value, SURE * one.value):
             notes.append(f"{name} is given as {value:.4g}, which forecasts use; the log has {one.value:.4g}.")
     if "staleness_mean" not in read.series:
-        others = (*read.telemetry.refused, *read.telemetry.unknown) if read.telemetry else ()
-        near = next((name for name in others if re.search("staleness|off.?policy|lag", name)), "COLUMN")
-        notes.append(TABLE["no_staleness"].format(near))
+        notes.append(TABLE["no_staleness"].format(*_unread(read, ["staleness_mean"]), "staleness_mean=COLUMN"))
     if not drift:
         notes.append(TABLE["no_drift"])
     notes += _fewer_at_once(known, measured, many)
@@ -232,8 +230,8 @@ def calibrate(
 
 def _unread(read: Read, lacking: Container[str]) -> list[str]:
     """Columns that were not read, and by their names have lengths or seconds that are lacking, as OURS=THEIRS."""
-    names = [*read.telemetry.unknown, *read.telemetry.refused] if read.telemetry else []
-    likely = [(ours, pattern) for ours, (field, pattern) in TABLE["likely"].items() if field in lacking]
+    names = [*read.telemetry.refused, *read.telemetry.unknown] if read.telemetry else []
+    likely = [(ours, pattern) for ours, field, pattern in TABLE["likely"] if field in lacking]
     return [f"{ours}={name}" for ours, pattern in likely for name in names if re.search(pattern, name.lower())]
 
 
@@ -292,8 +290,7 @@ class Read:
     @property
     def rows_of_sync(self) -> int:
         """Rows from one sync to the next, if they are always as many and the rows between take no sync; else 1."""
-        took = np.flatnonzero(np.nan_to_num(self.series.get("seconds_sync", np.empty(0))) > 0.0)
-        gaps = np.diff(took)
+        gaps = np.diff(np.flatnonzero(np.nan_to_num(self.series.get("seconds_sync", np.empty(0))) > 0.0))
         return int(gaps[0]) if len(gaps) and (gaps == gaps[0]).all() else 1
 
     def batches_of(self, known: Mapping[str, Any]) -> int:
@@ -426,8 +423,7 @@ def pauses(start: np.ndarray, end: np.ndarray) -> np.ndarray:
     array([0.006, 0.011])
     """
     start, end, mean = np.sort(start), np.sort(end), float(np.nanmean(end - start))
-    ended = np.searchsorted(end, start, "right")
-    slots = int((np.arange(1, len(start) + 1) - ended).max())
+    slots = int((np.arange(1, len(start) + 1) - np.searchsorted(end, start, "right")).max())
     found = (start[slots:] - end[: len(start) - slots]) / mean
     short = found < NEXT
     return found[short & (short.mean() > 0.5)]

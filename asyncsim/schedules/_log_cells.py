@@ -34,8 +34,7 @@ def listed(cells: Cells) -> list[Any]:
     """A column as plain values, None for empty cells."""
     if isinstance(cells, list):
         return cells
-    gone = empty(cells)
-    return [None if none else value for value, none in zip(cells.tolist(), gone.tolist(), strict=True)]
+    return [None if none else value for value, none in zip(cells.tolist(), empty(cells).tolist(), strict=True)]
 
 
 def absent(value: Any) -> bool:
@@ -61,10 +60,8 @@ def whole(field: str, value: Any, row: int) -> int:
         fits = not isinstance(value, bool) and number == float(value) and abs(number) < EXACT
     except (TypeError, ValueError, OverflowError):
         fits = False
-    if not fits:
-        digits = re.search(r"\d+", value) if isinstance(value, str) else None
-        remedy = f"{f'write {digits[0]}, or ' if digits else ''}leave the cell empty where it is unknown"
-        raise checks.InputError(f"{field}, row {row + 1}", value, "an integer", remedy)
+    remedy = "write the number alone, or leave the cell empty where it is unknown"
+    checks.require(fits, f"{field}, row {row + 1}", value, "an integer", remedy)
     return number
 
 

@@ -409,15 +409,12 @@ class _Reader:
         return (number >> 1) ^ -(number & 1)
 
     def varint(self) -> int:
-        number, shift = 0, 0
-        while True:
-            byte = self.byte()
-            number |= (byte & 127) << shift
-            if byte < 128:
-                return number
-            shift += 7
-            if shift > 63:
-                raise ValueError("a number in its footer is too long")
+        digits = [self.byte()]
+        while digits[-1] > 127:
+            digits.append(self.byte())
+        if len(digits) > 9:
+            raise ValueError("a number in its footer is too long")
+        return sum((digit & 127) << 7 * place for place, digit in enumerate(digits))
 
     def byte(self) -> int:
         self.at += 1

@@ -35,6 +35,17 @@ def refuse(
     raise checks.InputError(field, f"row {rows[0] + 1}: {text}{more}", bound, remedy)
 
 
+def resumed(row: np.ndarray, version: np.ndarray) -> str:
+    """The rows to leave out of a log that goes back to earlier versions a few times; "" for any other log."""
+    back = np.flatnonzero(np.diff(version) < 0) + 1
+    if not 0 < len(back) <= 8:
+        return ""
+    at = int(back[0])
+    again = row[:at][version[:at] >= version[at]]
+    goes = f"row {row[at]} goes from {version[at - 1]:g} back to {version[at]:g}"
+    return f"{goes}: if the run was resumed, leave out rows {again.min()} to {again.max()}"
+
+
 class Units(NamedTuple):
     """Size of one publish and one batch in the unit of a log; `batch` 0 means unknown."""
 

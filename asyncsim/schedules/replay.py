@@ -16,7 +16,7 @@ from asyncsim.schedules import _log_places, _log_table
 from asyncsim.schedules import _log_stacks as stacks
 from asyncsim.schedules._log_stacks import TIMES
 from asyncsim.schedules._log_table import Declared
-from asyncsim.schedules._log_versions import Log, Samples, Units
+from asyncsim.schedules._log_versions import Log, Samples, Units, resumed
 
 
 def replay(
@@ -249,17 +249,6 @@ def _numbers(
     return number, publish
 
 
-def _resumed(row: np.ndarray, train: np.ndarray) -> None:
-    """Refuse a log that goes back to earlier versions, once to eight times, as that of a resumed run does."""
-    back = np.flatnonzero(np.diff(train) < 0) + 1
-    if 0 < len(back) <= 8:
-        at = int(back[0])
-        again = row[:at][train[:at] >= train[at]]
-        remedy = f"if the run was resumed, leave out rows {again.min()} to {again.max()}, trained again behind them"
-        value = f"{train[at]} in row {row[at]}, behind {train[at - 1]}"
-        raise checks.InputError("train_version", value, "not going back along the log", remedy)
-
-
 def _grid(columns: dict[str, np.ndarray], number: np.ndarray, refused: dict[str, int]) -> np.ndarray:
     """Positions of trained samples, int64 `[B, G, N]`: groups ordered by their first id, samples by their ids."""
     index = np.flatnonzero(number >= 0)
@@ -273,14 +262,13 @@ def _grid(columns: dict[str, np.ndarray], number: np.ndarray, refused: dict[str,
     usual = int(np.bincount(size).argmax())
     odd, several = int(np.argmax(size != usual)), int((size != usual).sum())
     found = f"{size[odd]} samples in a group of batch {pairs[odd]}, and {several} of {len(size)} groups differ"
+    back = resumed(columns["row"][index], columns["v_train"][index])
     remedy = "log every sample of a group, with a group_id of its own, or leave batches with other groups out" + lost
+    checks.require(several == 0, "group_id", found, f"of groups of one size, as {usual} in most", back or remedy)
     groups = np.bincount(pairs)
-    if several or (groups != groups[0]).any():
-        _resumed(columns["row"][index], columns["v_train"][index])
-    checks.require(several == 0, "group_id", found, f"of groups of one size, as {usual} in most", remedy)
     usual = int(np.bincount(groups).argmax())
     odd = int(np.argmax(groups != usual))
-    remedy = "leave batches out that the log holds in part, as its first or last" + lost
+    remedy = back or "leave batches out that the log holds in part, as its first or last" + lost
     fits = bool((groups == usual).all())
     checks.require(fits, f"groups of batch {odd}", int(groups[odd]), f"{usual}, as in most batches", remedy)
     return index[np.lexsort((ids, first[member], number[index]))].reshape(len(groups), usual, size[0])
