@@ -9,7 +9,7 @@ import difflib
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -92,8 +92,7 @@ def reason(column: str) -> str | None:
     ('seconds of a part of the step', 'against the reference policy', 'read by `asyncsim calibrate`', None)
     """
     known = [*(each for each in STEPS if each.quantity == "-"), *(a._replace(scope=CALIBRATE) for a in SYSTEM)]
-    names = (plain(column), *in_seconds(column))
-    return next((each.scope for name in names for each in known if _is(each, name)), None)
+    return next((a.scope for name in (plain(column), *in_seconds(column)) for a in known if _is(a, name)), None)
 
 
 def near(column: str) -> list[str]:
@@ -125,8 +124,7 @@ def in_seconds(column: str) -> list[str]:
 def beside(columns: Iterable[str], have: Collection[str]) -> tuple[str, list[str]]:
     """The trainer that most columns belong to, and its columns for quantities that are missing."""
     names = {plain(column) for column in columns} - {each.column for each in STEPS if each.source == "asyncsim"}
-    known = [a for a in (*STEPS, *SYSTEM) if "@" in a.source and any(map(partial(_is, a), names))]
-    of = Counter(a.source.partition("@")[0] for a in known)
+    of = Counter(a.source.split("@")[0] for a in (*STEPS, *SYSTEM) if "@" in a.source and any(_is(a, n) for n in names))
     trainer = max(of, key=lambda name: of[name], default="")
     lacking = dict[str, str]()
     for alias in STEPS:

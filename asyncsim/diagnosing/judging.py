@@ -122,8 +122,7 @@ def judge_runs(
     checks.one_of("better", better, ("higher", "lower"), "say which values are good")
     for name, share in (("last", last), ("error", error), ("power", power)):
         checks.real(name, share, "give a share", 0.0, 1.0, open_low=True)
-        remedy = "state the error rate or power you accept"
-        checks.require(share < 1.0 or name == "last", name, share, "below 1", remedy)
+        checks.require(share < 1.0 or name == "last", name, share, "below 1", "state the rate you accept")
     for name, value in (("within", within), ("seed_spread", seed_spread)):
         if value is not None:
             checks.real(name, value, "give a positive number in units of the metric", 0.0, open_low=True)
@@ -296,8 +295,7 @@ def _curves(field: str, given: Any, pattern: str | None, *asked: Any) -> list[Cu
     for one in list(given) if isinstance(given, (list, tuple)) else [given]:
         source = dict(one.items()) if hasattr(one, "columns") and hasattr(one, "items") else one
         known = isinstance(source, (str, Path, Mapping))
-        remedy = "give the log of a run; of runs made here write sim.compare(spec, other, smallest=0.1), and of one "
-        remedy += "number per run asyncsim.comparing.judging.between_runs(a, b)"
+        remedy = "give logs (of runs made here sim.compare; of numbers asyncsim.comparing.judging.between_runs(a, b))"
         checks.require(known, field, source, "columns or a path", remedy)
         magic = not isinstance(source, Mapping) and glob.has_magic(str(source)) and not Path(source).exists()
         paths: list[Any] = sorted(glob.glob(str(source))) if magic else [source]
@@ -376,10 +374,13 @@ def _curve(
     if over not in ("steps", "seconds"):
         checks.one_of(f"over of {label}", over, ["steps", "seconds", *own], "name an axis")
         x = along(log("clock", over, "name an axis that never falls: steps, seconds or tokens so far"), "clock")
-    clocks = ", ".join(each.column for each in aliases.SYSTEM if each.quantity in ("clock", "seconds_step"))
     clock = next((name for name in own if re.search(r"elapsed|clock|second|time", name)), None)
-    remedy = f"use over={clock!r} if that column is a clock" if clock else "export a clock too, or use over='steps'"
-    checks.require(x is not None, f"over of {label}", over, f"an axis of this run (clocks are {clocks})", remedy)
+    remedy = (
+        f"use over={clock!r} if that column is a clock"
+        if clock
+        else "export a clock too, as timing_s/step, or use over='steps'"
+    )
+    checks.require(x is not None, f"over of {label}", over, "an axis of this run", remedy)
     # Of two rows of one second the first stands.
     x, first = np.unique(x, return_index=True)
     checks.require(len(x) > 1, f"{over} of {label}", float(x[0]), "more than one value", "name another axis")

@@ -96,8 +96,7 @@ def named(telemetry: Telemetry) -> Draft:
     if name is None:
         words, k3 = "No effective sample size was logged.", telemetry.get("kl_k3")
         if k3 is not None and 0.0 < (twice := 2.0 * float(np.nanmean(k3))) < 1.0:
-            words += f" If log ratios are normal, k3 implies ESS/N of {math.exp(-twice):.3g} for tokens, and of "
-            words += f"exp(-{twice:.2g} T) for sequences of T tokens."
+            words += f" If log ratios are normal, k3 gives {math.exp(-twice):.3g}, exp(-{twice:.2g} T) for T tokens."
         return missing(NAMED, claim, words, "Log it beside the tokens.")
     logged = telemetry.quantities[name]
     if tokens is None:

@@ -377,8 +377,8 @@ def _tokens(cells: Mapping[str, list[Any]], names: Mapping[str, str]) -> Tokens:
     sequence = flat.get("sequence", row_of.astype(float) if lists else None)
     pick = {name: None if flat.get(name) is None else flat[name][live] for name in ("staleness", "micro_batch")}
     shares = all(((flat[name][live] > 0.0) & (flat[name][live] <= 1.0)).all() for name in SCORES)
-    where, bound = f"columns {names['sampler']}, {names['trainer']}", "log-probs, which are not positive"
-    checks.require(not shares, where, "all in (0, 1]", bound, "take the logarithms of these probabilities")
+    remedy = "take the logarithms of these probabilities"
+    checks.require(not shares, f"column {names['sampler']}", "all in (0, 1]", "log-probs, not above 0", remedy)
     known = ~live & np.isfinite(ratio)
     hidden = (row[known], ratio[known]) if known.any() else None
     own = None if sequence is None else paired(row, sequence)

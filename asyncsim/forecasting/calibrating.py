@@ -160,7 +160,10 @@ def calibrate(
     if {*lacking} - {"machines"}:
         gaps = checks.InputError("log", ", ".join(lacking), "known", "add these, or log them")
         words = {f"{name}=VALUE": words for name, words in lacking.items()}
-        raise gaps.explaining("", words | {f"columns='{own}'": TABLE["unread"] for own in _unread(read, lacking)})
+        odd = dict[str, Any](read.telemetry.unknown | read.telemetry.refused) if read.telemetry else {}
+        odd = [name for name, why in odd.items() if isinstance(why, list) or why.startswith(("lengths", "seconds"))]
+        words |= {"columns='OURS=THEIRS'": TABLE["unread"].format(", ".join(odd))} if odd else {}
+        raise gaps.explaining("", words)
     fields = {name: fields[name] for name in advising.FIELDS if fields.get(name) is not None}
     limit, remedy = fields["staleness_limit"], "give the limit at which the log ran"
     checks.require(not isinstance(limit, (list, tuple)), "staleness_limit", limit, "one number", remedy)
@@ -213,7 +216,9 @@ def calibrate(
         if abs(value - one.value) > max(one.high - one.value, SURE * one.value):
             notes.append(f"{name} is given as {value:.4g}, which forecasts use; the log has {one.value:.4g}.")
     if "staleness_mean" not in read.series:
-        notes.append(TABLE["no_staleness"].format(*_unread(read, ["staleness_mean"]), "staleness_mean=COLUMN"))
+        others = (*read.telemetry.refused, *read.telemetry.unknown) if read.telemetry else ()
+        near = next((name for name in others if re.search("staleness|off.?policy|lag", name)), "COLUMN")
+        notes.append(TABLE["no_staleness"].format(near))
     if not drift:
         notes.append(TABLE["no_drift"])
     notes += _fewer_at_once(known, measured, many)
@@ -226,13 +231,6 @@ def calibrate(
     if out is not None:
         made.save(out)
     return made
-
-
-def _unread(read: Read, lacking: Container[str]) -> list[str]:
-    """Columns that were not read, and by their names have lengths or seconds that are lacking, as OURS=THEIRS."""
-    names = [*read.telemetry.refused, *read.telemetry.unknown] if read.telemetry else []
-    likely = [(ours, pattern) for ours, field, pattern in TABLE["likely"] if field in lacking]
-    return [f"{ours}={name}" for ours, pattern in likely for name in names if re.search(pattern, name.lower())]
 
 
 def assumed(known: Mapping[str, Any]) -> list[str]:

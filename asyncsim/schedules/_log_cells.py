@@ -4,7 +4,6 @@ Made of records (names inside names, lists of turns, lists for every column) or 
 """
 
 import math
-import re
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -60,8 +59,7 @@ def whole(field: str, value: Any, row: int) -> int:
         fits = not isinstance(value, bool) and number == float(value) and abs(number) < EXACT
     except (TypeError, ValueError, OverflowError):
         fits = False
-    remedy = "write the number alone, or leave the cell empty where it is unknown"
-    checks.require(fits, f"{field}, row {row + 1}", value, "an integer", remedy)
+    checks.require(fits, f"{field}, row {row + 1}", value, "an integer", "write the number, or leave the cell empty")
     return number
 
 
@@ -94,8 +92,7 @@ def seconds(field: str, cells: Cells) -> np.ndarray:
         try:
             number = math.nan if absent(value) else float(value)
         except (TypeError, ValueError, OverflowError):
-            clock = "write seconds, as pd.to_datetime(df.t_end).astype('int64') / 1e9, or "
-            dated = clock.replace("t_end", field) * bool(re.match(r"\d{4}-\d\d", str(value)))
+            dated = f"write seconds, as pd.to_datetime(df.{field}).astype('int64') / 1e9, or " * ("-" in str(value)[1:])
             raise checks.InputError(f"{field}, row {row + 1}", value, "a number", dated + remedy) from None
         checks.require(not math.isinf(number), f"{field}, row {row + 1}", value, "a finite number", remedy)
         return number

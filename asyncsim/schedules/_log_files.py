@@ -177,8 +177,6 @@ def _pickled(path: Path) -> Any:
             return _Plain(file).load()
     except _Refused as error:
         raise _refusal(path, str(error)) from None
-    except (pickle.UnpicklingError, EOFError, AttributeError, ValueError, IndexError, TypeError, KeyError) as error:
-        raise _refusal(path, f"damaged ({type(error).__name__})") from None
 
 
 def _refusal(path: Path, what: str) -> checks.InputError:
@@ -395,11 +393,6 @@ class _Reader:
                 count = self.varint() if head >> 4 == 15 else head >> 4
                 self.require(count)
                 return [self.value(head & 15) for _ in range(count)]
-            case 11:
-                count = self.varint()
-                self.require(count)
-                kinds = self.byte() if count else 0
-                return [(self.value(kinds >> 4), self.value(kinds & 15)) for _ in range(count)]
             case 12:
                 return self.structure()
         raise ValueError(f"unknown type {kind} in its footer")

@@ -34,14 +34,14 @@ class Declared(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Samples of a log: columns, versions of tokens, refused rows by reason, number of rows, columns read, others."""
+    """Samples of a log: columns, versions of tokens, refused rows by reason, their number, columns, counts of tokens."""
 
     columns: dict[str, np.ndarray]
     steps: Steps
     refused: dict[str, int]
     rows: int
     names: dict[str, str]
-    others: list[str]
+    counts: list[str]
 
 
 def load(path: Path, places: list[Place], declared: Declared, asked: Sequence[checks.InputError] = ()) -> Rows:
@@ -78,7 +78,7 @@ def load(path: Path, places: list[Place], declared: Declared, asked: Sequence[ch
     columns["v_start"] = steps.oldest()
     _check(columns, steps)
     refused = _unknown(columns, steps, declared)
-    return Rows(columns, steps, refused, rows, names, [name for name in table.names if name not in names.values()])
+    return Rows(columns, steps, refused, rows, names, [name for name in table.names if re.search(COUNTS, name.lower())])
 
 
 def _choose(names: list[str], stack: Stack, mapping: Mapping[str, str]) -> dict[str, str]:
@@ -118,8 +118,7 @@ def _cells(table: Mapping[str, Cells], ours: str, name: str) -> Cells:
 
 def _refuse_other(path: Path, places: list[Place], declared: Declared) -> None:
     """Refuse a log that lacks the named trainer's stamps but has those of another trainer, or ours."""
-    columns = {name: [stack.columns.get(ours, ()) for ours in STAMPS] for name, stack in STACKS.items()}
-    stamps = {name: [theirs for names in found for theirs in names] for name, found in columns.items()}
+    stamps = {name: [own for ours in STAMPS for own in stack.columns.get(ours, ())] for name, stack in STACKS.items()}
     every = {*STAMPS, *(theirs for names in stamps.values() for theirs in names)}
     have = set(_log_files.read(places, every, files.Budget(path)).names) & every
     others = {name: sorted(have & {*names}) for name, names in stamps.items() if have & {*names}}
@@ -133,10 +132,10 @@ def _refuse_other(path: Path, places: list[Place], declared: Declared) -> None:
 _PLAIN = ("sample_id", "attempt", "group_id", "prompt_tokens", "reward", "fate")
 
 
-LIKE = {"sample_id": "(sample|rollout|response).*id", "train_version": "train|learner|step",
-         "start_version": "rollout|behavio|gener|sampl|actor|policy|version",
-         "tokens": "^(n|num|completion|response|output)_(tokens?|len(gth)?s?)$|^len(gth)?$"}  # fmt: skip
-"""What a column is probably called that a log must have, or that most questions need."""
+_LIKE = {"sample_id": "(sample|rollout|response).*id", "train_version": "train|learner|step",
+         "start_version": "rollout|behavio|gener|sampl|actor|policy|version"}  # fmt: skip
+COUNTS = "^(n|num|completion|response|output)_(tokens?|len(gth)?s?)$|^len(gth)?$"
+"""What a column is probably called that a log must have, and one that counts tokens."""
 
 
 def _require(
@@ -158,16 +157,15 @@ def _require(
         free = [name for name in columns if name not in {*present.values(), _log_files.NUMBERED}]
         likely = {"sample_id": _log_files.NUMBERED}
         for field in lacking:
-            found = (name for name in free if re.search(LIKE[field], name.lower()) and name not in likely.values())
+            found = (name for name in free if re.search(_LIKE[field], name.lower()) and name not in likely.values())
             likely[field] = next(found, likely.get(field, "THEIRS"))
         numbered = likely["sample_id"] == _log_files.NUMBERED and "sample_id" in lacking
         mapped = f"map it: columns='{','.join(f'{field}={likely[field]}' for field in lacking)}'"
         mapped += f" ({_log_files.NUMBERED} counts each row as a sample)" * numbered
         writer = f"what {declared.name} writes itself lacks it: `asyncsim list logs {declared.name}` has a writer"
-        stale = [name for name in free if re.search("stale|lag$|off_policy", name.lower())]
         plain = "without a version for each sample use the preset of the system"
-        if stale and "start_version" in lacking:
-            plain = f"write a column start_version, train_version minus {stale[0]}"
+        for stale in (name for name in free if name.lower() == "staleness" and "start_version" in lacking):
+            plain = f"write start_version, which is train_version minus {stale}"
         remedy = f"{writer if declared.name and not declared.stack.whole else plain}; {mapped}"
         remedy = f"is this the right file? {remedy}" if len(lacking) == 3 else remedy
         bound = f"{'a column' if len(lacking) == 1 else 'columns'} of the log: {'; '.join(lacking.values())}"
@@ -392,8 +390,8 @@ def _ahead(name: str, stamps: np.ndarray, ahead: np.ndarray) -> str:
     if most > 0 and 0 <= ahead.min() < most:
         return f"{name} is nowhere below train_version: check which column is which"
     if first < most:
-        others = f"since other samples have version {first}: correct these stamps, or leave their rows out"
-        return f"no stamp_offset explains {(ahead > 0).sum()} of {len(ahead)} samples, {others}"
+        later = f"{(ahead > 0).sum()} of {len(ahead)} samples, as others have version {first}"
+        return f"no stamp_offset explains {later}: correct these stamps, or leave their rows out"
     return f"if all stamps count {most} too many, add {-most} to stamp_offset; else check unit and train_offset"
 
 

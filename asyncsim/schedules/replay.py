@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -231,9 +230,7 @@ def _numbers(
         remedy = "log every batch" + ("" if has_batches else ", with a column batch where a publish has several")
         remedy += ", and check unit, batches_per_publish and updates_per_batch"
         if apart > 1:
-            remedy = (
-                f"write unit='updates', batches_per_publish=1, updates_per_batch={apart}, if versions count updates"
-            )
+            remedy = f"if they count updates, write unit='updates', batches_per_publish=1, updates_per_batch={apart}"
         elif at and version[at] > version[at - 1] + 1:
             remedy += f"; or begin behind the gap, with the rows from {version[at]} on and first_version={version[at]}"
         bound = f"{first_version + at // publish} with batches_per_publish = {publish}"
@@ -282,8 +279,7 @@ def _unchecked(loaded: _log_table.Rows, declared: Declared) -> tuple[str, ...]:
     rest = f"token_mean is known for {int(used.sum()) - unknown} of {int(used.sum())} samples, with all their versions"
     submit, end = (declared.start_is == at for at in ("submit", "end"))
     gone, cut = ", ".join(t for t in TIMES if t not in names), bool((columns["v_end"][used] < 0).any())
-    counts = [name for name in loaded.others if re.search(_log_table.LIKE["tokens"], name.lower())]
-    tokens = f" (if {counts[0]} counts them, add tokens={counts[0]} to columns)" if counts else ""
+    tokens = f" (if {loaded.counts[0]} counts them, add tokens={loaded.counts[0]} to columns)" if loaded.counts else ""
     reasons = {
         "no column fate: dropped samples are not seen, so neither the mean-staleness identity (L1) nor the length bias "
         "of a staleness limit can be checked": "fate" not in names,

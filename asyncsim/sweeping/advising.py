@@ -215,8 +215,7 @@ def known_field(name: str, trainer: str, of: str, fields: Collection[str] = FIEL
     """Refuse a name that is no field of a description; an option of the trainer is pointed to its field."""
     remedy = calls.ELSEWHERE.get(f"{of} {name}", "see docs/which-limit.md for what each field means")
     if (row := TRAINERS.get(trainer)) and (own := row.fields().get(name)):
-        remedy = f"did you mean {own}? It is {trainer}'s {name}"
-        remedy += ", in prompts: divide by samples_per_prompt" * (f"{name}*" in row)
+        remedy = f"did you mean {own}? It is {trainer}'s {name}{' over samples_per_prompt' * (f'{name}*' in row)}"
     meanings = {field: FIELDS[field][1] for field in fields}
     checks.one_of("field of the system", name, fields, remedy, meanings, 20 if of == "advise" else 4)
 
