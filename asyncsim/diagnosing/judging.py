@@ -375,12 +375,8 @@ def _curve(
         checks.one_of(f"over of {label}", over, ["steps", "seconds", *own], "name an axis")
         x = along(log("clock", over, "name an axis that never falls: steps, seconds or tokens so far"), "clock")
     clock = next((name for name in own if re.search(r"elapsed|clock|second|time", name)), None)
-    remedy = (
-        f"use over={clock!r} if that column is a clock"
-        if clock
-        else "export a clock too, as timing_s/step, or use over='steps'"
-    )
-    checks.require(x is not None, f"over of {label}", over, "an axis of this run", remedy)
+    remedy = f"use over={clock!r} if that column is a clock" if clock else "export _runtime, or use over='steps'"
+    checks.require(x is not None, f"over of {label}", over, "an axis of this run, where no clocks are known", remedy)
     # Of two rows of one second the first stands.
     x, first = np.unique(x, return_index=True)
     checks.require(len(x) > 1, f"{over} of {label}", float(x[0]), "more than one value", "name another axis")

@@ -160,9 +160,9 @@ def calibrate(
     if {*lacking} - {"machines"}:
         gaps = checks.InputError("log", ", ".join(lacking), "known", "add these, or log them")
         words = {f"{name}=VALUE": words for name, words in lacking.items()}
-        odd = dict[str, Any](read.telemetry.unknown | read.telemetry.refused) if read.telemetry else {}
-        odd = [name for name, why in odd.items() if isinstance(why, list) or why.startswith(("lengths", "seconds"))]
-        words |= {"columns='OURS=THEIRS'": TABLE["unread"].format(", ".join(odd))} if odd else {}
+        why = {**read.telemetry.refused, **read.telemetry.unknown} if read.telemetry else {}
+        left = [n for n, each in why.items() if not isinstance(each, str) or each.startswith(("lengths", "seconds"))]
+        words |= {"columns='OURS=THEIRS'": TABLE["unread"].format(", ".join(left))} if left else {}
         raise gaps.explaining("", words)
     fields = {name: fields[name] for name in advising.FIELDS if fields.get(name) is not None}
     limit, remedy = fields["staleness_limit"], "give the limit at which the log ran"

@@ -34,7 +34,7 @@ class Declared(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Samples of a log: columns, versions of tokens, refused rows by reason, their number, columns, counts of tokens."""
+    """Samples of a log: columns, versions of tokens, refused rows by reason, their number, columns, token counts."""
 
     columns: dict[str, np.ndarray]
     steps: Steps

@@ -46,8 +46,8 @@ class Trainer(NamedTuple):
     def fields(self) -> dict[str, str]:
         """Fields of a description by the trainer's own options."""
         own = {self.limit: "staleness_limit", self.batch: "prompts_per_batch", self.running: "prompts_at_once"}
-        own |= {self.publish: "publish_every", self.size: "samples_per_prompt", self.partial: "partial_rollouts"}
-        return {str(name).removesuffix("*"): field for name, field in own.items() if name not in ("", True, False)}
+        own |= {self.publish: "publish_every", self.size: "samples_per_prompt", str(self.partial): "partial_rollouts"}
+        return {name.removesuffix("*"): field for name, field in own.items() if name not in ("", "True", "False")}
 
 
 TRAINERS = {
