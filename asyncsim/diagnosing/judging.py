@@ -295,7 +295,7 @@ def _curves(field: str, given: Any, pattern: str | None, *asked: Any) -> list[Cu
     for one in list(given) if isinstance(given, (list, tuple)) else [given]:
         source = dict(one.items()) if hasattr(one, "columns") and hasattr(one, "items") else one
         known = isinstance(source, (str, Path, Mapping))
-        remedy = "give logs (of runs made here sim.compare; of numbers asyncsim.comparing.judging.between_runs(a, b))"
+        remedy = "give logs; of specs write sim.compare(spec, other), of numbers comparing.judging.between_runs(a, b)"
         checks.require(known, field, source, "columns or a path", remedy)
         magic = not isinstance(source, Mapping) and glob.has_magic(str(source)) and not Path(source).exists()
         paths: list[Any] = sorted(glob.glob(str(source))) if magic else [source]

@@ -358,7 +358,7 @@ def test_all_fields_that_a_log_lacks_are_named_at_once(columns):
     with pytest.raises(InputError) as caught:
         sim.calibrate(columns, "areal")
     for name in ("tokens_per_second", "prompts_per_batch", "samples_per_prompt", "slots_per_machine", "machines"):
-        assert f"--set {name}=VALUE: " in caught.value.__notes__[0]
+        assert f"{name}=VALUE: " in caught.value.__notes__[0]
 
 
 ASSUMED = [
