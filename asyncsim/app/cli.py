@@ -647,7 +647,7 @@ def judge(o: Options) -> int:
     from asyncsim.diagnosing import judge_runs
 
     a, b = [*o.arms[:1], *o.a], [*o.arms[1:], *o.b]
-    checks.require(len(o.arms) < 3, "arms", o.arms, "two", "quote the patterns, or repeat --a and --b")
+    checks.require(len(o.arms) < 3, "arms", o.arms, "two", "quote patterns, or repeat --a and --b; judge two at a time")
     names = ("metric", "over", "last", "at", "error", "within", "better", "seed_spread", "pilot", "power", "columns")
     run = o.run if len(o.run) > 1 else (o.run or [None])[0]
     found = judge_runs(a, b or None, run=run, **{name: vars(o)[name] for name in names})

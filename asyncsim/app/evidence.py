@@ -144,8 +144,7 @@ class Ledger:
                     self.begun[id] = "its code changed" if older == newer else f"asyncsim {older} became {newer}"
                 processes.append(now | {"runs": []})
             runs: list[list[float]] = processes[-1]["runs"]
-            money = validation.wealth([*(run[1] for run in runs), p])
-            runs.append([seed, p, money[-1]])
+            runs.append([seed, p, validation.wealth([*(run[1] for run in runs), p])[-1]])
             about = {"kind": KIND, "format": FORMAT, "digest": digests.of(whole)}
             text = json.dumps({**about, "claims": whole}, separators=(",", ":")) + "\n"
             files.write_atomically(self.path, lambda file: file.write(text.replace('"runs":', '\n"runs":').encode()))

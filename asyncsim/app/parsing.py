@@ -73,8 +73,7 @@ def command(
                 commands.outputs(**{name: path for name, path in paths.items() if path != STDOUT})
                 lists: dict[str, Any] = {n: v or [] for n, v in options.items() if rows[n].kind == list[str]}
                 lists |= {"columns": ",".join(lists["columns"]) or None} if "columns" in lists else {}
-                files = streams.Files(paths)
-                status = function(Options(**{**options, **lists}, given=_given(context), files=files))
+                status = function(Options(**{**options, **lists}, given=_given(context), files=streams.Files(paths)))
             except (checks.InputError, checks.RunError) as error:
                 streams.complain(_several(error, options, rows), lambda line: _typed(line, rows))
                 status = 2
@@ -123,11 +122,12 @@ def _typed(message: str, known: Collection[str]) -> str:
             return f"--{name.replace('_', '-')} {value}"
         return f"--set {name}={value}" if "set" in known and "task" not in known else found[0]
 
-    head, mark, remedy = message.rpartition("; ")
+    head, mark, remedy = message.rpartition(": must be ")
+    remedy = re.sub(r"^(?=\w+=VALUE: )", "--set ", remedy) if "set" in known else remedy
     if {"task", "smallest", "grid"} & {*known}:
         kinds = "|".join(plugins.PARTS)
         remedy = re.sub(rf"\bsim\.({kinds})\.(\w+)\(\.\.\.\)", lambda m: f"--{plugins.PARTS[m[1]]} {m[2]}", remedy)
-    return head + mark + re.sub(r"(?<![\w.-])(\w+)=(None|'[\w.,=-]+'|\d+)(?![\w=])", option, remedy)
+    return head + mark + re.sub(r"(?<![\w.-])(\w+)=(None|'[\w.,=:/+-]+'|\d+)(?![\w=])", option, remedy)
 
 
 def _parameter(name: str, row: Row) -> inspect.Parameter:

@@ -266,8 +266,7 @@ def _list(lines: Sequence[str]) -> list[str]:
 
 def rendered(text: str) -> Markup:
     """Format text as HTML with formulas between backticks as mathematics; everything is escaped."""
-    parts = MARKED.split(text)
-    return Markup("").join(formula(part) if k % 2 else part for k, part in enumerate(parts))
+    return Markup("").join(formula(part) if k % 2 else part for k, part in enumerate(MARKED.split(text)))
 
 
 def formula(text: str) -> Markup:

@@ -95,8 +95,7 @@ def guarded() -> Iterator[Stream]:
 def complain(of: object, written: Callable[[str], str] = str) -> None:
     """Print a message, or an error with its notes, on stderr behind the name of the command; `written` edits a line."""
     notes = (line.strip() for note in getattr(of, "__notes__", ()) for line in note.splitlines())
-    lines = map(written, (str(of), *notes))
-    print("asyncsim:", "\n  ".join(lines), file=sys.stderr, flush=True)
+    print("asyncsim:", "\n  ".join(map(written, (str(of), *notes))), file=sys.stderr, flush=True)
 
 
 def width(piped: int = sys.maxsize) -> int:

@@ -434,8 +434,7 @@ def _check_parts(
 ) -> dict[str, dict[str, Any]]:
     """The settings; those of a part that this run does not have are refused."""
     optional = [name for name in ("policy", "advantage", "system", "rewards") if parts.get(name)]
-    source = ["model"] if parts["system"] else ["schedule"]
-    used = ["task", "method", *optional, *source, *map(_called, links)]
+    used = ["task", "method", *optional, "model" if parts["system"] else "schedule", *map(_called, links)]
     for part in by_part:
         # Settings of the event model belong to a system; a link that is named replaces the usual ones.
         option = {"model": "system"}.get(part, part)

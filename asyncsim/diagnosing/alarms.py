@@ -90,8 +90,7 @@ class Signal:
             score[: self.window - 1] = -np.inf
         if self.past:
             padding = np.full((min(self.window, len(signed)), signed.shape[1]), np.nan)
-            before = np.vstack([padding, trailing(signed, self.past)])[: len(signed)]
-            score = score - before
+            score = score - np.vstack([padding, trailing(signed, self.past)])[: len(signed)]
         return np.where(np.isnan(score), -np.inf, score)
 
 

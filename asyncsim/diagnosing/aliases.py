@@ -9,7 +9,7 @@ import difflib
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -92,7 +92,7 @@ def reason(column: str) -> str | None:
     ('seconds of a part of the step', 'against the reference policy', 'read by `asyncsim calibrate`', None)
     """
     known = [*(each for each in STEPS if each.quantity == "-"), *(a._replace(scope=CALIBRATE) for a in SYSTEM)]
-    return next((each.scope for each in known if _is(each, plain(column))), None)
+    return next((a.scope for name in (plain(column), *in_seconds(column)) for a in known if _is(a, name)), None)
 
 
 def near(column: str) -> list[str]:
@@ -106,7 +106,8 @@ def near(column: str) -> list[str]:
     ends = [name.rpartition("/")[2] for name in known]
     own, last = {*ends} - {"mean", "avg", "max", "min"}, column.rpartition("/")[2]
     close = difflib.get_close_matches(last, own, n=2, cutoff=0.8)
-    alike = [f"{last}_mean", *found, *(name for name, end in zip(known, ends, strict=True) if end in close)]
+    found += (name for name, end in zip(known, ends, strict=True) if end in close)
+    alike = [f"{last}_mean", last.removesuffix("_mean"), *found]
     return list(dict.fromkeys(name for name in alike if name in known and name != column))[:2]
 
 
@@ -123,7 +124,7 @@ def in_seconds(column: str) -> list[str]:
 def beside(columns: Iterable[str], have: Collection[str]) -> tuple[str, list[str]]:
     """The trainer that most columns belong to, and its columns for quantities that are missing."""
     names = {plain(column) for column in columns} - {each.column for each in STEPS if each.source == "asyncsim"}
-    of = Counter(a.source.partition("@")[0] for a in STEPS if "@" in a.source and any(map(partial(_is, a), names)))
+    of = Counter(a.source.split("@")[0] for a in (*STEPS, *SYSTEM) if "@" in a.source and any(_is(a, n) for n in names))
     trainer = max(of, key=lambda name: of[name], default="")
     lacking = dict[str, str]()
     for alias in STEPS:

@@ -171,8 +171,7 @@ def diagnose(
         given, momentum = momentum, checks.real("momentum", momentum, remedy, 0.0, 1.0)
         checks.require(momentum < 1.0, "momentum", given, "below 1", remedy)
     cap, floor = _positive("cap", cap, 1.0), checks.real("floor", floor, "give a variance in nats^2", 0.0)
-    setup = Setup(batch, expected, rate, curve, momentum, cap, floor)
-    log = read(telemetry, tokens, setup, columns, run)
+    log = read(telemetry, tokens, Setup(batch, expected, rate, curve, momentum, cap, floor), columns, run)
     if (rate is None) != (curve is None):
         alone = f"{'learning_rate' if curve is None else 'curvature'} is not used alone"
         words = f"{alone}: give both learning_rate and curvature, whose product has a boundary"
@@ -186,8 +185,7 @@ def diagnose(
 
 def drafts(run: Telemetry) -> list[Draft]:
     """Answer every question for this telemetry, before p-values are corrected."""
-    found = [draft for question in QUESTIONS if (draft := question(run)) is not None]
-    return found + sizes.impossible(run)
+    return [draft for question in QUESTIONS if (draft := question(run)) is not None] + sizes.impossible(run)
 
 
 def _positive(name: str, value: float | None, low: float = 0.0) -> float | None:

@@ -110,8 +110,7 @@ def _echo(telemetry: Telemetry, found: dict[int, Estimate]) -> Estimate | None:
     tau = constant_staleness(telemetry)
     if not tau or tau not in found or tau + 1 not in found:
         return None
-    series = telemetry.quantities[f"cosine_{tau}"] - telemetry.quantities[f"cosine_{tau + 1}"]
-    return mean(series)
+    return mean(telemetry.quantities[f"cosine_{tau}"] - telemetry.quantities[f"cosine_{tau + 1}"])
 
 
 def boundary(telemetry: Telemetry) -> Draft:

@@ -122,8 +122,7 @@ def judge_runs(
     checks.one_of("better", better, ("higher", "lower"), "say which values are good")
     for name, share in (("last", last), ("error", error), ("power", power)):
         checks.real(name, share, "give a share", 0.0, 1.0, open_low=True)
-        remedy = "state the error rate or power you accept"
-        checks.require(share < 1.0 or name == "last", name, share, "below 1", remedy)
+        checks.require(share < 1.0 or name == "last", name, share, "below 1", "state the rate you accept")
     for name, value in (("within", within), ("seed_spread", seed_spread)):
         if value is not None:
             checks.real(name, value, "give a positive number in units of the metric", 0.0, open_low=True)
@@ -132,14 +131,24 @@ def judge_runs(
     both = b is not None or patterns[0] != patterns[1]
     of_one = str(run).replace(",", " --run ") if run and "," in str(run) else "A --run B"
     remedy = f"give both arms: judge A.csv B.csv, or two runs of one file: --run {of_one}"
-    checks.require(both, "b", None, "the runs of B", remedy)
     given = (("a", a, patterns[0]), ("b", a if b is None else b, patterns[1]), ("pilot", pilot, patterns[0]))
     mapping = _log_stacks.mapping_of(columns, declarable(system=True), "write columns='reward=THEIRS'")
-    groups = [_curves(*each, metric, over, mapping) for each in given]
+    try:
+        checks.require(both, "b", None, "the runs of B", remedy)
+        groups = [_curves(*each, metric, over, mapping) for each in given]
+    except checks.InputError as refused:
+        if within and seed_spread:
+            known = Between(0.0, 0.0, math.inf, seed_spread, "")
+            seeds = _plan(within, known, error, power, [0, 0], [0.0, 0.0])[0][0]
+            refused.add_note(f"without logs: {seeds} seeds per arm find a difference of {within:g}, power {power:g}")
+        raise
     for (name, runs, _), group, least in zip(given, groups, (1, 1, 0 if seed_spread else 2), strict=True):
         fits = len(group) >= least or (name == "pilot" and not group)
         checks.require(fits, name, runs, f"{least} runs or more", "give more logs")
     checks.require(not (seed_spread and groups[2]), "seed_spread", seed_spread, "left out beside pilot", "give one")
+    theirs, columns = mapping.get(metric, ""), [curve.column for curve in itertools.chain(*groups)]
+    fits, remedy = not theirs or theirs.endswith(tuple(columns)), f"{columns[0]} is read without it"
+    checks.require(fits, f"columns[{metric}]", theirs, "a column of one of the runs", remedy)
     notes = _refuse_mixed(groups, metric, over, at)
     start, stop, points = _stretch(groups, over, last, at, notes)
     count = max((w for w in BOUNDS if 2 * w <= points), default=min(BOUNDS))
@@ -286,7 +295,7 @@ def _curves(field: str, given: Any, pattern: str | None, *asked: Any) -> list[Cu
     for one in list(given) if isinstance(given, (list, tuple)) else [given]:
         source = dict(one.items()) if hasattr(one, "columns") and hasattr(one, "items") else one
         known = isinstance(source, (str, Path, Mapping))
-        remedy = "give the log of a run; of runs made here write sim.compare(spec, other, smallest=0.1)"
+        remedy = "give logs; of specs write sim.compare(spec, other), of numbers comparing.judging.between_runs(a, b)"
         checks.require(known, field, source, "columns or a path", remedy)
         magic = not isinstance(source, Mapping) and glob.has_magic(str(source)) and not Path(source).exists()
         paths: list[Any] = sorted(glob.glob(str(source))) if magic else [source]
@@ -318,8 +327,7 @@ def _curve(
 ) -> Curve:
     """Read one run: its metric at steps, and the positions of these steps on the axis."""
     own = [name.removeprefix(f"{run} - ") for name in names if name.startswith(f"{run} - ") or " - " not in name]
-    table = aliases.steps(system=True)
-    has = {table.get(aliases.plain(name), ("",))[0] for name in own}
+    has = {aliases.steps(system=True).get(aliases.plain(name), ("",))[0] for name in own}
     mapped = {ours: theirs for ours, theirs in mapping.items() if theirs in own or ours not in has}
     known = metric in mapped or metric in has or set(own) >= BOARD
 
@@ -354,7 +362,7 @@ def _curve(
         return np.asarray(np.interp(step, at, values - values[0] * (found.names[quantity] == "_timestamp")))
 
     if not known:
-        remedy = "give a column that all runs have, or --metric reward and what it is: --columns reward=THEIRS"
+        remedy = "give a column that all runs have, or metric='reward' and what it is: columns='reward=THEIRS'"
         checks.one_of(f"metric of {label}", metric, own, remedy)
     found, quantity = log("reward", "" if known else metric), metric if known else "reward"
     step, y = series(found, quantity)
@@ -366,10 +374,9 @@ def _curve(
     if over not in ("steps", "seconds"):
         checks.one_of(f"over of {label}", over, ["steps", "seconds", *own], "name an axis")
         x = along(log("clock", over, "name an axis that never falls: steps, seconds or tokens so far"), "clock")
-    clocks = ", ".join(each.column for each in aliases.SYSTEM if each.quantity in ("clock", "seconds_step"))
     clock = next((name for name in own if re.search(r"elapsed|clock|second|time", name)), None)
-    remedy = f"use over={clock!r} if that column is a clock" if clock else "export a clock too, or use over='steps'"
-    checks.require(x is not None, f"over of {label}", over, f"an axis of this run (clocks are {clocks})", remedy)
+    remedy = f"use over={clock!r} if that column is a clock" if clock else "export _runtime, or use over='steps'"
+    checks.require(x is not None, f"over of {label}", over, "an axis of this run, where no clocks are known", remedy)
     # Of two rows of one second the first stands.
     x, first = np.unique(x, return_index=True)
     checks.require(len(x) > 1, f"{over} of {label}", float(x[0]), "more than one value", "name another axis")

@@ -94,7 +94,10 @@ def named(telemetry: Telemetry) -> Draft:
     claim, tokens = BY_DEFINITION, telemetry.tokens
     name = next((key for key in ("ess", "ess_clamped") if telemetry.get(key) is not None), None)
     if name is None:
-        return missing(NAMED, claim, "No effective sample size was logged.", "Log it beside the tokens.")
+        words, k3 = "No effective sample size was logged.", telemetry.get("kl_k3")
+        if k3 is not None and 0.0 < (twice := 2.0 * float(np.nanmean(k3))) < 1.0:
+            words += f" If log ratios are normal, k3 gives {math.exp(-twice):.3g}, exp(-{twice:.2g} T) for T tokens."
+        return missing(NAMED, claim, words, "Log it beside the tokens.")
     logged = telemetry.quantities[name]
     if tokens is None:
         return _by_moments(telemetry, logged, name)
@@ -291,6 +294,7 @@ def impossible(telemetry: Telemetry) -> list[Draft]:
         columns = ", ".join(map("{} = {}".format, [telemetry.names.get(n, n) for n in order.needs], cells))
         whole = order.action in (REMEDY, SUMMED)
         action = _percent(telemetry.quantities[order.needs[0]], order.action) if whole else order.action
+        action += " If it counts samples, divide it by their number." * (order.action == SUMMED != action)
         words = Saying(order.cause, f"At step {step:g} {order.words} ({columns}).", action)
         least = Estimate(float(gap[worst]))
         broken.append(Draft("impossible values", order.claim, words, words, 0.0, least, (0.0, np.inf)))

@@ -3,9 +3,8 @@
 Axes: `U` logged steps, `K` tokens.
 """
 
-import csv
-import gzip
 import itertools
+import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ import numpy as np
 from asyncsim.base import checks, files
 from asyncsim.diagnosing import aliases
 from asyncsim.schedules import _log_cells, _log_files, _log_places, _log_stacks
+from asyncsim.schedules._log_versions import resumed
 
 RUNS = ({"Name", "State"}, {"name", "summary", "config"})
 """Columns of tables of runs."""
@@ -186,12 +186,14 @@ def _header(names: Iterable[str], mapping: Mapping[str, str], run: str | None, s
         raise checks.InputError("columns", names, "of steps or tokens", remedy)
     # Steps with nothing but columns of other quantities are telemetry: why each is not used is an answer.
     if not set(first) - {"step"} and not (first and refused):
-        remedy = "is this the right file? rename one, as to ess or kl_k3, or say what it is: --columns kl_k3=THEIRS"
-        remedy += " (of tokens: sampler_log_prob=THEIRS,trainer_log_prob=THEIRS)"
+        remedy = "is this the right file? rename one, as to ess or kl_k3, or say what it is: columns='kl_k3=THEIRS'"
+        remedy += " (of tokens: columns='sampler_log_prob=THEIRS,trainer_log_prob=THEIRS')"
         raise checks.InputError("columns", names, "at least one that is known", remedy)
     return head
 
 
+CELLS = _log_files.Layout(empty=("",))
+"""Cells with nan, NULL or n/a are refused: only those without any text are empty."""
 STAMPS = ("start_version", "end_version", "versions", "train_version")
 """Columns of a log of samples."""
 SCORES = ("sampler", "trainer")
@@ -228,21 +230,19 @@ def _columns(
         path = Path(source)
         places = _log_places.found(path, "")
         wanted = aliases.steps(system).keys() | aliases.tokens().keys() | set(mapping.values()) | BOARD
-        table = _log_files.read(places, wanted, files.Budget(path))
+        table = _log_files.read(places, wanted, files.Budget(path), CELLS)
         if set(table.names) >= BOARD and not {"Value"} & set(mapping.values()):
             return _columns(field_name, _board(places), mapping, run, system)
         head = _header([name for name in table.names if name != _log_files.NUMBERED], mapping, run, system)
         if not head.used.keys() <= table.cells.keys():
             # An export, whose names are known when its header is read.
-            table = _log_files.read(places, head.used, files.Budget(path))
+            table = _log_files.read(places, head.used, files.Budget(path), CELLS)
         rows = table.rows
         given = {
             name: column if isinstance(column, np.ndarray) and not _log_cells.empty(column).any()
             else _log_cells.listed(column)
             for name, column in table.cells.items()
         }  # fmt: skip
-        for place in places:
-            _refuse_words(place.path, {name: given[name] for name in head.used}, head)
     return {quantity: given[name] for name, (quantity, _) in head.used.items()}, head, rows
 
 
@@ -274,24 +274,6 @@ def _listed(name: str, column: Any) -> Any:
     return list(column.tolist() if hasattr(column, "tolist") else column)
 
 
-def _refuse_words(path: Path, cells: Mapping[str, Any], head: Header) -> None:
-    """Refuse cells of a .csv file with nan, NULL or n/a, which are read as empty, unless they are masked."""
-    guessed = {name for name, (_, scope) in head.used.items() if scope.startswith(aliases.GUESSED)}
-    empty = [name for name, column in cells.items() if isinstance(column, list) and None in column]
-    empty = [name for name in empty if name not in guessed]
-    if not empty or ".csv" not in path.suffixes:
-        return
-    mask = next((name for name, (quantity, _) in head.used.items() if quantity == "mask"), "")
-    opened: Any = gzip.open if path.suffix == ".gz" else open
-    with opened(path, mode="rt", newline="", encoding="utf-8") as file:
-        comma = files.delimiter(file.readline().encode())
-        file.seek(0)
-        for number, row in enumerate(csv.DictReader(file, delimiter=comma), 1):
-            for name in empty:
-                if not (head.used[name][0] in SCORES and row.get(mask, "1") in ("0", "0.0", "False", "false")):
-                    _refuse_cell(name, number, row.get(name) or None)
-
-
 def _refuse_cell(name: str, row: int, cell: Any) -> None:
     """Refuse a cell that is neither a finite number nor empty."""
     if cell is None:
@@ -301,6 +283,8 @@ def _refuse_cell(name: str, row: int, cell: Any) -> None:
     except (TypeError, ValueError):
         finite = False
     remedy = "write the number, with a point as 0.5, or leave the cell empty where the step has none"
+    if not finite and (unit := re.fullmatch(r"\s*([-+\d.eE]+)\s*[%s]\s*", str(cell))):
+        remedy = f"write {unit[1]} for {cell}, in every row"
     checks.require(bool(finite), f"column {name}, row {row}", cell, "a finite number", remedy)
 
 
@@ -329,7 +313,7 @@ def _steps(cells: Mapping[str, list[Any]], names: Mapping[str, str], rows: int) 
         clock, falls = found["clock"], np.zeros(rows, dtype=bool)
         known = np.flatnonzero(np.isfinite(clock))
         falls[known[1:]] = np.diff(clock[known]) < 0
-        remedy = "cut the log where the run was resumed"
+        remedy = "cut the log where the run was resumed, or add the seconds before it to the rows behind"
         _refuse_first(f"column {names['clock']}", falls, clock, "not below the row before", remedy)
     # W&B counts calls, which may log other things than these, and draws some of them.
     calls = names.get("step") in ("Step", "_step")
@@ -342,11 +326,11 @@ def _steps(cells: Mapping[str, list[Any]], names: Mapping[str, str], rows: int) 
     name, step = names["step"], found["step"]
     _refuse_first(f"column {name}", np.isnan(step), step, "a step number", "number every row by its step")
     change = np.diff(step)
-    _refuse_first(
-        f"column {name}", np.append(False, change <= 0), step, "above the row before",
-        "give one row per step: of samples the means, df.groupby(STEP).mean(), or `asyncsim log` for their staleness; "
-        "give several runs as a list, and cut a log where its run was resumed",
-    )  # fmt: skip
+    remedy = "give one row per step: of samples the means, df.groupby(STEP).mean(), or `asyncsim log` for staleness"
+    if not (change == 0).any():
+        back = resumed(np.arange(1, len(step) + 1), step) or "sort the rows by their step"
+        remedy = f"{back}; give several runs as a list, a log each"
+    _refuse_first(f"column {name}", np.append(False, change <= 0), step, "above the row before", remedy)
     if len(change) and not calls:
         stride = float(np.median(change))
         _refuse_first(
@@ -392,6 +376,9 @@ def _tokens(cells: Mapping[str, list[Any]], names: Mapping[str, str]) -> Tokens:
     ratio = flat["trainer"] - flat["sampler"]
     sequence = flat.get("sequence", row_of.astype(float) if lists else None)
     pick = {name: None if flat.get(name) is None else flat[name][live] for name in ("staleness", "micro_batch")}
+    shares = all(((flat[name][live] > 0.0) & (flat[name][live] <= 1.0)).all() for name in SCORES)
+    remedy = "take the logarithms of these probabilities"
+    checks.require(not shares, f"column {names['sampler']}", "all in (0, 1]", "log-probs, not above 0", remedy)
     known = ~live & np.isfinite(ratio)
     hidden = (row[known], ratio[known]) if known.any() else None
     own = None if sequence is None else paired(row, sequence)

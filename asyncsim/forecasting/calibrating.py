@@ -145,9 +145,7 @@ def calibrate(
     """
     checks.one_of("preset", preset, advising.TRAINERS, "name the trainer that wrote the log")
     for name in given:
-        remedy = calls.ELSEWHERE.get(f"calibrate {name}", "see docs/which-limit.md for what each field means")
-        checks.require(name != "unit", "field of the system", name, "a field of docs/which-limit.md", remedy)
-        checks.one_of("field of the system", name, advising.FIELDS, remedy)
+        advising.known_field(name, preset, "calibrate")
     several = list(logs) if isinstance(logs, (list, tuple)) else [logs]
     checks.require(bool(several), "logs", logs, "one or more", "name the files of one run")
     described = [str(each) for each in several if str(each).endswith((".yaml", ".yml"))]
@@ -158,9 +156,14 @@ def calibrate(
         warnings.warn(checks.RunWarning(TABLE["other_trainer"].format(logged, preset)), stacklevel=2)
     fields = _fields(preset, read, given)
     lacking = {name: words for name, words in TABLE["lacking"].items() if fields.get(name) is None}
+    lacking |= {name: TABLE["cut"] for name in {*lacking} & {"response_lengths"} if "length_max" in read.series}
     if {*lacking} - {"machines"}:
         gaps = checks.InputError("log", ", ".join(lacking), "known", "add these, or log them")
-        raise gaps.explaining("", {f"--set {name}=VALUE": words for name, words in lacking.items()})
+        words = {f"{name}=VALUE": words for name, words in lacking.items()}
+        why = {**read.telemetry.refused, **read.telemetry.unknown} if read.telemetry else {}
+        left = [n for n, each in why.items() if not isinstance(each, str) or each.startswith(("lengths", "seconds"))]
+        words |= {"columns='OURS=THEIRS'": TABLE["unread"].format(", ".join(left))} if left else {}
+        raise gaps.explaining("", words)
     fields = {name: fields[name] for name in advising.FIELDS if fields.get(name) is not None}
     limit, remedy = fields["staleness_limit"], "give the limit at which the log ran"
     checks.require(not isinstance(limit, (list, tuple)), "staleness_limit", limit, "one number", remedy)
@@ -285,8 +288,7 @@ class Read:
     @property
     def rows_of_sync(self) -> int:
         """Rows from one sync to the next, if they are always as many and the rows between take no sync; else 1."""
-        took = np.flatnonzero(np.nan_to_num(self.series.get("seconds_sync", np.empty(0))) > 0.0)
-        gaps = np.diff(took)
+        gaps = np.diff(np.flatnonzero(np.nan_to_num(self.series.get("seconds_sync", np.empty(0))) > 0.0))
         return int(gaps[0]) if len(gaps) and (gaps == gaps[0]).all() else 1
 
     def batches_of(self, known: Mapping[str, Any]) -> int:
@@ -419,8 +421,7 @@ def pauses(start: np.ndarray, end: np.ndarray) -> np.ndarray:
     array([0.006, 0.011])
     """
     start, end, mean = np.sort(start), np.sort(end), float(np.nanmean(end - start))
-    ended = np.searchsorted(end, start, "right")
-    slots = int((np.arange(1, len(start) + 1) - ended).max())
+    slots = int((np.arange(1, len(start) + 1) - np.searchsorted(end, start, "right")).max())
     found = (start[slots:] - end[: len(start) - slots]) / mean
     short = found < NEXT
     return found[short & (short.mean() > 0.5)]

@@ -153,8 +153,7 @@ def fitted(v: np.ndarray, first: np.ndarray, second: np.ndarray, column: str) ->
         best = min(solved, key=lambda terms: (float(f"{_misfit(solved[terms], x / scale, v, weight):.6g}"), terms))
         weight = 1.0 / np.maximum(x / scale @ solved[best], LEAST * top)
     residual = (v - x / scale @ solved[best]) * weight
-    freedom = max(len(v) - len(best), 2)
-    variance = float(residual @ residual) / freedom
+    variance = float(residual @ residual) / max(len(v) - len(best), 2)
     # Means of stretches vary more than independent steps would, and of long ones more where the drift wanders.
     spreads = [(len(m), size * float(m.var(ddof=1))) for m, size in (_stretches(residual), _stretches(residual, 4))]
     count, between = max(spreads, key=lambda each: critical(0.05, each[0] - 1.0) * math.sqrt(each[1]))

@@ -87,8 +87,7 @@ def forecast(
     checks.require(bool(measured), "measured", None, "given by a calibration", remedy)
     drift = {name: drifts.of_row(row) for name, row in (rows.get("drift") or {}).items()}
     for name in settings:
-        varied = [each for each in advising.FIELDS if each not in FIXED]
-        checks.one_of("setting", name, varied, "change a setting of the system")
+        advising.known_field(name, str(rows.get("trainer")), "forecast", [n for n in advising.FIELDS if n not in FIXED])
     lists = {name: list(v) if isinstance(v, (list, tuple)) else [v] for name, v in settings.items()}
     changes = [{}, *(dict(zip(lists, each, strict=True)) for each in itertools.product(*lists.values()) if lists)]
     rows = {name: value for name, value in rows.items() if name not in ("measured", "drift") and value is not None}

@@ -78,8 +78,7 @@ def correlation_time(centered: np.ndarray) -> Estimate | None:
     2004, hep-lat/0306017, eq. 49). The error is the larger of Madras and Sokal's and that between stretches.
     """
     n = len(centered)
-    rho = _autocorrelations(centered, n // 4)
-    times = 1.0 + 2.0 * np.cumsum(rho[1:])
+    times = 1.0 + 2.0 * np.cumsum(_autocorrelations(centered, n // 4)[1:])
     closed = np.flatnonzero(np.arange(1, len(times) + 1) >= REACH * times)
     if not closed.size:
         return None
@@ -125,8 +124,7 @@ def _ratio(numerators: np.ndarray, denominators: np.ndarray) -> Estimate:
     top, bottom = (x[: STRETCHES * length].reshape(STRETCHES, length) for x in (numerators, denominators))
     if not bottom.any():
         return Estimate(float(numerators.mean() / denominators.mean()), math.inf, STRETCHES - 1.0)
-    estimate = uncertainty.ratio(top, bottom)
-    return estimate._replace(value=float(numerators.mean() / denominators.mean()))
+    return uncertainty.ratio(top, bottom)._replace(value=float(numerators.mean() / denominators.mean()))
 
 
 def interval(estimate: Estimate, logarithmic: bool = False) -> tuple[float, float]:

@@ -33,8 +33,7 @@ def listed(cells: Cells) -> list[Any]:
     """A column as plain values, None for empty cells."""
     if isinstance(cells, list):
         return cells
-    gone = empty(cells)
-    return [None if none else value for value, none in zip(cells.tolist(), gone.tolist(), strict=True)]
+    return [None if none else value for value, none in zip(cells.tolist(), empty(cells).tolist(), strict=True)]
 
 
 def absent(value: Any) -> bool:
@@ -60,7 +59,7 @@ def whole(field: str, value: Any, row: int) -> int:
         fits = not isinstance(value, bool) and number == float(value) and abs(number) < EXACT
     except (TypeError, ValueError, OverflowError):
         fits = False
-    checks.require(fits, f"{field}, row {row + 1}", value, "an integer", "leave the cell empty where it is unknown")
+    checks.require(fits, f"{field}, row {row + 1}", value, "an integer", "write the number, or leave the cell empty")
     return number
 
 
@@ -93,7 +92,8 @@ def seconds(field: str, cells: Cells) -> np.ndarray:
         try:
             number = math.nan if absent(value) else float(value)
         except (TypeError, ValueError, OverflowError):
-            raise checks.InputError(f"{field}, row {row + 1}", value, "a number", remedy) from None
+            dated = f"write seconds, as pd.to_datetime(df.{field}).astype('int64') / 1e9, or " * ("-" in str(value)[1:])
+            raise checks.InputError(f"{field}, row {row + 1}", value, "a number", dated + remedy) from None
         checks.require(not math.isinf(number), f"{field}, row {row + 1}", value, "a finite number", remedy)
         return number
 

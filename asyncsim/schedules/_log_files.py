@@ -13,14 +13,14 @@ import pickle
 import re
 import struct
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from asyncsim.base import checks, files
+from asyncsim.base import calls, checks, files
 from asyncsim.schedules import _log_cells, _log_places
 from asyncsim.schedules._log_cells import CELL, NUMBER, ROW, Cells, Collected, Table, is_number, of_table
 from asyncsim.schedules._log_places import PATH, Place, opened
@@ -46,12 +46,13 @@ class Layout(NamedTuple):
     """How a trainer arranges rows in files.
 
     `files`: the pattern of their names below a folder; `records`: the key of the list of samples in a file of tensors;
-    `listed`: whether a record holds a list for every column, one entry a sample.
+    `listed`: whether a record holds a list for every column, one entry a sample; `empty`: texts of empty cells in .csv.
     """
 
     files: str = ""
     records: str = "samples"
     listed: bool = False
+    empty: Sequence[str] | None = None
 
 
 PLAIN = Layout()
@@ -63,12 +64,15 @@ def read(places: list[Place], wanted: Iterable[str], budget: files.Budget, layou
     wanted = set(wanted)
     tables: list[Table] = []
     for place in places:
-        kind = str(_log_places.kind_of(place.path))
+        kind, size = str(_log_places.kind_of(place.path)), place.path.stat().st_size
+        checks.require(size > 0, "path", place.name, "not empty", "wait until the run has written it")
         with files.decoding(place.path, f"{kind[1:]} file", "copy the log again: it is truncated or damaged"):
             if kind in (".pt", ".pth", ".pkl", ".pickle"):
                 rows = _values(place.path, kind, wanted, budget, layout.records)
+            elif kind in (".csv", ".tsv"):
+                rows = _csv(place.path, wanted, budget, layout.empty)
             else:
-                rows = {".csv": _csv, ".parquet": _parquet}.get(kind, _json_lines)(place.path, wanted, budget)
+                rows = (_parquet if kind == ".parquet" else _json_lines)(place.path, wanted, budget)
         rows = _log_cells.spread(rows, str(place.path)) if layout.listed else rows
         # What its path says stands in columns of its own.
         for name in sorted(wanted):
@@ -77,7 +81,7 @@ def read(places: list[Place], wanted: Iterable[str], budget: files.Budget, layou
                 rows.cells[name] = np.full(rows.rows, number)
         tables.append(rows)
     table = _log_cells.joined(tables)
-    remedy = "log one row for every sample"
+    remedy = "it has no row below its header: log one for every step or sample"
     checks.require(table.rows > 0, "path", places[0].name, "a log with at least one row", remedy)
     table.names.append(NUMBERED)
     if NUMBERED in wanted:
@@ -96,6 +100,7 @@ def _json_lines(path: Path, wanted: set[str], budget: files.Budget) -> Table:
         except (ValueError, RecursionError):
             row = None
         bound, remedy = "one JSON object", "copy the log again: it is truncated or damaged"
+        remedy = calls.ELSEWHERE["file .json"] if line.lstrip().startswith(b"[") else remedy
         checks.require(isinstance(row, dict), f"path, line {number}", line.decode(errors="replace")[:80], bound, remedy)
         collected.add(row)
         if collected.rows == BLOCK:
@@ -172,8 +177,6 @@ def _pickled(path: Path) -> Any:
             return _Plain(file).load()
     except _Refused as error:
         raise _refusal(path, str(error)) from None
-    except (pickle.UnpicklingError, EOFError, AttributeError, ValueError, IndexError, TypeError, KeyError) as error:
-        raise _refusal(path, f"damaged ({type(error).__name__})") from None
 
 
 def _refusal(path: Path, what: str) -> checks.InputError:
@@ -198,7 +201,7 @@ def _transposed(columns: Mapping[Any, Any], path: Path) -> list[dict[str, Any]]:
     return [{n: v[row] if isinstance(v, list) else v for n, v in lists.items()} for row in range(size)]
 
 
-def _csv(path: Path, wanted: set[str], budget: files.Budget) -> Table:
+def _csv(path: Path, wanted: set[str], budget: files.Budget, empty: Sequence[str] | None) -> Table:
     import pyarrow as pa
     from pyarrow import csv as arrow
 
@@ -222,7 +225,7 @@ def _csv(path: Path, wanted: set[str], budget: files.Budget) -> Table:
     names = _different(next((names for names in csv.reader(texts, strict=True, delimiter=comma) if names), []))
     chosen = [name for name in names if name in wanted]
     asked = chosen or names[:1]
-    convert = arrow.ConvertOptions(strings_can_be_null=True, auto_dict_encode=False, include_columns=asked)
+    convert = arrow.ConvertOptions(null_values=empty, strings_can_be_null=True, include_columns=asked)
     if chosen and len(data) >= LARGE and (cells := _by_batches(source, parse, convert)) is not None:
         rows = len(cells[chosen[0]])
         del source, data
@@ -390,11 +393,6 @@ class _Reader:
                 count = self.varint() if head >> 4 == 15 else head >> 4
                 self.require(count)
                 return [self.value(head & 15) for _ in range(count)]
-            case 11:
-                count = self.varint()
-                self.require(count)
-                kinds = self.byte() if count else 0
-                return [(self.value(kinds >> 4), self.value(kinds & 15)) for _ in range(count)]
             case 12:
                 return self.structure()
         raise ValueError(f"unknown type {kind} in its footer")
@@ -404,15 +402,12 @@ class _Reader:
         return (number >> 1) ^ -(number & 1)
 
     def varint(self) -> int:
-        number, shift = 0, 0
-        while True:
-            byte = self.byte()
-            number |= (byte & 127) << shift
-            if byte < 128:
-                return number
-            shift += 7
-            if shift > 63:
-                raise ValueError("a number in its footer is too long")
+        digits = [self.byte()]
+        while digits[-1] > 127:
+            digits.append(self.byte())
+        if len(digits) > 9:
+            raise ValueError("a number in its footer is too long")
+        return sum((digit & 127) << 7 * place for place, digit in enumerate(digits))
 
     def byte(self) -> int:
         self.at += 1

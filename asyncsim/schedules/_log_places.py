@@ -9,9 +9,9 @@ import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from asyncsim.base import checks, files
+from asyncsim.base import calls, checks, files
 
-KINDS = (".csv", ".jsonl", ".ndjson", ".parquet", ".pt", ".pth", ".pkl", ".pickle")
+KINDS = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet", ".pt", ".pth", ".pkl", ".pickle")
 """Kinds of files that are read."""
 PACKED = (".gz", ".zst")
 REMEDY = "write the log as .csv, .jsonl or .parquet (.csv.gz, .jsonl.gz and .jsonl.zst too)"
@@ -59,7 +59,8 @@ def kind_of(path: Path) -> str | None:
 
 
 def _require_kind(path: Path) -> None:
-    remedy = f"a saved trace is sim.Trace.load({path.name!r})" if path.suffix == ".npz" else REMEDY
+    kind = "tfevents" if "tfevents" in path.name else path.suffix.lower()
+    remedy = calls.ELSEWHERE.get(f"file {kind}", REMEDY).format(path.name)
     checks.require(kind_of(path) is not None, "path", str(path), "a file ending in " + ", ".join(KINDS), remedy)
 
 
@@ -67,8 +68,7 @@ def _ordered(places: list[Place]) -> list[Place]:
     """Sort by the texts and numbers of names, so that step_10 follows step_9."""
 
     def key(place: Place) -> list[tuple[bool, int, str]]:
-        parts = re.split(r"(\d+)", place.name)
-        return [(part.isdigit(), int(part) if part.isdigit() else 0, part) for part in parts]
+        return [(part.isdigit(), int(part) if part.isdigit() else 0, part) for part in re.split(r"(\d+)", place.name)]
 
     return sorted(places, key=key)
 

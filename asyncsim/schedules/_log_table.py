@@ -34,13 +34,14 @@ class Declared(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Samples of a log: columns, versions of tokens, refused rows by reason, number of rows, and columns found."""
+    """Samples of a log: columns, versions of tokens, refused rows by reason, their number, columns, token counts."""
 
     columns: dict[str, np.ndarray]
     steps: Steps
     refused: dict[str, int]
     rows: int
     names: dict[str, str]
+    counts: list[str]
 
 
 def load(path: Path, places: list[Place], declared: Declared, asked: Sequence[checks.InputError] = ()) -> Rows:
@@ -77,7 +78,7 @@ def load(path: Path, places: list[Place], declared: Declared, asked: Sequence[ch
     columns["v_start"] = steps.oldest()
     _check(columns, steps)
     refused = _unknown(columns, steps, declared)
-    return Rows(columns, steps, refused, rows, names)
+    return Rows(columns, steps, refused, rows, names, [name for name in table.names if re.search(COUNTS, name.lower())])
 
 
 def _choose(names: list[str], stack: Stack, mapping: Mapping[str, str]) -> dict[str, str]:
@@ -117,8 +118,7 @@ def _cells(table: Mapping[str, Cells], ours: str, name: str) -> Cells:
 
 def _refuse_other(path: Path, places: list[Place], declared: Declared) -> None:
     """Refuse a log that lacks the named trainer's stamps but has those of another trainer, or ours."""
-    columns = {name: [stack.columns.get(ours, ()) for ours in STAMPS] for name, stack in STACKS.items()}
-    stamps = {name: [theirs for names in found for theirs in names] for name, found in columns.items()}
+    stamps = {name: [own for ours in STAMPS for own in stack.columns.get(ours, ())] for name, stack in STACKS.items()}
     every = {*STAMPS, *(theirs for names in stamps.values() for theirs in names)}
     have = set(_log_files.read(places, every, files.Budget(path)).names) & every
     others = {name: sorted(have & {*names}) for name, names in stamps.items() if have & {*names}}
@@ -134,7 +134,8 @@ _PLAIN = ("sample_id", "attempt", "group_id", "prompt_tokens", "reward", "fate")
 
 _LIKE = {"sample_id": "(sample|rollout|response).*id", "train_version": "train|learner|step",
          "start_version": "rollout|behavio|gener|sampl|actor|policy|version"}  # fmt: skip
-"""What a column is probably called that a log must have."""
+COUNTS = "^(n|num|completion|response|output)_(tokens?|len(gth)?s?)$|^len(gth)?$"
+"""What a column is probably called that a log must have, and one that counts tokens."""
 
 
 def _require(
@@ -163,6 +164,8 @@ def _require(
         mapped += f" ({_log_files.NUMBERED} counts each row as a sample)" * numbered
         writer = f"what {declared.name} writes itself lacks it: `asyncsim list logs {declared.name}` has a writer"
         plain = "without a version for each sample use the preset of the system"
+        for stale in (name for name in free if name.lower() == "staleness" and "start_version" in lacking):
+            plain = f"write start_version, which is train_version minus {stale}"
         remedy = f"{writer if declared.name and not declared.stack.whole else plain}; {mapped}"
         remedy = f"is this the right file? {remedy}" if len(lacking) == 3 else remedy
         bound = f"{'a column' if len(lacking) == 1 else 'columns'} of the log: {'; '.join(lacking.values())}"
@@ -364,20 +367,32 @@ def _check(columns: dict[str, np.ndarray], steps: Steps) -> None:
         back = both & (np.append(steps.version[1:], 0) < steps.version)
         backwards = np.bincount(steps.owner, back, minlength=len(row)) > 0
     known, ended, used, ends = start >= 0, last >= 0, train >= 0, "start {start}, end {end}"
-    bound, offsets = "at least the version of the first token", "check unit, train_offset and stamp_offset"
+    bound = "at least the version of the first token"
     refuse_rows(known & ended & (start > last), "end_version", ends, bound, "check which column is which")
     bound = "versions that do not go backwards inside a sample"
     refuse_rows(backwards, "versions", ends, bound, "check the order of tokens or segments")
-    bound = ">= 0: data cannot be trained on before its weights exist"
-    text = "train_version {train}, start_version {start}"
-    refuse_rows(used & known & (train < start), "staleness", text, bound, offsets)
-    bound, text = "at least the version of the last token", "train_version {train}, end_version {end}"
-    refuse_rows(used & ended & (train < last), "train_version", text, bound, offsets)
+    for name, stamps, field, bound in (
+        ("start_version", start, "staleness", ">= 0: data cannot be trained on before its weights exist"),
+        ("end_version", last, "train_version", "at least the version of the last token"),
+    ):
+        both, text = used & (stamps >= 0), f"train_version {{train}}, {name} {{{name[:-8]}}}"
+        refuse_rows(both & (train < stamps), field, text, bound, _ahead(name, stamps[both], (stamps - train)[both]))
     times = [name for name in TIMES if name in columns]
     bound, remedy = "not before the event that it follows", "write all times from one clock, in seconds"
     for k, late in enumerate(times):
         for early in times[:k]:
             refuse_rows(columns[early] > columns[late], late, f"before {early}", bound, remedy)
+
+
+def _ahead(name: str, stamps: np.ndarray, ahead: np.ndarray) -> str:
+    """What may explain stamps that are ahead of the versions at which their samples were trained."""
+    most, first = int(ahead.max(initial=0)), int(stamps.min(initial=checks.LARGEST))
+    if most > 0 and 0 <= ahead.min() < most:
+        return f"{name} is nowhere below train_version: check which column is which"
+    if first < most:
+        later = f"{(ahead > 0).sum()} of {len(ahead)} samples, as others have version {first}"
+        return f"no stamp_offset explains {later}: correct these stamps, or leave their rows out"
+    return f"if all stamps count {most} too many, add {-most} to stamp_offset; else check unit and train_offset"
 
 
 def _unknown(columns: dict[str, np.ndarray], steps: Steps, declared: Declared) -> dict[str, int]:

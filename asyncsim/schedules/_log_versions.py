@@ -35,6 +35,15 @@ def refuse(
     raise checks.InputError(field, f"row {rows[0] + 1}: {text}{more}", bound, remedy)
 
 
+def resumed(row: np.ndarray, version: np.ndarray) -> str:
+    """The rows to leave out of a log that goes back to earlier versions a few times; "" for any other log."""
+    back = np.flatnonzero(np.diff(version) < 0) + 1
+    at = int(back[0]) if 0 < len(back) <= 8 else 0
+    again = row[:at][version[:at] >= version[at]]
+    goes = f"row {row[at]} goes from {version[at - 1]:g} back to {version[at]:g}"
+    return f"{goes}: if the run was resumed, leave out rows {again.min()} to {again.max()}" if at else ""
+
+
 class Units(NamedTuple):
     """Size of one publish and one batch in the unit of a log; `batch` 0 means unknown."""
 
@@ -122,8 +131,7 @@ class Steps(NamedTuple):
 
         That is token floor(t L / T) of the L logged ones; L is taken as T where it is unknown.
         """
-        length = np.where(self.length[index] > 0, self.length[index], tokens)
-        token = np.arange(tokens) * length[:, None] // tokens
+        token = np.arange(tokens) * np.where(self.length[index] > 0, self.length[index], tokens)[:, None] // tokens
         # One ascending key for all samples turns the ragged search into a single one.
         span = int(max(token.max(initial=0), self.at.max(initial=0))) + 1
         entry = np.searchsorted(self.owner * span + self.at, index[:, None] * span + token, side="right") - 1
@@ -185,9 +193,7 @@ def of_calls(field: str, cells: Cells, budget: files.Budget) -> tuple[np.ndarray
     values = listed(cells)
     ends = np.full((2, len(values)), MISSING)
     for row, value in enumerate(values):
-        if not absent(value) and not isinstance(value, (list, tuple)) and not str(value).strip():
-            continue
-        if not absent(value) and value != []:
+        if not absent(value) and value != [] and str(value).strip():
             calls = [whole(field, call, row) for call in _entries(field, value, row, budget)]
             rising = all(a <= b for a, b in pairwise(calls))
             bound = "versions that do not go backwards inside a sample"
@@ -407,5 +413,4 @@ class Samples(dict[str, np.ndarray]):
         return left
 
     def _known(self, name: str) -> np.ndarray:
-        known = self["trained"] if name == "v_train" else self[name] >= 0
-        return np.where(known, self[name], np.nan)
+        return np.where(self["trained"] if name == "v_train" else self[name] >= 0, self[name], np.nan)

@@ -189,8 +189,7 @@ class _SteppedFeed:
         if reason == k.STARTS:
             return [(m, np.sort(state.pending[: state.run.pending]), False)]
         numbers = state.run.admitted * state.settings.samples
-        begun = np.flatnonzero(np.isin(state.sample.phase[:numbers], (k.WRITING, k.REPAIRING)))
-        return [(m, begun, True)]
+        return [(m, np.flatnonzero(np.isin(state.sample.phase[:numbers], (k.WRITING, k.REPAIRING))), True)]
 
     def _ask(self, requests: list[tuple[int, np.ndarray, bool]], lengths_of: LengthsOf) -> None:
         """Request lengths for all realizations at once, and pass them to the kernels."""
@@ -219,5 +218,4 @@ class _SteppedFeed:
 
         if self.staircase:
             return _record.versions_of_tokens(state, code, np.full(code.shape, float(self.tokens)), self.tokens)
-        start = state.sample.v_start[code]
-        return np.repeat(start[..., None], self.tokens, axis=-1)
+        return np.repeat(state.sample.v_start[code][..., None], self.tokens, axis=-1)

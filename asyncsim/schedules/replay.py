@@ -15,7 +15,7 @@ from asyncsim.schedules import _log_places, _log_table
 from asyncsim.schedules import _log_stacks as stacks
 from asyncsim.schedules._log_stacks import TIMES
 from asyncsim.schedules._log_table import Declared
-from asyncsim.schedules._log_versions import Log, Samples, Units
+from asyncsim.schedules._log_versions import Log, Samples, Units, resumed
 
 
 def replay(
@@ -225,16 +225,16 @@ def _numbers(
         f"write first_version={version[0]}"
     )
     checks.require(int(version[0]) == first_version, "train_version", int(version[0]), bound, remedy)
-    wrong = np.flatnonzero(version != first_version + np.arange(len(version)) // publish)
-    checks.require(
-        not len(wrong),
-        f"train_version of batch {wrong[:1].sum()}",
-        version[wrong[:1]].tolist(),
-        f"{first_version + int(wrong[:1].sum()) // publish} with batches_per_publish = {publish}",
-        "log every batch"
-        + ("" if has_batches else ", with a column batch where a publish has several")
-        + ", and check unit, batches_per_publish and updates_per_batch",
-    )
+    if (wrong := np.flatnonzero(version != first_version + np.arange(len(version)) // publish)).size:
+        at, apart = int(wrong[0]), int(np.gcd.reduce(version - version[0]))
+        remedy = "log every batch" + ("" if has_batches else ", with a column batch where a publish has several")
+        remedy += ", and check unit, batches_per_publish and updates_per_batch"
+        if apart > 1:
+            remedy = f"if they count updates, write unit='updates', batches_per_publish=1, updates_per_batch={apart}"
+        elif at and version[at] > version[at - 1] + 1:
+            remedy += f"; or begin behind the gap, with the rows from {version[at]} on and first_version={version[at]}"
+        bound = f"{first_version + at // publish} with batches_per_publish = {publish}"
+        raise checks.InputError(f"train_version of batch {at}", int(version[at]), bound, remedy)
     number = np.full(len(used), -1, dtype=np.int32)
     number[used] = member
     if "t_train" in columns:
@@ -259,12 +259,13 @@ def _grid(columns: dict[str, np.ndarray], number: np.ndarray, refused: dict[str,
     usual = int(np.bincount(size).argmax())
     odd, several = int(np.argmax(size != usual)), int((size != usual).sum())
     found = f"{size[odd]} samples in a group of batch {pairs[odd]}, and {several} of {len(size)} groups differ"
+    back = resumed(columns["row"][index], columns["v_train"][index])
     remedy = "log every sample of a group, with a group_id of its own, or leave batches with other groups out" + lost
-    checks.require(several == 0, "group_id", found, f"of groups of one size, as {usual} in most", remedy)
+    checks.require(several == 0, "group_id", found, f"of groups of one size, as {usual} in most", back or remedy)
     groups = np.bincount(pairs)
     usual = int(np.bincount(groups).argmax())
     odd = int(np.argmax(groups != usual))
-    remedy = "leave batches out that the log holds in part, as its first or last" + lost
+    remedy = back or "leave batches out that the log holds in part, as its first or last" + lost
     fits = bool((groups == usual).all())
     checks.require(fits, f"groups of batch {odd}", int(groups[odd]), f"{usual}, as in most batches", remedy)
     return index[np.lexsort((ids, first[member], number[index]))].reshape(len(groups), usual, size[0])
@@ -278,6 +279,7 @@ def _unchecked(loaded: _log_table.Rows, declared: Declared) -> tuple[str, ...]:
     rest = f"token_mean is known for {int(used.sum()) - unknown} of {int(used.sum())} samples, with all their versions"
     submit, end = (declared.start_is == at for at in ("submit", "end"))
     gone, cut = ", ".join(t for t in TIMES if t not in names), bool((columns["v_end"][used] < 0).any())
+    tokens = f" (if {loaded.counts[0]} counts them, add tokens={loaded.counts[0]} to columns)" if loaded.counts else ""
     reasons = {
         "no column fate: dropped samples are not seen, so neither the mean-staleness identity (L1) nor the length bias "
         "of a staleness limit can be checked": "fate" not in names,
@@ -285,7 +287,7 @@ def _unchecked(loaded: _log_table.Rows, declared: Declared) -> tuple[str, ...]:
         "the first token's version: the stamp is taken at the end, so head staleness is unknown": end,
         "the version at the end, so neither the span nor what was in flight and in queue": cut,
         f"versions inside samples that weights changed under: {rest}": unknown > 0,
-        "no column tokens: nothing about lengths": not bool((loaded.steps.length[used] > 0).any()),
+        f"no column tokens: nothing about lengths{tokens}": not bool((loaded.steps.length[used] > 0).any()),
         "no column group_id: every sample is taken as a group of its own": "group_id" not in names,
         f"no times {gone}: distributions in seconds cannot be checked": bool(gone),
         "no column batch: what was trained at one version is taken as one batch": declared.units.batch == 0

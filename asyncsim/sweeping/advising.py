@@ -5,7 +5,7 @@ import math
 import os
 import tomllib
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -42,6 +42,12 @@ class Trainer(NamedTuple):
     running: str = ""
     publish: str = ""
     size: str = ""
+
+    def fields(self) -> dict[str, str]:
+        """Fields of a description by the trainer's own options."""
+        own = {self.limit: "staleness_limit", self.batch: "prompts_per_batch", self.running: "prompts_at_once"}
+        own |= {self.publish: "publish_every", self.size: "samples_per_prompt", str(self.partial): "partial_rollouts"}
+        return {name.removesuffix("*"): field for name, field in own.items() if name not in ("", "True", "False")}
 
 
 TRAINERS = {
@@ -205,16 +211,23 @@ def _tail(system: Any, batches: int, size: int, seed: int, realizations: int) ->
     return _summary.tail(system, batches, size, count, realizations, SAMPLES)
 
 
+def known_field(name: str, trainer: str, of: str, fields: Collection[str] = FIELDS) -> None:
+    """Refuse a name that is no field of a description; an option of the trainer is pointed to its field."""
+    remedy = calls.ELSEWHERE.get(f"{of} {name}", "see docs/which-limit.md for what each field means")
+    if (row := TRAINERS.get(trainer)) and (own := row.fields().get(name)):
+        remedy = f"did you mean {own}? It is {trainer}'s {name}{' over samples_per_prompt' * (f'{name}*' in row)}"
+    meanings = {field: FIELDS[field][1] for field in fields}
+    checks.one_of("field of the system", name, fields, remedy, meanings, 20 if of == "advise" else 4)
+
+
 def read(rows: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """Check a description, and fill in defaults; fields that can be varied become lists."""
-    meanings = {name: words for name, (_, words) in FIELDS.items()}
     for name in rows:
-        remedy = calls.ELSEWHERE.get(f"advise {name}", "see docs/which-limit.md for what each field means")
-        checks.one_of("field of the system", name, FIELDS, remedy, meanings, 20)
+        known_field(name, str(rows.get("trainer")), "advise")
     lacks = [name for name, (usual, _) in FIELDS.items() if usual is ... and name not in rows]
     if lacks:
         lacking = checks.InputError("field of the system", ", ".join(lacks), "given", "add each, as NAME: VALUE")
-        raise lacking.explaining("", {name: meanings[name] for name in lacks})
+        raise lacking.explaining("", {name: FIELDS[name][1] for name in lacks})
     given = {name: rows.get(name, usual) for name, (usual, _) in FIELDS.items()}
     remedy = "name the trainer whose limit it is; synchronous training is staleness_limit 0"
     checks.one_of("trainer", given["trainer"], TRAINERS, remedy)
@@ -310,16 +323,11 @@ def system_of(given: Mapping[str, Any], limit: float, machines: int, partial: bo
         running = int(min(max(running, batch), batch * (limit + 1)))
     # Trainers count prompts or, where `*` says so, samples; slots need not hold all samples of a prompt.
     at_once = running * size if given["prompts_at_once"] else max(slots, size)
-    said = [
-        (trainer.limit, "staleness_limit", limit),
-        (trainer.batch, "prompts_per_batch", batch * size if trainer.batch.endswith("*") else batch),
-        (trainer.running, "prompts_at_once", at_once if trainer.running.endswith("*") else running),
-        (trainer.publish, "publish_every", given["publish_every"]),
-        (trainer.size, "samples_per_prompt", size),
-        (trainer.partial if isinstance(trainer.partial, str) else "", "partial_rollouts", partial),
-    ]
-    knobs = {name.removesuffix("*"): value for name, _, value in said if name}
-    owners = {name.removesuffix("*"): field for name, field, _ in said}
+    values = {**given, "staleness_limit": limit, "partial_rollouts": partial}
+    values["prompts_per_batch"] = batch * size if trainer.batch.endswith("*") else batch
+    values["prompts_at_once"] = at_once if trainer.running.endswith("*") else running
+    owners = trainer.fields()
+    knobs = {name: values[field] for name, field in owners.items()}
     remedy = f"{given['trainer']} syncs after every step; leave the field out"
     own = bool(trainer.publish) or given["publish_every"] == 1
     checks.require(own, "publish_every", given["publish_every"], "1", remedy)

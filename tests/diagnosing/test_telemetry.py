@@ -31,7 +31,10 @@ REFUSED = {
     "infinity": (changed(STEPS, "kl_k3", 0, float("inf")), "column kl_k3, row 1 = inf"),
     "a word": (changed(STEPS, "ess", 2, "high"), "column ess, row 3 = 'high'"),
     "a missing step": ({**STEPS, "step": [*range(6), *range(8, 14)]}, "column step, row 7 = 8.0: must be 1 after"),
-    "steps that go back": ({**STEPS, "step": [*range(6), *range(3, 9)]}, "column step, row 7 = 3.0: must be above"),
+    "steps that go back": ({**STEPS, "step": [*range(6), *range(3, 9)]}, "was resumed, leave out rows 4 to 6"),
+    "steps in reverse": ({**STEPS, "step": [*range(12)][::-1]}, "sort the rows by their step"),
+    "a percent sign": (changed(STEPS, "ess", 2, "91.5%"), "write 91.5 for 91.5%, in every row"),
+    "probabilities": ({**TOKENS, "sampler_log_prob": [0.5] * 4, "trainer_log_prob": [0.4] * 4}, "take the logarithms"),
     "a row twice": (changed(STEPS, "step", 5, 4), "column step, row 6 = 4.0: must be above"),
     "a short column": ({**STEPS, "ess": [0.9] * 9}, "column ess, row 10 = None"),
     "two columns of one quantity": ({**STEPS, "mismatch_kl/all/mean": [0.01] * 12}, "one column for kl_k3"),
@@ -107,7 +110,7 @@ def test_files_of_every_kind_give_the_same_findings(tmp_path, kind):
 def test_a_word_for_nothing_in_a_csv_is_no_empty_cell(tmp_path):
     path = tmp_path / "log.csv"
     path.write_text("step,ess\n0,0.9\n1,NaN\n2,0.9\n")
-    with pytest.raises(sim.InputError, match="column ess, row 2 = 'NaN'"):
+    with pytest.raises(sim.InputError, match="column ess, row 2 = nan"):
         sim.diagnose(path)
 
 

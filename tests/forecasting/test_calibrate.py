@@ -285,6 +285,8 @@ def changed(columns, **more):
         (lambda c: {n: np.concatenate([v, v]) for n, v in c.items()}, {}, "column step, row 101"),
         (lambda c: c, {"staleness_limit": [1, 2]}, "give the limit at which the log ran"),
         (lambda c: c, {"slots": 3}, "did you mean slots_per_machine?"),
+        (lambda c: c, {"max_concurrent_rollouts": 3}, "did you mean prompts_at_once? It is areal's"),
+        (lambda c: changed(c, seconds_wait=None, my_wait=c["step"]), {}, "my_wait); OURS is length_mean"),
     ],
 )  # fmt: skip
 def test_a_log_that_does_not_do_is_refused(columns, change, fields, words):
@@ -356,7 +358,7 @@ def test_all_fields_that_a_log_lacks_are_named_at_once(columns):
     with pytest.raises(InputError) as caught:
         sim.calibrate(columns, "areal")
     for name in ("tokens_per_second", "prompts_per_batch", "samples_per_prompt", "slots_per_machine", "machines"):
-        assert f"--set {name}=VALUE: " in caught.value.__notes__[0]
+        assert f"{name}=VALUE: " in caught.value.__notes__[0]
 
 
 ASSUMED = [

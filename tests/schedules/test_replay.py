@@ -600,6 +600,23 @@ def test_a_log_that_contradicts_itself_is_refused_by_name(field, rows):
 
 
 GIVEN = {"unit": "publishes"}
+VERSIONS = [{key: row[key] for key in ("sample_id", "start_version", "train_version")} for row in GOOD]
+
+
+@pytest.mark.parametrize(
+    ("rows", "remedy"),
+    [
+        (VERSIONS + [{**row, "sample_id": 50 + row["sample_id"]} for row in VERSIONS[8:]], "leave out rows 9 to 16"),
+        ([{**row, "start_version": 2 * row["train_version"]} for row in VERSIONS], "check which column is which"),
+        ([{**row, "start_version": 9 if row["sample_id"] == 5 else 0} for row in VERSIONS], "explains 1 of 16 samples"),
+        ([{**row, "start_version": row["train_version"] + 1} for row in VERSIONS], "add -1 to stamp_offset"),
+        ([{**row, "train_version": 4 * row["train_version"]} for row in VERSIONS], "updates_per_batch=4"),
+        (VERSIONS[:4] + VERSIONS[8:], "with the rows from 2 on and first_version=2"),
+        ([{"sample_id": 0, "train_version": 1, "staleness": 1}], "train_version minus staleness"),
+    ],
+)  # fmt: skip
+def test_a_refused_log_is_told_what_explains_it(rows, remedy):
+    assert remedy in refused("", lambda: replay(written(rows), **GIVEN)).remedy
 
 
 @pytest.mark.parametrize(
