@@ -56,7 +56,8 @@ CLAIMS = (
         "{gac_steps:rloo_bold} and {gac_steps:gac_on_rloo_bold}; of GRPO's runs, {gac_steps:grpo_bold} and "
         "{gac_steps:gac_bold}",
         "one_rate",
-        when="GAC prevents most or nearly half of RLOO's falls, but hardly any of GRPO's",
+        when="GAC prevents most of RLOO's falls at four times RLOO's rate, nearly half at four times GRPO's, but "
+        "hardly any of GRPO's",
     ),
     _claim(
         "GAC matches synchronous training at staleness 8 to 32",
