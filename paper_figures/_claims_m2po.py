@@ -18,10 +18,10 @@ CLAIMS = (
     ),
     _claim(
         "M2PO masks the tokens of high variance",
-        "mixed",
+        "under conditions",
         "on forks, masked tokens have {m2po_entropy:forks_m2po} times the mean entropy",
         "m2po_entropy",
-        when="the claim holds on forks, but for the clip as well; on other tasks, all tokens are similarly uncertain",
+        when="the claim holds where tokens differ in certainty, but for the clip as well",
     ),
     _claim(
         "M2PO matches fresh training on data 256 updates old",
@@ -41,10 +41,10 @@ CLAIMS = (
     ),
     _claim(
         "Without a trust region, training on stale data collapses",
-        "mostly",
-        "{m2po_methods:none_fell} of runs collapse at the 4× rate",
+        "under conditions",
+        "{m2po_methods:none_fell} of runs collapse at the 4× rate on penalized tasks",
         "m2po_methods",
-        when="the claim holds at the 4× rate; at the best synchronous rate, far fewer runs collapse",
+        when="the claim holds at the 4× rate on penalized tasks; elsewhere, most runs do not collapse",
     ),
 )
 ITEMS: tuple[Item, ...] = (
@@ -125,7 +125,7 @@ ITEMS: tuple[Item, ...] = (
         "figure",
         "",
         "m2po_staleness",
-        "mostly",
+        "mixed",
         "mean return on the stalest data: clip {m2po_staleness:clip_mean_old}, M2PO {m2po_staleness:m2po_mean_old}",
     ),
     _item(
@@ -153,7 +153,7 @@ ITEMS: tuple[Item, ...] = (
         "figure",
         "4× rate",
         "m2po_methods",
-        "mostly",
+        "mixed",
         "runs that collapse: CISPO {m2po_methods:cispo_fell}, AReaL {m2po_methods:areal_fell}, TOPR "
         "{m2po_methods:topr_fell}, GPPO {m2po_methods:gppo_fell}, GSPO {m2po_methods:gspo_fell}",
     ),

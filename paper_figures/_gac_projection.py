@@ -69,13 +69,6 @@ def less(first: Any, second: Any) -> tuple[float, float]:
     return float(first.value - second.value), reach
 
 
-def over(first: Any, second: Any) -> str:
-    """Value of the first row over that of the second, with half of its interval, as if they were independent."""
-    parts = [float((row.high - row.low) / (2 * row.value)) for row in (first, second)]
-    ratio = float(first.value / second.value)
-    return f"{ratio:.1f} ± {ratio * math.hypot(*parts):.1f}"
-
-
 def signed(value: float, reach: float) -> str:
     """A difference with half of its interval."""
     return f"{value:+.4f} ± {reach:.4f}".replace("-", "−")
@@ -87,10 +80,10 @@ def delays(rows: Any) -> list[int]:
 
 
 def gain(rows: Any, arms: tuple[str, ...]) -> dict[str, str]:
-    """Most that a control at its best step gains over a smaller step, in regret, with its interval."""
+    """What a control at its best step changes in regret where it lowers it most, with its interval, and where."""
     found = []
     for tau in delays(rows):
         none = at(rows, "none", tau, best(rows, "none", tau))
-        found += [less(none, at(rows, arm, tau, best(rows, arm, tau))) for arm in arms]
-    most, reach = max(found)
-    return {"gain": signed(most, reach)}
+        found += [(*less(none, at(rows, arm, tau, best(rows, arm, tau))), tau) for arm in arms]
+    most, reach, where = max(found)
+    return {"gain": signed(-most, reach), "gain_lag": f"{where}"}

@@ -11,9 +11,9 @@ from matplotlib.ticker import LogLocator, NullFormatter
 from paper_figures import _vcpo as look
 from paper_figures._script import pick
 
-TASKS = {"forks": "pass or fail", "graded": "graded", "bandit": "bandit"}
+TASKS = {"forks": "forks", "graded": "graded", "bandit": "bandit"}
 """Tasks of the experiment, and what a panel calls them."""
-PAID = {"unit": "updates", "means": {"pass or fail": "1 if 29 of 32 bits are correct; every fourth is uncertain"}}
+PAID = {"unit": "updates", "names": {"forks": "forks"}}
 """What a line says of the staleness and of the tasks of the experiment."""
 ARMS: dict[str, dict[str, Any]] = {
     "clip": {"color": look.COLOR["stale"], "marker": "o"},

@@ -17,8 +17,8 @@ from paper_figures._script import pick
 TASK = "chain"
 """The task whose curves are drawn."""
 TASKS = {
-    "chain": "bits",
-    "long": "longer bits",
+    "chain": "chain, penalty",
+    "long": "long chain, penalty",
     "anchored": "forks, penalty",
     "forks": "forks",
     "graded": "graded",

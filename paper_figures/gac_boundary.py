@@ -132,6 +132,8 @@ def numbers(rows: Any) -> dict[str, str]:
     for level in (0, LATE):
         found[f"middle_{level}"] = written(at(rows, "fixed", level, "correlation", middle))
         found[f"high_{level}"] = written(at(rows, "fixed", level, "correlation", high))
-    found["random_cosine"] = written(at(rows, "random", LATE, "cosine", high))
-    found["high_sawtooth"] = written(at(rows, "sawtooth", LATE, "correlation", high))
+    for key, share in (("high", high), ("middle", middle)):
+        found[f"{key}_random"] = written(random := at(rows, "random", LATE, "cosine", share))
+        found[f"{key}_sawtooth"] = written(at(rows, "sawtooth", LATE, "correlation", share))
+        found[f"{key}_predicted"] = f"{predicted('random', LATE, random.step)['correlation']:+.2f}"
     return found

@@ -18,7 +18,7 @@ from paper_figures._gac_points import ramp
 __all__ = ["EXPERIMENTS", "draw", "numbers"]
 
 EXPERIMENTS = {"gac_steps": {"part": "steps", "task": "chain", "arm": "GRPO", "rate": "best synchronous"}}
-TASK, LEAD, LATE = "chain", 10, 32
+TASK, LEAD, LATE, MIDDLE = "chain", 10, 32, 16
 SOONER, FIRST = 20, 30
 """More updates before a fall than `LEAD`, and the most."""
 SCORES: dict[str, dict[str, Any]] = {
@@ -29,7 +29,7 @@ SCORES: dict[str, dict[str, Any]] = {
 }
 NAMES = {"cosine": "high cosine", "return": "low return", "ESS": "low effective\nsample size", "staleness": "staleness"}
 KINDS = {"falling": ("runs that fall", "stale", "s"), "healthy": ("runs that\nnever fall", "synchronous", "o")}
-LEVELS = {16: "o", LATE: "s"}
+LEVELS = {MIDDLE: "o", LATE: "s"}
 
 
 def warned(rows: Any, quantity: str, staleness: int | None = None, **place: Any) -> Any:
@@ -70,15 +70,19 @@ def swept(rows: Any, staleness: int, quantity: str, skips: bool) -> Any:
     return own[own.high < 1.0].sort_values("high") if skips else own[own.high == 1.0].sort_values("low")
 
 
+def ordered(rows: Any) -> float:
+    """The update from which on the cosine is larger at every larger staleness; infinite where it never stays so."""
+    own = shared.steps(rows, task=TASK, arm="GRPO", quantity="cosine", rate=shared.usual(rows, TASK))
+    steps = own.pivot(index="update", columns="staleness", values="value").diff(axis=1).iloc[::-1, 1:]
+    return (steps > 0.0).all(axis=1).cumprod().replace(0, math.nan).last_valid_index() or math.inf
+
+
 def draw(rows: Any) -> Figure:
     """Cosines of GRPO over updates."""
     with _style.applied():
         figure = _style.picture(_style.WIDTH, 2.9)
         draw_updates(figure.subplots(), rows)
-        rate, half = shared.usual(rows, TASK), shared.steps(rows)["update"].max() / 2
-        own = shared.steps(rows, task=TASK, arm="GRPO", quantity="cosine", rate=rate)
-        steps = own.pivot(index="update", columns="staleness", values="value").diff(axis=1).iloc[::-1, 1:]
-        first = (steps > 0.0).all(axis=1).cumprod().replace(0, math.nan).last_valid_index() or math.inf
+        first, half = ordered(rows), shared.steps(rows)["update"].max() / 2
         words = f"From update {first:g} on, GRPO's consecutive gradients align more on staler data"
         title = _script.finding(first <= half, words, "Cosine of consecutive gradients of GRPO")
         figure.suptitle(title, x=0.01, ha="left")
@@ -93,7 +97,9 @@ def numbers(rows: Any) -> dict[str, str]:
         "first": str(FIRST),
         "late": str(LATE),
         "low": "8",
-        "middle": "16",
+        "middle": str(MIDDLE),
+        "ordered": f"{ordered(rows):g}",
+        "least": f"{least(rows):g}",
     }
     rate, half = shared.usual(rows, TASK), shared.steps(rows)["update"].max() / 2
     for level in gac_steps.STALENESS:
@@ -101,16 +107,18 @@ def numbers(rows: Any) -> dict[str, str]:
         for name, part in (("early", own["update"] <= half), ("late", own["update"] > half)):
             found[f"{name}_{level}"] = f"{own[part].value.mean():.2f}" if len(own) else "none"
     for score in SCORES:
-        own = warned(rows, "area", arm=score, lead=LEAD)
-        found[f"area_{score.lower()}"] = spread(own.iloc[0]) if len(own) else "none"
+        if score in ("cosine", "staleness"):
+            own = warned(rows, "area", arm=score, lead=LEAD)
+            found[f"area_{score}"] = spread(own.iloc[0]) if len(own) else "none"
         if score != "staleness":
             # Within one level the staleness is the same for all runs.
-            inside = warned(rows, "area", LATE, arm=score, lead=LEAD, rate=least(rows))
-            found[f"within_{score.lower()}"] = spread(inside.iloc[0]) if len(inside) else "none"
-            sooner = warned(rows, "area", LATE, arm=score, lead=SOONER, rate=least(rows))
-            found[f"sooner_{score.lower()}"] = spread(sooner.iloc[0]) if len(sooner) else "none"
-    first = warned(rows, "area", arm="cosine", lead=FIRST)
-    found["first_cosine"] = spread(first.iloc[0]) if len(first) else "none"
+            for key, level, place in (("sooner", LATE, {"rate": least(rows)}), ("lower", MIDDLE, {})):
+                own = warned(rows, "area", level, arm=score, lead=SOONER, **place)
+                found[f"{key}_{score.lower()}"] = spread(own.iloc[0]) if len(own) else "none"
+    found["most"] = f"{_script.pick(rows, part='warning').rate.max():g}"
+    for key, lead in (("near", LEAD), ("first_cosine", FIRST)):
+        own = _script.pick(rows, part="warning", quantity="area", arm="cosine", lead=lead).value
+        found[key] = f"{own.min():.2f} to {own.max():.2f}" if len(own) else "none"
     own = swept(rows, LATE, "fell", False)
     found["bare"] = f"{100 * own[own.low == 1.0].value.iloc[0]:.0f} %"
     found["projected"] = f"{100 * own[own.low < 1.0].value.min():.0f} %"

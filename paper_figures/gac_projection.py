@@ -34,6 +34,12 @@ def measured(rows: Any, arm: str) -> Any:
     return own if arm == "none" else own[own.staleness > 0]
 
 
+def shared_until(rows: Any) -> int:
+    """The largest staleness at which projection against the applied gradient, too, restores the synchronous limit."""
+    own = measured(rows, "applied")
+    return max((int(tau) for tau in own[own.value > 0.95 * boundary(0)].staleness), default=0)
+
+
 def draw(rows: Any) -> Figure:
     """Measured boundaries on predicted ones."""
     largest = int(only(rows, "boundary").staleness.max())
@@ -57,9 +63,10 @@ def draw(rows: Any) -> Figure:
         ax.yaxis.set_minor_formatter(NullFormatter())
         ax.set(xlabel="staleness (versions)", ylabel="maximum stable\nlearning rate × curvature")
         ratio = measured(rows, "raw").value / boundary(0)
-        words = "Beyond staleness 1, only projection against the raw gradient restores the synchronous limit"
+        last = shared_until(rows)
+        words = f"Beyond staleness {last}, only projection against the raw gradient restores the synchronous limit"
         own = measured(rows, "applied")
-        only_raw = (ratio > 0.95).all() and own[own.staleness > 1].value.max() < 0.6 * boundary(0)
+        only_raw = (ratio > 0.95).all() and own[own.staleness > last].value.max() < 0.6 * boundary(0)
         title = _script.finding(only_raw, words, "Maximum stable learning rate, with and without projection")
         figure.suptitle(title, x=0.01, ha="left")
     return figure
@@ -75,4 +82,4 @@ def numbers(rows: Any) -> dict[str, str]:
         right = [boundary(int(tau)) if arm == "none" else restored(int(tau), arm) for tau in mine.staleness]
         off.append(np.abs(mine.value.astype(float) / right - 1.0).max())
     edges = {f"edge_{arm}": f"{last[arm]:.4f}" for arm in ("none", "applied", "raw")}
-    return {"largest": f"{largest}", **edges, "off": f"{100.0 * max(off):.2f}"}
+    return {"largest": f"{largest}", "beyond": f"{shared_until(rows)}", **edges, "off": f"{100.0 * max(off):.2f}"}

@@ -125,8 +125,8 @@ def _blank(rows: Any) -> dict[str, str]:
     runs = {row.condition: int(row.samples) for row in own.itertuples()}
     blank = [name for name in NAMES if not name.startswith("stale") and name != FOOLED]
     total = sum(runs[name] for name in blank)
-    wrong = {kind: sum(round(share[name, kind] * runs[name]) for name in blank) for kind in ("unchecked", "wrong")}
-    found = {f"blank_{kind}": f"{count:,}" for kind, count in wrong.items()} | {"blank": f"{total:,}"}
+    wrong = sum(round(share[name, "wrong"] * runs[name]) for name in blank)
+    found = {"blank_wrong": f"{wrong:,}", "blank": f"{total:,}"}
     found |= {"others": str(len(blank)), "runs_each": str(runs["stale"])}
     found["watched"] = f"{int(own[own.condition == 'stale']['update'].iloc[0]):,}"
     found["stale_share"] = f"{made.NULLS['stale']['fraction']:g}"

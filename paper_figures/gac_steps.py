@@ -99,14 +99,23 @@ def compared(rows: Any, arms: list[str]) -> dict[str, str]:
             if arm in arms:
                 records = [shared.record(rows, arm, other, times) for other in others]
                 found[f"{key}all_{name}"] = outcome([sum(each) for each in zip(*records, strict=True)])
-    return found | {"even": str(even(rows, "GAC")), "base_even": str(even(rows, "GRPO"))}
+    found |= {"rloo_won": "none", "rloo_most": "none"}
+    if "RLOO" in arms and "GAC on RLOO" in arms:
+        pairs = [
+            [shared.at(rows, *place, arm, "mean", None) for arm in ("GAC on RLOO", "RLOO")]
+            for place in shared.places(rows)
+        ]
+        found["rloo_won"] = str(shared.record(rows, "GAC on RLOO", "RLOO", None)[0])
+        found["rloo_most"] = f"{max(own.value - base.value for own, base in pairs):.3f}"
+    found |= {"even": str(even(rows, "GAC")), "base_even": str(even(rows, "GRPO"))}
+    return found | {"even_mean": str(even(rows, "GAC", "mean"))}
 
 
-def even(rows: Any, arm: str) -> int:
-    """Places where a method ends as high as fresh data."""
+def even(rows: Any, arm: str, quantity: str = "end") -> int:
+    """Places where a method's return at the end, or over training, is as high as that of fresh data."""
     return sum(
-        shared.at(rows, task, s, arm, "end", 1.0).high_end
-        >= shared.at(rows, task, 0, shared.BASE, "end", 1.0).low_end - shared.AS_GOOD
+        shared.at(rows, task, s, arm, quantity, 1.0).high_end
+        >= shared.at(rows, task, 0, shared.BASE, quantity, 1.0).low_end - shared.AS_GOOD
         for task, s in shared.places(rows)
     )
 

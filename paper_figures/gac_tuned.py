@@ -12,7 +12,7 @@ from matplotlib.ticker import NullLocator
 from asyncsim.plotting import _style
 from paper_figures import _script
 from paper_figures._gac_points import points
-from paper_figures._gac_projection import BEHIND, at, best, delays, gain, less, only, over, signed, table, written
+from paper_figures._gac_projection import BEHIND, at, best, delays, gain, less, only, signed, table, written
 
 EXPERIMENTS = {"gac_projection": {"quantity": "regret", "task": "bandit"}}
 LOOK: dict[str, dict[str, Any]] = {
@@ -97,6 +97,6 @@ def numbers(rows: Any) -> dict[str, str]:
         "cost_most": signed(*costs[most]),
         "cost_lag": f"{most}",
         "harm_before": signed(*less(tuned("before", largest), tuned("none", largest))),
-        "worse": over(tuned(BEHIND, largest), tuned("none", largest)),
+        "harm_after": signed(*less(tuned(BEHIND, largest), tuned("none", largest))),
         **gain(rows, ("before", "before, default", BEHIND, BEHIND + " without momentum")),
     }

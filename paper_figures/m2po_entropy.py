@@ -21,7 +21,7 @@ DRAWN = tuple(sorted(rate for rate in (*m2po.RATES, *m2po.BETWEEN) if rate <= RA
 EXPERIMENTS = {"m2po": {"part": "grid", "staleness": 256, "rate": DRAWN, **arms.PAID}}
 SHOWN = ("clip", "m2po")
 TITLES = {
-    "forks": "Pass or fail: some tokens\nare nearly certain",
+    "forks": "Forks: some tokens\nare nearly certain",
     "graded": "Graded: all tokens\nbegin alike",
     "bandit": "Bandit: one token\nin each answer",
 }
@@ -65,7 +65,7 @@ def draw(rows: Any) -> Figure:
 
 def numbers(rows: Any) -> dict[str, str]:
     """Entropy of masked tokens over that of all, least and largest over rates."""
-    found = {"rate": f"{RATE:g}", "staleness": f"{rows.staleness.max():.0f}"}
+    found = {"rate": f"{RATE:g}"}
     for task in arms.TASKS:
         for arm in SHOWN:
             own = ratios(rows, task, arm)

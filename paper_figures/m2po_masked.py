@@ -55,11 +55,7 @@ def draw(rows: Any) -> Figure:
 
 def numbers(rows: Any) -> dict[str, str]:
     """Shares where the clip masks what it does in the paper, over tasks, and the largest quotient of both."""
-    found = {
-        "staleness": f"{rows.staleness.max()}",
-        "clipped": arms.percent(CLIPPED),
-        "published": arms.percent(MASKED),
-    }
+    found = {"clipped": arms.percent(CLIPPED), "published": arms.percent(MASKED)}
     masked = [arms.beside(rows, task, CLIPPED, "m2po") for task in arms.TASKS]
     found |= {"least": arms.percent(min(masked)), "worst": arms.percent(max(masked))}
     pairs = [[arms.grid(rows, task, arm, "masked").value for arm in ("m2po", "clip")] for task in arms.TASKS]

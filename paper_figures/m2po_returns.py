@@ -37,17 +37,18 @@ def draw(rows: Any) -> Figure:
             own = {"transform": ax.get_yaxis_transform()}
             look.say(ax, 0.82, height, name, arms.ARMS[arm]["color"], ha="right", **own)
         free = all(ends[task, "none"] is not None and ends[task, "none"].word == "equal" for task in arms.TASKS)
-        graded = ends["graded", "m2po"]
-        lower = graded is not None and graded.high < -m2po.SMALLEST
-        words = "At tuned rates, stale data without a trust region match fresh data; M2PO ends lower on the graded task"
+        graded, bandit = (ends[task, "m2po"] for task in ("graded", "bandit"))
+        lower = graded is not None and graded.high < -m2po.SMALLEST and bandit is not None and bandit.word == "worse"
+        words = (
+            "At tuned rates, stale data without a trust region match fresh data; M2PO ends lower on graded and bandit"
+        )
         figure.suptitle(_script.finding(free and lower, words, "Final returns beside fresh data's"), x=0.01, ha="left")
     return figure
 
 
 def numbers(rows: Any) -> dict[str, str]:
     """Differences with their words, and how many runs without a trust region collapse at any rate."""
-    own = rows[rows.part == "compare"]
-    found = {"staleness": f"{own.staleness.max()}", "smallest": f"{m2po.SMALLEST:g}"}
+    found = {"smallest": f"{m2po.SMALLEST:g}"}
     for task in arms.TASKS:
         found |= {f"{task}_{arm}_end": said(arms.verdict(rows, task, arm, "end")) for arm in ENDS}
     words = [row.word for task in arms.TASKS if (row := arms.verdict(rows, task, "m2po", "end")) is not None]

@@ -41,6 +41,18 @@ def bounds(rows: Any, rate: float) -> Any:
     return own.sort_values("tau").drop_duplicates("tau").reset_index(drop=True)
 
 
+def final(rows: Any, arm: str, rate: float, staleness: int) -> float:
+    """Return at the end at a level of staleness, at the rate that is nearest; that of M2PO at the published bound."""
+    own = _script.pick(rows, over="run", task=steps.TASK, arm=arm, quantity="end", staleness=staleness)
+    own = own[(own.tau - PUBLISHED).abs() < 1e-9] if arm == "m2po" else own
+    return float(own.value.loc[(own.rate / rate - 1.0).abs().idxmin()])
+
+
+def span(values: list[float]) -> str:
+    """A value, or the first and last of several."""
+    return " to ".join(dict.fromkeys(f"{value:.2f}" for value in (values[:1] + values[-1:]))) or "none"
+
+
 def draw(rows: Any) -> Figure:
     """The clip, then M2PO."""
     with _style.applied():
@@ -65,13 +77,15 @@ def title(rows: Any, rate: float) -> str:
 
 
 def numbers(rows: Any) -> dict[str, str]:
-    """Means over updates at the extreme levels; ends over bounds."""
+    """Means over updates and ends, over levels of staleness and bounds."""
     rate, found = steps.usual(rows), {}
     for arm in ("clip", "m2po"):
-        most = levels(rows, arm)[-1]
-        found[f"{arm}_mean_old"] = f"{steps.curve(rows, arm, 'return', rate, staleness=most).value.mean():.2f}"
-    least = steps.curve(rows, "m2po", "return", rate, staleness=levels(rows, "m2po")[0])
-    found |= {"most": str(most), "mean_least": f"{least.value.mean():.2f}"}
+        least, *between, most = levels(rows, arm)
+        for key, ages in (("new", [least]), ("between", between), ("old", [most])):
+            own = [steps.curve(rows, arm, "return", rate, staleness=age).value.mean() for age in ages]
+            found[f"{arm}_mean_{key}"] = span(own)
+            found[f"{arm}_end_{key}"] = span([final(rows, arm, rate, age) for age in ages])
+    found |= {"most": str(most), "between": f"{between[0]} to {between[-1]}" if between else "none"}
     for key, times in (("chain", 1.0), ("bold", steps.BOLD)):
         own = bounds(rows, times * rate)
         if own.empty:

@@ -63,7 +63,7 @@ def numbers(rows: Any) -> dict[str, str]:
     for key, rate in (("usual", usual), ("bold", bold)):
         for arm in RETURNS:
             found[f"{arm}_{key}"] = look.value(steps.at(rows, steps.TASK, arm, "end", rate))
-    found["fell_bold"] = steps.falls(steps.at(rows, steps.TASK, "none", "fell", bold))
+        found[f"fell_{key}"] = steps.falls(steps.at(rows, steps.TASK, "none", "fell", rate))
     found["top"] = f"{shape(rows, bold)['top']:.2f}"
     for arm in OTHERS:
         found[f"masked_{arm}"] = steps.percent(steps.at(rows, steps.TASK, arm, "masked", usual).value)

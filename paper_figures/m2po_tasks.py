@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
+from paper_figures import _m2po as arms
 from paper_figures import _m2po_steps as steps
 from paper_figures import _script
 from paper_figures import _vcpo as look
@@ -15,7 +16,7 @@ from paper_figures import _vcpo as look
 __all__ = ["EXPERIMENTS", "draw", "numbers"]
 
 _PAID = (
-    "bits, forks: reward 1 if enough bits are correct; forks: every fourth bit uncertain; "
+    "chains, forks: reward 1 if enough bits are correct; forks: every fourth bit uncertain; "
     "graded: fraction of correct tokens"
 )
 _DRAWN = {"task": _PAID, "rate": "best synchronous, own best", "unit": "updates"}
@@ -23,8 +24,6 @@ EXPERIMENTS = {
     "m2po_steps": {**_DRAWN, "staleness": (0, 256), "replicates": 128},
     "paired": {**_DRAWN, "of": "m2po_steps"},
 }
-NAMES = {"chain": "16 bits, penalty", "long": "32 bits, penalty"}
-"""Tasks that are called otherwise here than in `TASKS`, since their lengths differ."""
 READINGS = {"usual": "At the best synchronous rate", "bold": "", "best": "At tuned rates"}
 """Rates of the experiment, and what a panel calls them where it is drawn."""
 
@@ -51,6 +50,11 @@ def short(paired: Any) -> float:
     return max(
         (-apart(paired, task, "best", arm).low.iloc[0] for task in rest for arm in ("m2po", "clip")), default=1.0
     )
+
+
+def shortfall(paired: Any) -> str:
+    """`short`, rounded up to two digits."""
+    return f"{np.ceil(100 * short(paired)) / 100:g}"
 
 
 def beside(row: Any) -> int:
@@ -83,11 +87,9 @@ def draw(rows: Any, paired: Any) -> Figure:
             ax.set(ylim=(len(there) - 0.5, -0.5), title=title)
             ax.set(xlabel=f"return after {updates} updates minus that on fresh data")
         axes[0].set_xticks((-0.6, -0.4, -0.2, 0.0))
-        look.ticks(axes[0].yaxis, range(len(there)), [NAMES.get(task, steps.TASKS[task]) for task in there])
-        near = f"{np.ceil(100 * short(paired)) / 100:g}"
-        words = (
-            f"At tuned rates, M2PO and PPO's clip end at most {near} below fresh training, except on the graded task"
-        )
+        look.ticks(axes[0].yaxis, range(len(there)), [steps.TASKS[task] for task in there])
+        near = f"At tuned rates, M2PO and PPO's clip end at most {shortfall(paired)} below fresh training"
+        words = f"{near}, except on the graded task"
         graded = [apart(paired, "graded", "best", arm).high for arm in ("m2po", "clip")] if "graded" in there else []
         far = bool(graded) and all((high < -0.08).all() for high in graded)
         title = _script.finding(
@@ -101,7 +103,7 @@ def draw(rows: Any, paired: Any) -> Figure:
 def numbers(rows: Any, paired: Any) -> dict[str, str]:
     """Matches with fresh training, wins and losses beside the clip, by reading."""
     there = tasks(paired)
-    found = {"tasks": str(len(there)), "near": f"{steps.NEAR:g}", "staleness": f"{steps.oldest(rows)}"}
+    found = {"tasks": str(len(there)), "near": f"{steps.NEAR:g}"}
     found["runs"] = str(int(_script.pick(paired, of="m2po_steps").samples.max()))
     for reading in READINGS:
         found[f"matched_{reading}"] = str(len(matched(paired, reading)))
@@ -112,5 +114,6 @@ def numbers(rows: Any, paired: Any) -> dict[str, str]:
     for task in told.keys() & {*there}:
         row = apart(paired, task, told[task]).iloc[0]
         found[f"{task}_{told[task]}"] = f"{-row.value:.3f} ± {(row.high - row.low) / 2:.3f}"
+    found |= {"short": shortfall(paired), "unpenalized": str(len({*matched(paired, "best")} & {*arms.TASKS}))}
     found |= {"free": peaks(rows), "updates": f"{max(_script.settings(rows, 'updates'))}"}
     return steps.complete(found, [f"{task}_{reading}" for task, reading in told.items()])

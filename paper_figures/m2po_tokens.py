@@ -58,7 +58,8 @@ def numbers(rows: Any) -> dict[str, str]:
         chi, most = (steps.curve(rows, arm, name, rate) for name in ("chi", "bound"))
         held, points = held + int((chi.value <= most.value).sum()), points + len(chi)
     for arm in ("clip", "m2po"):
-        found[f"kl_{arm}_usual"] = f"{steps.curve(rows, arm, 'kl', rate).value.max():.2f}"
+        for key, times, digits in (("usual", 1.0, 2), ("bold", steps.BOLD, 1)):
+            found[f"kl_{arm}_{key}"] = f"{steps.curve(rows, arm, 'kl', times * rate).value.max():.{digits}f}"
     found |= {"held": str(held), "points": str(points)}
     keys = [f"forks_{key}" for key in ("near", "peak", "far", "clipped")]
     return steps.complete(found, [*keys, "others_clipped"])
