@@ -76,7 +76,7 @@ def draw(rows: Any) -> Figure:
         long = [speeds(rows, *arm) for arm in ARMS if arm[1] >= 1.0]
         twice, last = ([own[ratio][0] for own in long] for ratio in (SHOWN[0], SHOWN[-1]))
         holds = all(1.75 <= each < 2.75 for each in twice) and all(2.75 <= each < 4.5 for each in last)
-        first = f"With long-tailed lengths, asynchronous training is about twice as fast at ratio {SHOWN[0]}"
+        first = f"With long-tailed lengths, training is about twice as fast at ratio {SHOWN[0]}"
         words = f"{first}, and 3 to 4 times as fast at {SHOWN[-1]}"
         title = _script.finding(holds, words, "Speed of asynchronous training beside synchronous")
         figure.suptitle(title, x=0.01, ha="left")
