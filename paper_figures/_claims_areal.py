@@ -10,17 +10,19 @@ _claim = partial(Claim, "AReaL")
 CLAIMS = (
     _claim(
         "A staleness cap of 4 determines the mean staleness",
-        "reproduced",
-        "the mean staleness is {systems_stories:lognormal_mean}",
+        "under conditions",
+        "the mean staleness is {systems_stories:lognormal_mean}; in another experiment, {system_frontier:few} with few "
+        "rollouts in progress",
         "systems_stories",
+        when="enough rollouts in progress; trainer slower than generation",
     ),
     _claim(
         "Staleness harms naive PPO",
-        "mostly",
-        "naive PPO is worse than decoupled PPO in {areal:naive_worse} of {areal:places} settings over training, "
-        "and in {areal:naive_end_worse} settings at the end",
+        "mixed",
+        "compared with fresh data, naive PPO is worse in {areal:naive_fresh_mean} of {areal:places} settings over "
+        "training, and in {areal:naive_fresh_end} at the end",
         "areal",
-        when="staleness harms the return during learning, but hardly at the end",
+        when="during learning, and at the end only at large bounds",
     ),
     _claim(
         "The decoupled objective tolerates a staleness bound of 8",
@@ -32,9 +34,9 @@ CLAIMS = (
     _claim(
         "Asynchronous training is up to 2.77 times faster",
         "mostly",
-        "it is {areal:long_4} times as fast at a staleness bound of 4, and {areal:longest_4} times as fast with "
-        "longer tails",
+        "at a staleness bound of 4, it is {areal:mild_4}, {areal:long_4} and {areal:longest_4} times as fast with "
+        "growing spread of lengths",
         "areal_speed",
-        when="the speed-up is smaller than the paper's unless lengths have long tails",
+        when="the paper's factor needs long tails",
     ),
 )

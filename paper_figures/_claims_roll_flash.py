@@ -12,31 +12,36 @@ CLAIMS = (
     _claim(
         "Asynchronous training is 2.24 times faster on reasoning tasks",
         "mostly",
-        "it is {roll_flash:long_2} times as fast on 64 slots, and {roll_sizes:gpus_128} times on 128 GPUs",
+        "at ratio {roll_flash:first}, it is {roll_flash:long_2} times as fast on 64 slots with spread "
+        "{roll_flash:long}, and {roll_sizes:gpus_128} times on {roll_sizes:many} GPUs with spread {roll_sizes:tight}",
         "roll_flash",
-        when="asynchronous training is slower only with equal lengths",
+        when="slower only with equal lengths; the paper's factor needs long tails, many GPUs or small batches",
     ),
     _claim(
         "Asynchronous training is 2.72 times faster on agentic tasks",
         "reproduced",
-        "it is {roll_flash:agentic_4} times as fast at ratio 4, and {roll_agents:agents_both} times with spare samples",
+        "it is {roll_flash:agentic_2} times as fast at ratio {roll_flash:first}, and {roll_flash:agentic_4} times at "
+        "ratio {roll_flash:second}",
         "roll_flash",
+        when="at larger ratios",
     ),
     _claim(
         "A modest asynchronous ratio yields nearly all of the gain",
-        "mixed",
-        "{roll_sizes:most} samples per step need ratio {roll_sizes:large}, {roll_sizes:least} samples need ratio "
-        "{roll_sizes:small}",
+        "under conditions",
+        "at spread {roll_sizes:tight}, {roll_sizes:most} samples per step need ratio {roll_sizes:large}, and "
+        "{roll_sizes:least} samples ratio {roll_sizes:small}; at spread {roll_sizes:wide}, {roll_sizes:long_large} and "
+        "{roll_sizes:long_small}",
         "roll_sizes",
-        when="the claim holds for large batches of similar lengths, but not for small batches or long tails",
+        when="large batches of similar lengths",
     ),
     _claim(
-        "Off-policy methods end on par with synchronous training",
+        "Off-policy methods perform on par with synchronous training",
         "mixed",
-        "all {roll_returns:equal} final returns are equal on solved tasks; {roll_parity:own_worse} of "
-        "{roll_parity:judged} returns are lower on unsolved tasks",
+        "equal final returns: {roll_returns:equal} of {roll_returns:judged} on easy tasks, "
+        "{roll_parity:end_own_equal} of {roll_parity:judged} on harder ones; before, {roll_parity:own_worse} of "
+        "{roll_parity:judged} are lower",
         "roll_parity",
-        when="PPO and TOPR lose return while tasks are unsolved",
+        when="PPO and TOPR lose return on unsolved tasks, and on the hardest also later",
     ),
 )
 ITEMS: tuple[Item, ...] = (
@@ -46,8 +51,9 @@ ITEMS: tuple[Item, ...] = (
         "figure",
         "best split of slots",
         "roll_flash",
-        "mostly",
-        "{roll_flash:mild_2} times as fast at ratio 2; with long tails, {roll_flash:long_8} times at ratio 8",
+        "mixed",
+        "ratio {roll_flash:mild_enough} suffices at spread {roll_flash:mild}; at spread {roll_flash:long}, speed grows "
+        "from {roll_flash:long_2} to {roll_flash:long_8} times up to ratio {roll_flash:last}",
         "ratio 2",
     ),
     _item(
@@ -57,7 +63,7 @@ ITEMS: tuple[Item, ...] = (
         "tabular policies",
         "roll_parity",
         "mixed",
-        "comparisons that are worse: {roll_parity:own_worse} of {roll_parity:judged} on unsolved tasks, "
+        "worse at tuned rates: {roll_parity:own_worse} of {roll_parity:judged} while tasks are unsolved, "
         "{roll_parity:end_own_worse} at the end",
     ),
     _item(
@@ -77,7 +83,8 @@ ITEMS: tuple[Item, ...] = (
         "spare trajectories; ratio 2",
         "roll_agents",
         "reproduced",
-        "{roll_agents:agents_spare} times as fast synchronously, {roll_agents:agents_both} times asynchronously",
+        "compared with lockstep rollouts, {roll_agents:agents_spare} times as fast synchronously, "
+        "{roll_agents:agents_both} times asynchronously",
         "2.72 times",
     ),
     _item(
@@ -87,7 +94,8 @@ ITEMS: tuple[Item, ...] = (
         "4 slots per GPU",
         "roll_sizes",
         "reproduced",
-        "{roll_sizes:gpus_16} times as fast on 16 GPUs, {roll_sizes:gpus_128} times on 128",
+        "at spread {roll_sizes:tight}, {roll_sizes:gpus_16} times as fast on 16 GPUs, {roll_sizes:gpus_128} times on "
+        "128",
         "2.24 times at 128",
     ),
     _item(
@@ -98,7 +106,7 @@ ITEMS: tuple[Item, ...] = (
         "roll_queue",
         "mostly",
         "seconds per step: batches {roll_sizes:batch}, queue {roll_sizes:queue_0}, with 16 spare prompts "
-        "{roll_sizes:queue_16}",
+        "{roll_sizes:same_16} on the same slots, {roll_sizes:queue_16} on more slots",
         "125, 58, 37 s",
     ),
     _item(
@@ -108,7 +116,7 @@ ITEMS: tuple[Item, ...] = (
         "8 GPUs of 16 slots",
         "roll_queue",
         "reproduced",
-        "a step takes {roll_sizes:alone} s instead of {roll_sizes:whole} s; 64 × 16 samples are generated "
+        "32 × 16 samples take {roll_sizes:alone} s instead of {roll_sizes:whole} s; 64 × 16 samples are generated "
         "{roll_sizes:replicated_64_16} times as fast",
         "116 to 89 s; 1.84 times",
     ),
@@ -116,11 +124,11 @@ ITEMS: tuple[Item, ...] = (
         "Redundant groups against group size",
         "notes",
         "figure",
-        "2 % of trajectories stop",
+        "2 % of trajectories or groups fail",
         "roll_spare",
-        "mixed",
-        "seconds per rollout: {roll_agents:none} without spares, {roll_agents:both_9} with 36 groups of 9, "
-        "{roll_agents:both_12} with 36 groups of 12",
+        "under conditions",
+        "more and larger groups take {roll_agents:groups} and {roll_agents:samples} s if environments hang, "
+        "{roll_agents:groups_slow_groups} and {roll_agents:samples_slow_groups} s if entire groups are slow",
         "243 to 45, 46 s",
     ),
     _item(
@@ -130,7 +138,7 @@ ITEMS: tuple[Item, ...] = (
         "64 slots",
         "roll_sizes",
         "reproduced",
-        "ratio {roll_sizes:small} for 32 samples, ratio {roll_sizes:large} for 256",
+        "at spread {roll_sizes:tight}, ratio {roll_sizes:small} for 32 samples, {roll_sizes:large} for 256",
         "4 for 32, 2 for 256",
     ),
     _item(

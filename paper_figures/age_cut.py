@@ -95,19 +95,19 @@ def numbers(rows: Any) -> dict[str, str]:
     """Mean lengths trained under an age limit: of the open loop beside its prediction, and of systems that drop."""
     own = rows[rows.story == "cut"]
     loop = own[own.system == "open loop"]
-    off, wasted, shares = [], [], []
+    off, kept, shares = [], [], []
     for limit in sorted(int(each) for each in loop.limit.unique()):
         mean = number(loop[loop.limit == limit], "length_trained")[0]
         off.append(abs(mean / predicted(limit)["mean_length"] - 1.0))
+        levels, share, _ = intervals(loop[loop.limit == limit], "kept")
+        kept.append(np.nanmax(np.abs(share - keeping(limit, levels + 0.05))))
     for system in CUTS:
         part = own[own.system == system]
         if number(part, "dropped")[0]:
-            wasted.append(100 * number(part, "wasted")[0])
             shares.append(number(part, "length_trained")[0])
     return {
         "off": f"{100 * max(off):.1f}",
+        "kept": f"{max(kept):.2f}",
         "shortest": f"{min(shares):.2f}",
         "longest": f"{max(shares):.2f}",
-        "waste_least": f"{min(wasted):.0f}",
-        "waste_most": f"{max(wasted):.0f}",
     }

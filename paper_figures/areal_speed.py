@@ -39,10 +39,9 @@ def draw(rows: Any) -> Figure:
         # Of the pool, AReaL trains on a share alone, at every bound.
         note = "bound 0: generation and training have\nseparate slots, and wait for each other"
         look.say(ax, 1.15, 0.77, note, look.COLOR["muted"])
-        found = [areal.speeds(rows, sigma) for sigma in LOOKS]
-        flat = all(each[2][0] > 0.95 * each[experiment.BOUNDS[-1]][0] for each in found)
-        words = "AReaL reaches 95 % of its highest speed at a staleness bound of 2"
-        title = _script.finding(flat, words, "Speed of AReaL against its bound on staleness")
+        least = areal.enough(rows)
+        words = f"AReaL reaches {100 * areal.ENOUGH:.0f} % of its highest speed at a staleness bound of {least}"
+        title = _script.finding(least < experiment.BOUNDS[-2], words, "Speed of AReaL against its bound on staleness")
         handles = [
             Line2D([], [], label=f"standard deviation of log length: {sigma:g}", color=look.COLOR[color], marker=marker)
             for sigma, (color, marker) in LOOKS.items()

@@ -70,5 +70,8 @@ def numbers(rows: Any) -> dict[str, str]:
     """Values inside their bands by mode, runs, and load."""
     inside = {mode: judged(rows, mode).inside for mode in MODES}
     runs = rows[rows.quantity.isin(list(QUANTITIES))].groupby(["system", "mode"]).run.nunique().sum()
-    load = f"{rows.load.min():.0f} to {rows.load.max():.0f}"
-    return {mode: f"{own.sum():.0f} of {len(own)}" for mode, own in inside.items()} | {"runs": f"{runs}", "load": load}
+
+    missed = judged(rows, "none")
+    missed = missed[~missed.inside.astype(bool)]
+    shape = {"shape": str(int((missed.quantity == "total variation").sum())), "runs": f"{runs}"}
+    return shape | {mode: f"{own.sum():.0f} of {len(own)}" for mode, own in inside.items()}

@@ -60,6 +60,6 @@ def numbers(rows: Any) -> dict[str, str]:
     """Cosines and the law at every level, and on how many levels they agree."""
     found = pairs(rows)
     told = {"met": _models.count([agree(cosine, law) for _, cosine, law in found])}
-    for name, (_, cosine, law) in zip(("fresh", "largest"), (found[0], found[-1]), strict=True):
+    for name, (_, cosine, law) in zip(("fresh", "middle", "largest"), (found[0], found[1], found[-1]), strict=True):
         told |= {name: _models.value(cosine), f"{name}_law": _models.value(law)}
-    return told | {"staleness": f"{found[-1][0]}"}
+    return told | {"between": f"{found[1][0]}", "staleness": f"{found[-1][0]}"}

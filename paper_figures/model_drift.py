@@ -90,4 +90,6 @@ def numbers(rows: Any) -> dict[str, str]:
     size = [_models.meets(row, value) for _, row, value in others(rows)]
     found = {"size_met": _models.count(size), "share_met": _models.count(shares(rows)), "equal": f"{100 * EQUAL:.0f} %"}
     measured = _models.means(one(rows), "model", "rate", quantity="share").value
+    told = _models.means(one(rows), "model", "rate", quantity="told").value
+    found |= {"told_least": f"{100 * told.min():.0f}", "told_most": f"{100 * told.max():.0f} %"}
     return found | {"least": f"{100 * measured.min():.0f}", "most": f"{100 * measured.max():.0f} %"}

@@ -61,8 +61,8 @@ def draw(rows: Any) -> Figure:
         ax.set(xlabel="staleness (versions)", ylabel="ESS / number of texts")
         found = list(judged(own, "ess"))
         short = [_models.meets(*each) for each in found if each[0].tokens == lengths[0]]
-        under = [row.low > law for row, law in found if row.tokens == lengths[-1]]
-        words = "One update predicts the ESS of a character model's short texts, but underestimates that of long texts"
+        under = [row.low > law for row, law in found if row.tokens == lengths[-1] and row.staleness == levels[-1]]
+        words = "One update predicts the ESS of short texts, but underestimates that of long texts at high staleness"
         title = _script.finding(all(short) and any(under), words, "ESS of texts, and what one update predicts")
         figure.suptitle(title, x=0.01, ha="left")
     return figure

@@ -90,10 +90,11 @@ def draw(rows: Any) -> Figure:
             ylim=(0, 1.06),
             yticks=(0.0, 0.5, 1.0),
         )
-        words = "Measurements at staleness 1 predict the variance and ESS of staler data"
-        part = f"{words} at {sum(kept(rows))} of {len(kept(rows))} points"
+        words = f"Predictions from staleness 1 are met at {sum(kept(rows))} of {len(kept(rows))} points"
+        part = f"{words}; all variances are larger than predicted"
         drawn = "Variance and ESS beside what staleness 1 predicts"
-        title = _script.finding(sum(kept(rows)) >= 2 / 3 * len(kept(rows)), part, drawn)
+        larger = all(row.value > value for *_, what, row, value in judged(rows) if what == "variance")
+        title = _script.finding(larger and sum(kept(rows)) >= 2 / 3 * len(kept(rows)), part, drawn)
         marks = dict(zip(*reversed(left.get_legend_handles_labels()), strict=True))
         labels = [name for name in marks if name in _models.MODELS.values()]
         handles = [marks[name] for name in labels]
@@ -111,4 +112,6 @@ def numbers(rows: Any) -> dict[str, str]:
         last = [(row.value / value) for name, _, what, row, value in every if (name, what) == (model, "variance")]
         drift = _models.value(_models.mean(own, quantity="drift", staleness=1)) if len(own) else "none"
         found |= {f"{model}_times": f"{last[-1]:.2f}" if last else "none", f"{model}_drift": drift}
-    return found
+        found |= {f"{model}_first": f"{last[0]:.2f}"} if len(last) > 1 else {}
+    off = [abs(row.value - value) for *_, what, row, value in every if what == "ess"]
+    return found | {"ess_off": f"{max(off):.2f}" if off else "none"}

@@ -109,7 +109,7 @@ def draw(rows: Any) -> Figure:
         ax.set_xticks(list(ticks), list(ticks.values()))
         ax.set(xlim=(-1.0, at - 1.0), ylabel="mean return minus\nthat on fresh data")
         oldest = f"{max(each[2] for each in every)}"
-        first = f"At staleness {oldest}, training without a correction loses most return"
+        first = f"At staleness {oldest}, training without a correction loses the most return"
         words = f"{first}, more than a delay of {oldest} updates explains"
         title = _script.finding(_holds(rows), words, "Returns that staleness costs five losses")
         named = dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True))
@@ -124,6 +124,8 @@ def numbers(rows: Any) -> dict[str, str]:
     every = judged(rows)
     found = {"met": _models.count([each[5] for each in every]), "staleness": f"{max(each[2] for each in every)}"}
     for name, rate in (("usual", model_losses.USUAL), ("bold", model_losses.BOLD)):
+        fresh = curves(rows, rate, "no correction", 0).mean(axis=1)
+        found |= {"start": f"{fresh.iloc[0]:.2f}", f"end_{name}": f"{fresh.iloc[-1]:.2f}"}
         for method in [each for each in COLOR if any(one[:2] == (rate, each) for one in every)]:
             value, reach = lost(rows, rate, method)
             found[f"{method.replace(' ', '_').lower()}_{name}"] = f"{value:+.2f} ± {reach:.2f}".replace("-", "−")

@@ -36,11 +36,15 @@ def judged(rows: Any) -> list[tuple[str, str, int, Any, float]]:
     return found
 
 
+def pairs(rows: Any) -> list[tuple[Any, Any]]:
+    """Shares that the mask and the clip stop on the same run, of every run on stale data."""
+    found = {(run, quantity, s): row for run, quantity, s, row, _ in judged(rows)}
+    return [(row, found[run, "clip", s]) for (run, what, s), row in found.items() if what == "masked"]
+
+
 def fewer(rows: Any, share: float = 1.0) -> list[bool]:
     """Whether the mask stops less than a share of what the clip does on the same run, intervals apart."""
-    found = {(run, quantity, s): row for run, quantity, s, row, _ in judged(rows)}
-    pairs = [(row, found[run, "clip", s]) for (run, what, s), row in found.items() if what == "masked"]
-    return [bool(mask.high < share * clip.low) for mask, clip in pairs]
+    return [bool(mask.high < share * clip.low) for mask, clip in pairs(rows)]
 
 
 def kept(rows: Any) -> list[bool]:
@@ -100,4 +104,5 @@ def numbers(rows: Any) -> dict[str, str]:
     for run, quantity, staleness, row, told in every:
         if (run, staleness) == ("M2PO", last):
             found |= {quantity: f"{100 * row.value:.1f} %", f"{quantity}_told": f"{100 * told:.1f} %"}
-    return found | {"staleness": f"{last}"}
+    ratio = [mask.value / clip.value for mask, clip in pairs(rows)]
+    return found | {"staleness": f"{last}", "least": f"{min(ratio):.2f}", "most": f"{max(ratio):.2f}"}

@@ -79,8 +79,10 @@ def numbers(rows: Any) -> dict[str, str]:
     """Size of the noise on either model, and predictions that are met."""
     tail, growth = ([_models.meets(row, told) for *_, row, told in made(rows)] for made in (tails, lengths))
     found = {"tail_met": _models.count(tail), "growth_met": _models.count(growth)}
-    for sampler in ("bfloat16", "int8"):
+    for sampler in COLOR:
         own = _script.pick(rows, model="smollm2", sampler=sampler, quantity="deviation", task="text")
         found[f"smollm2_{sampler}"] = f"{own.value.mean():.3f}" if len(own) else "none"
-    kurtosis = [row.value for *_, row, _ in tails(rows)]
-    return found | {"least": f"{min(kurtosis):.1f}", "most": f"{max(kurtosis):.1f}"}
+    small = _models.means(_script.pick(rows, model="char", tokens=0), "task", "sampler", quantity="deviation")
+    found["char_most"] = f"{small.value.max():.3f}"
+    kurtosis = sorted((row for *_, row, _ in tails(rows)), key=lambda row: float(row.value))
+    return found | {"least": f"{kurtosis[0].value:.1f}", "most": _models.value(kurtosis[-1], 0)}

@@ -76,7 +76,8 @@ def draw(rows: Any) -> Figure:
 def numbers(rows: Any) -> dict[str, str]:
     """Predictions met by loss, and cosines of mean gradients at the largest staleness."""
     every = judged(rows)
-    last = max(level for _, _, level, _, _ in every)
+    levels = sorted({level for _, _, level, _, _ in every})
+    between, last = levels[min(1, len(levels) - 1)], levels[-1]
     found = {"staleness": f"{last}"}
     for name in COLOR:
         own = [_models.meets(row, told) for loss, _, _, row, told in every if loss == name]
@@ -84,4 +85,8 @@ def numbers(rows: Any) -> dict[str, str]:
         found[f"{key}_met"] = _models.count(own)
         row = next(row for loss, what, s, row, _ in every if (loss, what, s) == (name, "along", last))
         found[f"{key}_cosine"] = _models.value(row)
+        second = next(row for loss, what, s, row, _ in every if (loss, what, s) == (name, "along", between))
+        found[f"{key}_second"] = _models.value(second)
+    norm, law = next((row, law) for *place, row, law in every if place == ["full IS", "norm", last])
+    found |= {"second": f"{between}", "norm": _models.value(norm, 0), "norm_told": f"{law:.1f}"}
     return found | {"met": _models.count(kept(rows))}

@@ -104,7 +104,7 @@ def draw(rows: Any) -> Figure:
         draw_lag(right, rows, "ess", lambda steps: ess(rows, steps))
         same = abs(ess(rows, 0)[0] - ess(rows, near(rows))[0]) < 0.05
         right.set(ylabel="effective sample size (ESS) / samples", title="ESS, slots split for speed", ylim=(0.7, 1.02))
-        words = "In PipelineRL, later tokens are fresher; at equal mean staleness, ESS is as in conventional training"
+        words = "In PipelineRL, later tokens are fresher; at similar mean staleness, ESS is as in conventional training"
         title = _script.finding(fresher and same, words, "PipelineRL: staleness along a sample, and ESS")
         figure.suptitle(title, x=0.01, ha="left")
         lag = speed(rows, 0)[0]
@@ -124,12 +124,14 @@ def numbers(rows: Any) -> dict[str, str]:
     found |= {"near_lag": f"{speed(rows, beside)[0]:.1f}", "near_seconds": f"{speed(rows, beside)[1]:.2f}"}
     found |= {"last_seconds": f"{speed(rows, steps[-1])[1]:.2f}"}
     found |= {"ess": f"{ess(rows, 0)[0]:.2f}", "near_ess": f"{ess(rows, beside)[0]:.2f}"}
+    found["last_ess"] = f"{ess(rows, steps[-1])[0]:.2f}"
     for task in TASKS:
         base, other = fastest(rows, task, 0), best(rows, task)
         found[f"{task}_pipeline"] = look.spread(base, 1)
         found[f"{task}_conventional"] = look.spread(other, 1)
     ratios = [sooner(rows, task, each) for task in TASKS for each in conventional(rows, "learning")]
     found |= {"all": str(len(ratios)), "sooner": str(sum(low > 1.0 for _, low, _ in ratios))}
+    found["twice"] = str(sum(low >= 2.0 for _, low, _ in ratios))
     ends = [sooner(rows, task, int(best(rows, task).steps)) for task in TASKS]
     found["undecided"] = str(sum(low <= 1.0 <= high for _, low, high in ends))
     return found | {"tasks": str(len(TASKS)), "target": f"{pipeline_rl.TARGET:g}", "head": str(pipeline_rl.HEAD)}

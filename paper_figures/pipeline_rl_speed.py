@@ -17,7 +17,7 @@ EXPERIMENTS = {"pipeline_rl": {"part": "speed", "task": "none (timing only)", "s
 def title(rows: Any) -> str:
     """What PipelineRL's steps and returns show, if they do."""
     twice = 1.75 <= pipeline_rl.speed(rows, pipeline_rl.near(rows))[1] / pipeline_rl.speed(rows, 0)[1] < 2.5
-    words = f"With {roll_flash.POOL} slots, PipelineRL halves the time per step at equal staleness"
+    words = f"With {roll_flash.POOL} slots, PipelineRL halves the time per step at similar staleness"
     return _script.finding(twice, words, "Seconds of an optimizer step by staleness")
 
 

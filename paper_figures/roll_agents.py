@@ -93,10 +93,8 @@ def numbers(rows: Any) -> dict[str, str]:
     for deviation in (narrow, broad):
         value = speed(rows, deviation)
         found[f"spread_{deviation:.0f}"] = f"{value['value']:.2f} ± {value['value'] - value['low']:.2f}"
-    bare = shared.one(rows, "environments", "groups", 0)
-    found["none"] = shared.seconds(bare)
-    for groups, samples in roll_sizes.BOTH:
-        found[f"both_{samples}"] = shared.seconds(shared.one(rows, "environments", "both", groups, samples))
+    for key, arm in (("none", "groups"), ("none_slow", SLOW[0])):
+        found[key] = shared.seconds(shared.one(rows, "environments", arm, 0))
     for arm in SPARE:
         key = arm.replace(", ", "_").replace(" ", "_")
         found[key] = shared.seconds(shared.one(rows, "environments", arm, EXTRA))

@@ -76,7 +76,7 @@ def draw(rows: Any) -> Figure:
         long = [speeds(rows, *arm) for arm in ARMS if arm[1] >= 1.0]
         twice, last = ([own[ratio][0] for own in long] for ratio in (SHOWN[0], SHOWN[-1]))
         holds = all(1.75 <= each < 2.75 for each in twice) and all(2.75 <= each < 4.5 for each in last)
-        first = f"With long-tailed lengths, asynchronous training is twice as fast at ratio {SHOWN[0]}"
+        first = f"With long-tailed lengths, training is about twice as fast at ratio {SHOWN[0]}"
         words = f"{first}, and 3 to 4 times as fast at {SHOWN[-1]}"
         title = _script.finding(holds, words, "Speed of asynchronous training beside synchronous")
         figure.suptitle(title, x=0.01, ha="left")
@@ -101,4 +101,8 @@ def numbers(rows: Any) -> dict[str, str]:
         "longest": "1.5",
     }
     found |= {"most": f"{100 * ENOUGH:.0f}", "shares": str(len(roll_flash.SHARES))}
+    for workload, factor in PAPER.items():
+        long = [speeds(rows, *arm) for arm in ARMS if arm[0] == workload and arm[1] >= 1.0]
+        reach = (ratio for ratio in roll_flash.RATIOS if all(own[ratio][0] >= factor for own in long))
+        found[f"{workload}_reach"] = str(next(reach, "none"))
     return found

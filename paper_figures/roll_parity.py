@@ -114,12 +114,18 @@ def draw(rows: Any) -> Figure:
 
 def numbers(rows: Any) -> dict[str, str]:
     """Worse comparisons: at one rate, at own best rates, while unsolved, at the end; and mean losses."""
-    found = {"smallest": f"{league.SMALLEST:g}", "runs": str(int(rows.samples.max())), "late": str(LATE)}
+    found = {"smallest": f"{league.SMALLEST:g}", "late": str(LATE)}
     found["unsolved"] = f"{100 * UNSOLVED:.0f}"
-    readings = {"one": (True, False), "own": (True, True), "end_one": (False, False), "end_own": (False, True)}
+    readings = {"one": (True, False), "own": (True, True), "end_own": (False, True)}
     for key, (unsolved, own) in readings.items():
         table = differences(rows, unsolved, own)
-        found[f"{key}_worse"] = str(int((table.word == "worse").sum()))
+        found |= {f"{key}_{word}": str(int((table.word == word).sum())) for word in ("better", "worse")}
         late = table[table.ratio == LATE].groupby("arm").value.mean()
         found |= {f"{key}_{arm.lower()}": f"{late[arm]:+.2f}".replace("-", "−") for arm in SHOWN}
+    pair, (hard, tokens) = ("PPO", "TOPR"), ("peaked", roll_parity.TASKS["peaked"].horizon)
+    last = table[(table.task == hard) & (table.ratio == LATE)].set_index("arm").value
+    early = differences(rows, True, True)
+    worse = early[early.word == "worse"]
+    found |= {"own_pair": str(int(worse.arm.isin(pair).sum())), "hard": str(tokens)}
+    found["end_own_hard"] = " and ".join(f"{last[arm]:+.2f}".replace("-", "−") for arm in pair)
     return found | {"end_own_equal": str(int((table.word == "equal").sum())), "judged": str(len(table))}

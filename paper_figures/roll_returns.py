@@ -56,6 +56,5 @@ def numbers(rows: Any) -> dict[str, str]:
     found = {"equal": str(int((own.word == "equal").sum())), "judged": str(len(own))}
     found |= {"smallest": f"{league.SMALLEST:g}"}
     found["most"] = f"{own.difference.abs().max():.3f}"
-    bare = own[own.arm == "no correction"]
-    found["bare"] = f"{int((bare.word == 'equal').sum())} of {len(bare)}"
+
     return found

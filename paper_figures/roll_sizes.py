@@ -90,7 +90,7 @@ def numbers(rows: Any) -> dict[str, str]:
     """Speeds by pool, seconds of queues and of replicated prompts, sufficient ratios, and shares of the bounds."""
     found: dict[str, str] = {"more": str(MORE), "share": f"{100 * ENOUGH:.0f}"}
     ends = {"few": roll_sizes.GPUS[0], "many": roll_sizes.GPUS[-1], "least": roll_sizes.SIZES[0]}
-    ends |= {"most": roll_sizes.SIZES[-1], "prompts": 64, "samples": 16}
+    ends |= {"most": roll_sizes.SIZES[-1], "configurations": len(roll_sizes.CONFIGURATIONS)}
     found |= {key: str(value) for key, value in ends.items()}
     found |= {"tight": f"{shared.TIGHT:g}", "wide": f"{shared.LONG:g}"}
     for key, spread in (("", shared.TIGHT), ("long_", shared.LONG)):
@@ -102,11 +102,19 @@ def numbers(rows: Any) -> dict[str, str]:
         for more in (0, MORE):
             row = shared.one(rows, "queue", "queue, free", more, spread=spread)
             found[f"{key}queue_{more}"] = shared.seconds(row)
+        found[f"{key}same_{MORE}"] = shared.seconds(shared.one(rows, "queue", "queue", MORE, spread=spread))
         ratios = [enough(rows, size, spread) for size in (roll_sizes.SIZES[0], roll_sizes.SIZES[-1])]
         # The last ratio measured always has all of its own speed.
         words = [f"> {roll_sizes.RATIOS[-2]}" if each == roll_sizes.RATIOS[-1] else str(each) for each in ratios]
         found[f"{key}small"], found[f"{key}large"] = words
-        pair = [shared.one(rows, "replication", arm, 64, 16, spread) for arm in ("together", "replicated")]
-        found[f"{key}replicated_64_16"] = shared.times(*pair)
+        gains = [replicated(rows, *each, spread)[0] for each in roll_sizes.CONFIGURATIONS]
+        found[f"{key}replicated"] = f"{min(gains):.2f} to {max(gains):.2f}"
     whole, alone = (shared.one(rows, "replication", arm, 32, 16, shared.TIGHT) for arm in ("together", "replicated"))
+    found["replicated_64_16"] = replicated(rows, 64, 16, shared.TIGHT)[1]
     return found | {"whole": shared.seconds(whole), "alone": shared.seconds(alone)}
+
+
+def replicated(rows: Any, prompts: int, samples: int, spread: float) -> tuple[float, str]:
+    """Speed with samples on any GPU over one GPU per prompt, and the same in words."""
+    pair = [shared.one(rows, "replication", arm, prompts, samples, spread) for arm in ("together", "replicated")]
+    return float(shared.faster(*pair)["value"]), shared.times(*pair)

@@ -15,6 +15,8 @@ from paper_figures import _vcpo as look
 EXPERIMENTS = {"system_frontier": {"part": "frontier", "task": "none (timing only)"}}
 PLACES = 32
 """Groups in generation at once, of systems whose number is a setting."""
+FEW = 16
+"""Groups in generation with which a limit of 4 on mean staleness is not reached."""
 LOOKS: dict[str, tuple[str, str]] = {
     "synchronous": ("synchronous", "*"),
     "one_step_off": ("muted", "P"),
@@ -103,4 +105,6 @@ def numbers(rows: Any) -> dict[str, str]:
         "hard_most": f"{max(hard):.2f}",
         "prime": f"{at('prime_rl', 'throughput', 2.0, PLACES):.2f}",
         "prime_dropped": f"{100 * at('prime_rl', 'dropped', 2.0, PLACES):.0f}",
+        "few": f"{at('areal', 'staleness', 4, FEW):.1f}",
+        "few_places": str(FEW),
     }

@@ -137,17 +137,14 @@ def numbers(rows: Any) -> dict[str, str]:
     found = {"covered": f"{sum(h.sum() for h in held)}", "levels": f"{sum(h.size for h in held)}"}
     own = first[(first.length == systems_stories.HEAVY["lognormal"]) & (first.system == "areal")]
     mean, half = number(own, "mean")
-    found |= {"lognormal_mean": f"{mean:.4f} ± {half:.4f}", "lognormal_largest": f"{number(own, 'largest')[0]:.0f}"}
-    speed = first[(first.length == systems_stories.HEAVY[KIND]) & (first.quantity == "throughput")]
-    speed = speed.groupby("system").value.mean().reindex(WAITING) * 100.0 / systems_stories.BATCH
-    drop = first[(first.length == systems_stories.HEAVY[KIND]) & (first.system == "verl_separate_async drop")]
-    return {
-        **found,
-        "slow": f"{speed.min():.0f}",
-        "fast": f"{speed.max():.0f}",
-        "dropped": f"{100 * number(drop, 'dropped')[0]:.1f}",
-        "wasted": f"{100 * number(drop, 'wasted')[0]:.0f}",
-    }
+    found |= {"lognormal_mean": f"{mean:.4f} ± {half:.4f}"}
+    every = first[first.system == "areal"].groupby("length")
+    for kind, length in systems_stories.HEAVY.items():
+        found[f"{kind}_largest"] = f"{number(every.get_group(length), 'largest')[0]:,.0f}"
+    speed = first[first.system.isin(WAITING) & (first.quantity == "throughput")]
+    speed = speed.groupby(["length", "system"]).value.mean() * 100.0 / systems_stories.BATCH
+
+    return {**found, "slow": f"{speed.min():.0f}", "fast": f"{speed.max():.0f}"}
 
 
 def _covered(rows: Any, length: str) -> np.ndarray:
