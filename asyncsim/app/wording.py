@@ -126,7 +126,7 @@ def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> 
         remedy = calls.ELSEWHERE.get(f"asyncsim.{kind} {key}", remedy)
         if kind == "systems":
             remedy = (prefix and of_others(name, key)) or of_preset(name, key, prefix) or remedy
-            remedy = calls.ELSEWHERE.get(f"{name} {key}", remedy)
+            remedy = calls.ELSEWHERE.get(f"{name.replace('-', '_')} {key}", remedy)
         if not signature.parameters:
             raise checks.InputError(f"{name} argument", key, "left out", f"{name} takes no arguments")
         known = calls.meanings(make, signature.parameters) if remedy == unknown else None

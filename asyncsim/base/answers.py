@@ -39,7 +39,7 @@ UNCOUNTED = "seconds are not counted here"
 SAME_TASK = "not distinguishable on this task"
 SHARE = "share of replicates"
 """The unit of an event's frequency."""
-POOLED = "staleness_p99: mean of the runs' 99th percentiles. A single timeline pools longer runs, and often gives more"
+POOLED = "note: staleness_p99 is a mean over short runs; a single timeline pools longer runs, and often gives more"
 UNTOLD = "cannot tell"
 """The verdict of a pair whose numbers support no other."""
 CHANCE = 0.1

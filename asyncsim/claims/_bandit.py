@@ -133,9 +133,7 @@ class PolicyPair(Arms):
         """Refuse a length whose vectors of action counts, which are listed, are more than 20,000."""
         actions = self.behavior_logits.size
         longest = next((n for n in range(tokens) if math.comb(n + actions, actions - 1) > 20_000), tokens)
-        self.require(
-            longest == tokens, name, f"at most {longest} tokens for {actions} actions", "shorten the sequences"
-        )
+        self.require(longest == tokens, name, f"at most {longest} tokens for {actions} actions", "shorten sequences")
 
 
 class PaidGroup(PolicyPair):

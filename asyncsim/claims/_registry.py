@@ -110,7 +110,7 @@ def known(id: str) -> str:
         hint = f"of this family: {', '.join(family)}." if len(family) > 1 else hint
         hint = checks.hint(key, claims(), hint, 0.4 if not family else 0.75)
         for kind in plugins.kinds_of(name)[: len(family) < 2]:
-            hint = f"it is a {plugins.PARTS[kind]}: see `asyncsim list {kind} {name}`, and `asyncsim list claims`."
+            hint = f"it is a {plugins.PARTS[kind]}: see `asyncsim list {kind} {name}`; or see `asyncsim list papers`."
         hint = f"write {' or '.join(own)}, its file and its class" if own else f"{hint} Your own: docs/conjecture.md"
         hint = "leave it out: without a claim all are tested" if id == "all" else hint
         hint = f"write --at {id}" if "=" in id else hint
