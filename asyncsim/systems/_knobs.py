@@ -123,7 +123,7 @@ def preset(
                 system = system.modeled(model)
             law = system.length
             # With a load all times scale with the length; beside seconds of training its unit matters.
-            means = (0.0 if given.get("load") else law.mean(),)
+            means = law.parameters[:1] if law.kind == "lognormal" and not given.get("load") else (0.0,)
             lengths = law.parameters if law.kind in ("constant", "empirical", "recorded") else means
             if {*system.rates} == {1.0} and max(lengths) > WHOLE and not any(number % 1.0 for number in lengths):
                 text = f"length = {max(lengths):g} is read as seconds, since samples are written at 1 per second; if "
