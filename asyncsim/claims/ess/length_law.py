@@ -72,10 +72,10 @@ class LengthLaw(PolicyPair, Claim):
     points = (_SMALL, _LARGE)
 
     def reach(self, point: Point) -> str | None:
-        # All sequences of a length are listed.
         actions, longest = len(point["behavior_logits"]), max(point["lengths"])
         most = int(math.log(1 << 18, actions) + 1e-9)
-        return f"lengths of at most {most} tokens for {actions} actions, not {longest}" if longest > most else None
+        few = f"lengths of at most {most} tokens for {actions} actions, not {longest}, to list all rows; shorten it"
+        return few if longest > most else None
 
     def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         lengths, places = point["lengths"], (point["current_logits"], point["behavior_logits"])
