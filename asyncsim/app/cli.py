@@ -112,8 +112,9 @@ def list_names(o: Options) -> int:
     write = " or ".join(f"asyncsim list {each} {name}" for each, name in named[:3])
     remedy = f"write {write}" if write else calls.ELSEWHERE.get(f"list {word}", "choose what to list")
     # Names of all claims are read only for what may be a family of them, or the arXiv id of a paper.
-    several = commands.names(kind) if kind in ("claims", "papers") and o.name and "/" not in o.name else []
-    family = [row for row in several if row["name"].startswith(f"{str(o.name).lower().removeprefix('arxiv:')}/")]
+    alone = not o.name or (re.match(r"[\w.]+/[a-z]", o.name) and "arxiv" not in o.name.lower())
+    several = commands.names(kind, str(o.name)) if kind in ("claims", "papers") and not alone else []
+    family = [row for row in several if kind == "papers" or row["name"].startswith(f"{str(o.name).lower()}/")]
     if kind is None:
         about = commands.kinds()
         page = _lines(about)

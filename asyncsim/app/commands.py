@@ -38,8 +38,8 @@ HARDLY = 0.02
 """Fraction of the missing return below which training has gained next to nothing."""
 
 
-def names(kind: str) -> list[dict[str, str]]:
-    """Name and summary of everything of a kind, read without any import."""
+def names(kind: str, of: str = "") -> list[dict[str, str]]:
+    """Name and summary of everything of a kind, or of a paper, read without any import."""
     if kind in plugins.PARTS:
         package = f"asyncsim.{kind}"
         others = {name: f"of another package, {value}." for name, value in outside.registered(package).items()}
@@ -53,7 +53,8 @@ def names(kind: str) -> list[dict[str, str]]:
     from asyncsim import claims
 
     if kind == "papers":
-        return [{"name": id, "summary": f"{each.text} ({each.status})"} for id, each in claims.papers().items()]
+        said = claims.papers_of(of) if of else claims.papers().values()
+        return [{"name": each.id, "summary": f"{each.text} ({each.status})"} for each in said]
     rows = []
     for name, path in claims.claims().items():
         docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
@@ -127,7 +128,7 @@ def described(kind: str, name: str) -> dict[str, Any]:
     if kind == "papers":
         from asyncsim import claims
 
-        checks.one_of("paper", name, claims.papers(), "see `asyncsim list papers`")
+        checks.one_of("paper", name, claims.papers(), "give an arXiv id or a method of `asyncsim list papers`")
         found = claims.papers()[name]
         facts = {"status": found.status, "claims": list(found.claims), "verdict": found.verdict, "when": found.when}
         return {"name": name, "signature": "", "arguments": [], "doc": found.doc, "number": found.number(), **facts}
@@ -254,10 +255,9 @@ def run(spec: Spec, o: Options) -> int:
     if stopped is not None:
         path = o.checkpoint or o.resume
         remedy = "start it again" if path is None else f"go on with asyncsim run --resume {path}"
-        streams.complain(
-            f"stopped by {stopped.by} after {running.how_far(trace)}; what was recorded is kept. For the whole run "
-            f"{remedy}; sim.Spec(..., initial=trace.parameters) starts from the weights reached"
-        )
+        kept = f"stopped by {stopped.by} after {running.how_far(trace)}; what was recorded is kept"
+        other = "sim.Spec(..., initial=trace.parameters) starts from the weights reached"
+        streams.complain(f"{kept}. For the whole run {remedy}; {other}")
         return int(128 + stopped.number)
     return o.files.status(128 + received[0] if received else 0)
 

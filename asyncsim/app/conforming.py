@@ -145,8 +145,10 @@ def _admission(
 
     every = inspect.signature(check_admission).parameters
     known = [name for name in every if name not in ("controller", "check", "names")]
-    for key in arguments:
-        checks.one_of("--set", key, known, "see asyncsim.conformance.check_admission")
+    for key, value in arguments.items():
+        its = f"it is an argument of {factory.__name__}: write --set controller.{key}={value}"
+        remedy = its if key in inspect.signature(factory).parameters else "see asyncsim.conformance.check_admission"
+        checks.one_of("--set", key, known, remedy)
     arguments = {key: wording.understood(value, every[key].default) for key, value in arguments.items()}
     for key in ("batch_size", "max_staleness"):
         checks.require(key in arguments, "target", factory.__name__, f"given {key}", f"add --set {key}=VALUE")

@@ -198,13 +198,17 @@ def missed(verdicts: Sequence[Verdict]) -> list[str]:
 
 
 def table(verdicts: Sequence[Verdict], width: int, bets: Mapping[str, evidence.Evidence] | None = None) -> list[str]:
-    """Lines of markup with the comparison of the smallest margin of each claim, exceptions first."""
+    """Lines of markup with the comparison of the smallest margin of each claim; all quantities of one alone."""
     from rich.markup import escape
 
     rows = [["claim", "verdict", "quantity", "predicted", "measured"]]
     for v in sorted(verdicts, key=lambda each: each.verdict in SUCCESSES):
         rows.append([v.id, v.verdict, v.quantity, number(v.predicted), measured(v)])
         rows[-1] += ["—" if v.id not in bets else f"{bets[v.id].e:.3g}"] if bets else []
+    others = [row for v in verdicts[: len(verdicts) == 1] for row in v.points if row.quantity != v.quantity]
+    least = {row.quantity: row for row in sorted(others, key=lambda row: -row.margin)}
+    for each in [least[name] for name in dict.fromkeys(row.quantity for row in others)][:MANY]:
+        rows.append(["", each.verdict, each.quantity, number(each.predicted), measured(each), *[""] * bool(bets)])
     rows[0] += ["e"] * bool(bets)
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     if sum(widths) + 2 * len(widths) > width >= sum(widths) + 2 * len(widths) - 2 - widths[2]:
@@ -326,10 +330,8 @@ def steps(verdict: Verdict, page: Page) -> list[str]:
     if math.isnan(verdict.p):
         sentences.append("neither chance nor theory: a component raised, and nothing was measured.")
     else:
-        sentences += [
-            f"Chance? One in {1 / FALSE_FAIL:.0f} measurements of a true claim gives 'violated'. Measure again: "
-            f"`{_again(verdict, page)}`"
-        ]
+        chance = f"Chance? One in {1 / FALSE_FAIL:.0f} measurements of a true claim gives 'violated'."
+        sentences.append(f"{chance} Measure again: `{_again(verdict, page)}`")
         own = f"Your code? Either predict of {id} is wrong, or measure does not run what you intended."
         theory = [
             "Theory? If it stays violated, compare predict(point) and cross_check(point) of "

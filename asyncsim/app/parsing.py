@@ -127,6 +127,7 @@ def _typed(message: str, known: Collection[str]) -> str:
     if {"task", "smallest", "grid"} & {*known}:
         kinds = "|".join(plugins.PARTS)
         remedy = re.sub(rf"\bsim\.({kinds})\.(\w+)\(\.\.\.\)", lambda m: f"--{plugins.PARTS[m[1]]} {m[2]}", remedy)
+    remedy = re.sub(r"write (\w+=\[.*?\])", r"write --at '\1'", remedy) if "claims" in known else remedy
     return head + mark + re.sub(r"(?<![\w.-])(\w+)=(None|'[\w.,=:/+-]+'|\d+)(?![\w=])", option, remedy)
 
 
@@ -198,7 +199,7 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
             from asyncsim.sweeping.advising import FIELDS
 
             field = (checks.near(name, FIELDS, 1) or ["FIELD"])[0]
-            written = f"write {field}: VALUE into the file of the system (docs/which-limit.md)"
+            written = f"write --set {field}=VALUE, or {field}=V1,V2 for several (docs/which-limit.md has the fields)"
         elif worded and not dot and not near:
             given = [(o[2:], w) for o, w in itertools.pairwise(arguments) if o[:2] == "--"]
             # Of arms and grids, --task NAME has become --set task=NAME.

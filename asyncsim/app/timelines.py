@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from itertools import accumulate
+from itertools import accumulate, zip_longest
 from typing import TYPE_CHECKING, Any
 
 from asyncsim import claims
 from asyncsim.app import streams
-from asyncsim.base import checks, feeds, quantiles, records
+from asyncsim.base import checks, feeds, plugins, quantiles, records
 
 if TYPE_CHECKING:
     from asyncsim.systems._system import System
@@ -75,28 +75,24 @@ def lines(result: Mapping[str, Any], verbose: bool) -> list[str]:
     rows.append(("min, max", f"{least}, {stale['max']}", f"{support[0]}, {support[1]}" if support else ""))
     if result["update_staleness"] != stale["mean"]:
         rows.append(("in updates", f"{result['update_staleness']:.4g}", ""))
-    for k, p in enumerate(stale["pmf"]):
-        known = law["pmf"] is not None and k < len(law["pmf"])
-        if not verbose and law["pmf"] is None:
-            break
-        if p >= 5e-4 or (known and law["pmf"][k] >= 5e-4):
-            rows.append((f"P(s = {k})", f"{p:.4f}", f"{law['pmf'][k]:.4f}" if known else ""))
-        if len(rows) > 24:
-            rows.append(("...", "", ""))
-            break
+    both = [*zip_longest(stale["pmf"], law["pmf"] or ())][: len(stale["pmf"]) if verbose or law["pmf"] else 0]
+    likely = [(k, p, q) for k, (p, q) in enumerate(both) if max(p, q or 0.0) >= 5e-4]
+    cells = [(f"P(s = {k})", f"{p:.4f}", "" if q is None else f"{q:.4f}") for k, p, q in likely]
+    room = 25 - len(rows)
+    rows += [*cells[:room], *[("...", "", "")] * (len(cells) >= room)]
     for k, p in (law["tail"] or {}).items():
         rows.append((f"P(s >= {k})", f"{sum(stale['pmf'][int(k) :]):.4f}", f"{p:.4f}"))
     page = [f"staleness in versions, of the groups trained after batch {result['warm_up_batches']}"]
     page.append(f"  {'':16}{'measured':>12}{'predicted':>12}")
     page += [f"  {name:15} {realized:>11} {expected:>11}".rstrip() for name, realized, expected in rows]
     remark = f"  {law['law'] or 'no formula'}: {law['reason']}"
+    if remark.endswith("slots or more") and result["system"]["name"] in plugins.summaries("asyncsim.systems"):
+        remark += f" ({vars(plugins.load('asyncsim.systems', result['system']['name'], 'system'))['places']})"
     if not result["steady"]:
         recommended = {**feeds.USUAL, **result["system"]["recommended"]}
         enough = 2 * result["ramp_batches"] * recommended["epochs"] * recommended["minibatches"]
-        remark = (
-            f"  too short for the prediction for the steady state: the start alone takes {result['ramp_batches']} "
-            f"batches; use --updates {enough} or more"
-        )
+        start = f"the start alone takes {result['ramp_batches']} batches; use --updates {enough} or more"
+        remark = f"  too short for the prediction for the steady state: {start}"
     page.append(remark)
     if tail.low < tail.high or not tail.stands:
         longer = "" if tail.stands else "; longer ones may give another: raise --updates"

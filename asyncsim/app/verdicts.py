@@ -55,8 +55,7 @@ def verify(
     checks.one_of("size", request.size, (*SIZES, LONG), "choose how much to measure")
     # A family stands for its claims, and so do a pattern and the arXiv id of a paper.
     every = verifying.every_claim()
-    bare = {word: word.lower().removeprefix("arxiv:") for word in request.claims}
-    said = {word: [each for each in claims.papers().values() if bare[word] in (each.paper, each.id)] for word in bare}
+    said = {word: claims.papers_of(word) for word in request.claims}
     papers = {word: [id for each in sentences for id in each.claims] for word, sentences in said.items()}
     patterns = ((word, word if "*" in word else f"{word}/*") for word in request.claims)
     asked = (papers[word] or fnmatch.filter(every, pattern) or [_registry.taken(word)] for word, pattern in patterns)
@@ -64,8 +63,10 @@ def verify(
     ledger = None
     if request.at is not None:
         first = " ".join(f"--at {key}={value}" for key, value in request.at.items())
-        remedy = f"write asyncsim verify CLAIM {first}, and for CLAIM one of {', '.join(ids)}"
-        checks.require(len(ids) == 1, "--at", first, "used with one claim", checks.clipped(remedy, 400))
+        have = [id for id in ids if len(ids) > 1 and {*request.at} <= {*claims.claim(id).point.parameters}] or ids
+        some = ", ".join([*have[:12], *["..."] * (len(have) > 12)])
+        remedy = f"write asyncsim verify CLAIM {first}, and for CLAIM one of {some}"
+        checks.require(len(ids) == 1, "--at", first, "used with one claim", remedy)
     if request.size == LONG:
         # It asks at the trials' own points only.
         checks.require(request.at is None, "--at", request.at, f"left out beside --size {LONG}", "take --size full")

@@ -60,8 +60,9 @@ def verify(
     """
     if isinstance(claim, (list, tuple)):
         return verify_many([_registry.taken(each) for each in claim], size, defects, seed, at, workers=workers)
-    if isinstance(claim, str) and claim in claims.papers():
-        remedy = f"write sim.verify({[*claims.papers()[claim].claims]}), which measures this sentence of a paper"
+    if isinstance(claim, str) and claim not in claims.claims() and (said := claims.papers_of(claim)):
+        ids = list(dict.fromkeys(id for each in said for id in each.claims))
+        remedy = f"write sim.verify({ids}), which measures what bears on {', '.join(each.id for each in said)}"
         raise checks.InputError("claim", claim, "the id of a claim", remedy)
     if claim is not None:
         return verify_one(_registry.taken(claim), size, defects, seed, at)
@@ -129,12 +130,14 @@ def verify_one(
         fits = fits or isinstance(estimates, Unmeasured)
         remedy = "return {'mean': trace.final('ess')}, or sim.Estimate(value, error)"
         checks.require(fits, f"{claim.id}.measure", estimates, "a dict of sim.Estimate by quantity", remedy)
-    predicted = [
-        {} if isinstance(each, Unmeasured) else claim.predict(point)
-        for point, each in zip(points, measured, strict=True)
-    ]
+    pairs = zip(points, measured, strict=True)
+    predicted = [{} if isinstance(each, Unmeasured) else claim.predict(point) for point, each in pairs]
     if asked and not isinstance(first := measured[0], Unmeasured):
         measured = [_seen(first, predicted[0])]
+    elif asked and not own and isinstance(first, Unmeasured) and first.verdict == "outside":
+        # The formula answers where its trial cannot; nothing tests it there.
+        values = ", ".join(f"{name} = {value:.6g}" for name, value in claim.predict(points[0]).items())
+        measured = [first._replace(reason=f"{first.reason}. Predicted, not tested: {checks.clipped(values, 300)}")]
 
     def joined(points: Sequence[Point], found: Sequence[Measured], right: Sequence[Any], factor: float) -> Verdict:
         return validation.join(claim, points, found, right, factor * trial.effect, FALSE_FAIL, FALSE_PASS)
@@ -237,6 +240,7 @@ def _point_at(claim: Claim, trial: Trial, at: Point) -> dict[str, Any]:
         reason = claim.domain(point)
     except (ArithmeticError, AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         reason = f"not even comparable with it: {error}"
-    several = "; verify once for each of several values" * any(isinstance(x, (list, tuple)) for x in at.values())
+    one = "must be an integer" in str(reason) or "must be a finite number in" in str(reason)
+    several = "; verify once for each value" * any(isinstance(x, (list, tuple)) and one for x in at.values())
     checks.require(reason is None, f"point of {claim.id}", dict(at), "inside the claim's domain", f"{reason}{several}")
     return point

@@ -46,6 +46,7 @@ def settings(pairs: Sequence[str], option: str = "--set") -> dict[str, Any]:
         pairs_of = re.fullmatch(r"([\w.-]+)[: ]+([-+\d.e]+|true|false|none)", pair)
         if checks.is_number(value(pair)):
             remedy = "several values are joined by commas, as --staleness 0,4,16"
+            remedy = f"write --at PARAMETER={pair}, of `asyncsim list claims NAME`" if option == "--at" else remedy
         elif pairs_of:
             remedy = f"write {pairs_of[1]}={pairs_of[2]}"
         elif re.search(r"\.(csv|jsonl|parquet)$", pair):
@@ -125,6 +126,7 @@ def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> 
         remedy = calls.ELSEWHERE.get(f"asyncsim.{kind} {key}", remedy)
         if kind == "systems":
             remedy = (prefix and of_others(name, key)) or of_preset(name, key, prefix) or remedy
+            remedy = calls.ELSEWHERE.get(f"{name.replace('-', '_')} {key}", remedy)
         if not signature.parameters:
             raise checks.InputError(f"{name} argument", key, "left out", f"{name} takes no arguments")
         known = calls.meanings(make, signature.parameters) if remedy == unknown else None
@@ -150,11 +152,8 @@ def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> 
         raise lacking
     takes = {name: (p.default, p.annotation) for name, p in signature.parameters.items()}
     ends: list[Any] = [arguments.get("low"), arguments.get("high"), takes.get("high", ("",))[0]]
-    if (
-        kind == "methods"
-        and all(isinstance(end, float) for end in ends)
-        and max(ends[0], ends[2]) < 1.0 < ends[1] < 2.0
-    ):
+    ranged = kind == "methods" and all(isinstance(end, float) for end in ends)
+    if ranged and max(ends[0], ends[2]) < 1.0 < ends[1] < 2.0:
         words = f"low and high are distances from 1: the range of the ratio is [{1.0 - ends[0]:g}, {1.0 + ends[1]:g}]"
         words += f"; for {ends[0]:g} to {ends[1]:g} write low={1.0 - ends[0]:.4g}, high={ends[1] - 1.0:.4g}"
         warnings.warn(checks.RunWarning(words), stacklevel=2)

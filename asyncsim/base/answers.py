@@ -39,6 +39,7 @@ UNCOUNTED = "seconds are not counted here"
 SAME_TASK = "not distinguishable on this task"
 SHARE = "share of replicates"
 """The unit of an event's frequency."""
+POOLED = "note: staleness_p99 is a mean over short runs; a single timeline pools longer runs, and often gives more"
 UNTOLD = "cannot tell"
 """The verdict of a pair whose numbers support no other."""
 CHANCE = 0.1
@@ -294,10 +295,8 @@ class Answer(calls.Told):
         # On a clock, a return could be taken for seconds.
         clocked = f" in {self.unit}" * (self.tasks[0].axis != "update")
         unit = clocked if self.unit == self.metric else f" {self.unit}"
-        lines = [
-            f"{reading}; smallest difference that matters {self.smallest:g}{unit}",
-            f"error rate {self.error:g} per task{assumed}",
-        ]
+        lines = [f"{reading}; smallest difference that matters {self.smallest:g}{unit}"]
+        lines.append(f"error rate {self.error:g} per task{assumed}")
         trains = {arm.name: arm.method for arm in self.tasks[0].arms}
         if "method" not in self.tasks[0].setting and any(trains[name] not in name for name in trains):
             same = len({*trains.values()}) == 1
@@ -480,6 +479,8 @@ class Sweep(calls.Told):
         lines += aligned(cells)
         if {"bias", "variance"} & {*self.metrics}:
             lines.append("each row is along its own run; sim.oracle.moments compares methods at the same policies")
+        if any(row["metric"] == "staleness_p99" and row["standard_error"] > 0.0 for row in self.summary):
+            word.insert(0, POOLED)
         more = len(settings) - PRINTED
         lines += [*([f"{more} settings more; table() has all of them"] if more > 0 else []), *word]
         for each in self.failed:

@@ -43,12 +43,12 @@ class InputError(ValueError):
             self.remedy = remedy = f"give the path, {value.name!r}, not the open file"
         if re.search("second|time|length|delay|latency", field) and (time := seconds(value)) is not None:
             self.remedy = remedy = f"write {time:.15g}, the seconds of {value}"
-        written = re.fullmatch(r"([\[('\"]*)(\d+(\.\d+|e\d+)*)[]'\"]*", shown(value))
+        written = re.fullmatch(r"([\[('\"]*)(\d+(\.\d+|e\d+)*)(?: ?(%)| ?[a-z]+/[a-z]+)?[]'\"]*", shown(value))
         if written and re.match("an integer|a finite number|a number", bound):
-            number, whole = float(written[2]), bound.startswith("an integer")
+            number, whole = float(written[2]) / (100.0 if written[4] else 1.0), bound.startswith("an integer")
             if ", 1]" in bound and not whole and 5.0 <= number <= 100.0:
                 self.remedy = remedy = f"write {number / 100.0:g} for {number:g} percent"
-            elif (written[1] or (whole and written[3])) and (number.is_integer() or not whole):
+            elif (written[1] or (whole and written[3])) and number.is_integer() >= whole and str(number) not in remedy:
                 self.remedy = remedy = f"write {number:.15g}"
         # Names that were given may have line breaks in them, wherever they stand.
         super().__init__(" ".join(f"{field} = {shown(value)}: must be {bound}; {remedy}".split()))
@@ -83,9 +83,9 @@ class RunError(RuntimeError):
 
 
 def seconds(text: Any) -> float | None:
-    """The seconds of a duration with a unit, such as 90s, 30min, 1h or 2d; None for anything else."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?) ?([smhd])(?:(?:ec|econd|in|inute|r|our|ay)s?)?", str(text))
-    return float(match[1]) * {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}[match[2]] if match else None
+    """The seconds of a duration with a unit, such as 5ms, 90s, 30min, 1h or 2d; None for anything else."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?) ?(ms|[smhd])(?:(?:ec|econd|in|inute|r|our|ay)s?)?", str(text))
+    return float(match[1]) * {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}[match[2]] if match else None
 
 
 def shown(value: Any) -> str:
@@ -112,9 +112,8 @@ def plain(text: str) -> str:
 
 def extra(name: str, package: str = "") -> str:
     """How what an extra needs is installed; no registry has this package."""
-    return (
-        f"in your clone of asyncsim run pip install '.[{name}]'{f', or anywhere pip install {package}' * bool(package)}"
-    )
+    anywhere = f", or anywhere pip install {package}" * bool(package)
+    return f"in your clone of asyncsim run pip install '.[{name}]'{anywhere}"
 
 
 def clipped(text: str, most: int) -> str:
@@ -317,7 +316,9 @@ def one_of(
     if getattr(value, "ndim", 0) > 0 or value not in allowed:
         names = [str(name) for name in allowed]
         some = f"{len(names)} names, {', '.join(near(str(value), names, 6, 0.5) or names[:6])}, ..."
-        close = [] if re.search("did you mean|^leave it out", remedy) else near(str(value), names, 1, 0.75)
+        close = (
+            [] if re.search("did you mean|^leave it out|^it is an arg", remedy) else near(str(value), names, 1, 0.75)
+        )
         remedy = f"did you mean {close[0]}? {remedy}" if close else remedy
         bound = "one of " + (", ".join(names) if len(names) <= MANY else some)
         raise InputError(field, value, bound, remedy).explaining(str(value), meanings or {}, most)

@@ -96,11 +96,11 @@ class Real(Parameter[float]):
         self.low, self.high, self.open_low = low, high, open_low
         ends = [f"{'>' if open_low else '>='} {low:g}"] * bool(np.isfinite(low))
         ends += [f"<= {high:g}"] * bool(np.isfinite(high))
-        super().__init__(
-            lambda name, value: checks.real(name, value, self.remedy, low, high, open_low=open_low),
-            f"number {' and '.join(ends)}".strip(),
-            **details,
-        )
+
+        def check(name: str, value: Any) -> float:
+            return checks.real(name, value, self.remedy, low, high, open_low=open_low)
+
+        super().__init__(check, f"number {' and '.join(ends)}".strip(), **details)
 
 
 def Positive(**details: Any) -> Real:
@@ -117,13 +117,14 @@ class Vector(Parameter[np.ndarray]):
         self.low, self.length, self.sizes = low, length, sizes
 
         def check(name: str, value: Any) -> np.ndarray:
-            array = checks.finite_array(name, value, [length], self.remedy)
+            write = f"write {name}=[{value}]" if checks.is_number(value) and length in (None, 1) else self.remedy
+            array = checks.finite_array(name, value, [length], write)
             above = bool((array > low).all())
             checks.require(above, name, value, f"numbers above {low:g}", "raise the smallest entry")
             return array
 
         domain = ("numbers" if np.isinf(low) else f"numbers > {low:g}") + f", {length} of them" * (length is not None)
-        super().__init__(check, domain, **{"remedy": "give a tuple of numbers", **details})
+        super().__init__(check, domain, **{"remedy": "give a list of numbers", **details})
 
 
 class Counts(Parameter["list[int]"]):
@@ -148,22 +149,16 @@ class Choice(Parameter[str]):
     """One of the given words."""
 
     def __init__(self, *options: str, **details: Any) -> None:
-        super().__init__(
-            lambda name, value: checks.one_of(name, value, options, self.remedy),
-            "one of " + ", ".join(options),
-            **{"typical": options, **details},
-        )
+        domain, details = f"one of {', '.join(options)}", {"typical": options, **details}
+        super().__init__(lambda name, value: checks.one_of(name, value, options, self.remedy), domain, **details)
 
 
 class Flag(Parameter[bool]):
     """A boolean."""
 
     def __init__(self, **details: Any) -> None:
-        super().__init__(
-            lambda name, value: checks.boolean(name, value, self.remedy),
-            "True or False",
-            **{"typical": (False, True), **details},
-        )
+        details = {"typical": (False, True), **details}
+        super().__init__(lambda name, value: checks.boolean(name, value, self.remedy), "True or False", **details)
 
 
 class Parsed(Parameter[T]):
@@ -233,7 +228,5 @@ class Declared:
     @classmethod
     def described(cls) -> list[dict[str, Any]]:
         """Describe the parameters, one row each: name, domain, unit, meaning, example, optional."""
-        return [
-            {"name": name, **{key: getattr(p, key) for key in ("domain", "unit", "doc", "example", "optional")}}
-            for name, p in cls.parameters.items()
-        ]
+        keys = ("domain", "unit", "doc", "example", "optional")
+        return [{"name": name, **{key: getattr(p, key) for key in keys}} for name, p in cls.parameters.items()]

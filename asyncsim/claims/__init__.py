@@ -14,21 +14,21 @@ from typing import TYPE_CHECKING, Any
 from asyncsim.base import calls, checks
 from asyncsim.base.declared import Choice, Count, Flag, Integer, Positive, Real, Staleness, Vector
 from asyncsim.claims._claim import Claim
-from asyncsim.claims._papers import papers
+from asyncsim.claims._papers import papers, papers_of
 from asyncsim.claims._registry import claim, claims, trial
 from asyncsim.claims._trial import replaced
 
 if TYPE_CHECKING:
     from asyncsim.claims.staleness_rules._facts import PredictedStaleness
 
-__all__ = ["claim", "claims", "papers", "predicted_staleness", "trial"]
+__all__ = ["claim", "claims", "papers", "papers_of", "predicted_staleness", "trial"]
 __all__ += ["Choice", "Claim", "Count", "Flag", "Integer", "Positive", "Real", "Staleness", "Vector", "replaced"]
 
 
 class _Catalogue(ModuleType):
     """The package, which answers `sim.claims[ID]` and names that it lacks."""
 
-    __getitem__ = staticmethod(claim)
+    __getitem__ = __call__ = staticmethod(claim)
 
     def __getattr__(self, name: str) -> Any:
         remedy = checks.hint(name, __all__, "a claim is sim.claims['ess/clamp-floor']", 0.75)

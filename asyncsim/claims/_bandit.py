@@ -7,6 +7,7 @@ reward is that fraction itself.
 """
 
 import itertools
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -127,6 +128,12 @@ class PolicyPair(Arms):
         self.logits = self.behavior_logits, self.current_logits
         self.mu, self.pi = map(softmax, self.logits)
         self.chi_square = float(((self.pi - self.mu) ** 2 / self.mu).sum())
+
+    def list_counts(self, name: str, tokens: int) -> None:
+        """Refuse a length whose vectors of action counts, which are listed, are more than 20,000."""
+        actions = self.behavior_logits.size
+        longest = next((n for n in range(tokens) if math.comb(n + actions, actions - 1) > 20_000), tokens)
+        self.require(longest == tokens, name, f"at most {longest} tokens for {actions} actions", "shorten sequences")
 
 
 class PaidGroup(PolicyPair):

@@ -7,6 +7,7 @@ Sentences are in our words, after the abstracts; `2609.20807/score-drift`, `2607
 """
 
 import math
+import re
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from asyncsim.base import checks
+from asyncsim.base import checks, plugins
 from asyncsim.claims._registry import claim
 
 STATUSES = ("exact", "asymptotic", "conditional", "open", "false as stated")
@@ -143,9 +144,14 @@ NUMBERS: dict[str, Callable[[], str]] = {
 def papers() -> dict[str, Statement]:
     """Return the statements of papers by id, as `asyncsim list papers` shows them."""
     rows = tomllib.loads(Path(__file__).with_name("papers.toml").read_text("utf-8"))
-    return {
-        id: Statement(
-            id, row["text"], row["status"], tuple(row["claims"]), row["verdict"], NUMBERS[id], row.get("when", "")
-        )
-        for id, row in rows.items()
-    }
+    return {id: Statement(id, number=NUMBERS[id], **row | {"claims": tuple(row["claims"])}) for id, row in rows.items()}
+
+
+def papers_of(word: str) -> list[Statement]:
+    """Return the statements by id, by arXiv id or its URL, or by the name of a method or system of the paper."""
+    bare = re.sub(r"^.*arxiv[^/:]*[:/](abs/|pdf/)?|(v\d+)?(\.pdf)?$", "", word.lower())
+    name = bare.replace("-", "_")
+    kinds = {"methods", "systems"} & {*plugins.kinds_of(name)}
+    about = (plugins.described(f"asyncsim.{kind}", name, plugins.PARTS[kind]) for kind in kinds)
+    sources = " ".join(each["doc"].partition("Source:")[2] for each in about)
+    return [each for each in papers().values() if bare in (each.paper, each.id) or each.paper in sources]

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from asyncsim.base import calls, checks, outside, records
+from asyncsim.base import calls, checks, outside, plugins, records
 from asyncsim.claims import _claim
 
 
@@ -104,11 +104,13 @@ def known(id: str) -> str:
         word = id.rpartition(".py/")[2]
         # VCPO is a paper's, MyClaim a class.
         named = word.endswith(".py") or (word[:1].isupper() and not word.isupper())
-        own = outside.defined(word)[:5] or ["my.py:MyClaim"] * named
+        own = [each for each in outside.defined(word) if re.search(":[A-Z]", each)][:5] or ["my.py:MyClaim"] * named
         family = [name for name in claims() if name.startswith(f"{key.partition('/')[0]}/")]
         hint = "see `asyncsim list claims`, or give a paper's arXiv id, of `asyncsim list papers`."
         hint = f"of this family: {', '.join(family)}." if len(family) > 1 else hint
         hint = checks.hint(key, claims(), hint, 0.4 if not family else 0.75)
+        for kind in plugins.kinds_of(name)[: len(family) < 2]:
+            hint = f"it is a {plugins.PARTS[kind]}: see `asyncsim list {kind} {name}`; or see `asyncsim list papers`."
         hint = f"write {' or '.join(own)}, its file and its class" if own else f"{hint} Your own: docs/conjecture.md"
         hint = "leave it out: without a claim all are tested" if id == "all" else hint
         hint = f"write --at {id}" if "=" in id else hint

@@ -155,7 +155,7 @@ def _cases(entry: Entry, probe: Batch, pair: Pair, masked: bool) -> Iterator[tup
     hidden, first = ~probe.mask, np.zeros_like(probe.mask)
     first[0, 0] = True
     if masked:
-        yield probe.but("one token", mask=first), "one token", "hazard", "keep divisors of the rows that have tokens"
+        yield probe.but("one token", mask=first), "one token", "hazard", "leave out rows without tokens"
     if pair is None:
         return
     normalized = entry.family == "ess" and entry.form != "population" and not entry.clamp

@@ -105,6 +105,9 @@ def advise(
     realizations = checks.integer("realizations", realizations, 2, "an interval needs two or more", 4096)
     folder = Path()
     if isinstance(system, (str, os.PathLike)):
+        named = {str(system): "", **{each.preset: name for name, each in TRAINERS.items()}, **{n: n for n in TRAINERS}}
+        remedy = f"write 'trainer: {named[str(system)]}' and all fields of docs/which-limit.md into a file, and name it"
+        checks.require(not named[str(system)], "system", str(system), "a file, not the name of a trainer", remedy)
         folder, system = Path(system).parent, files.read_mapping(system, "system")
     checks.require(isinstance(system, Mapping), "system", system, "a mapping or a path", "see docs/which-limit.md")
     given = read({**system, **settings}, folder)

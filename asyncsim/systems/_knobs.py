@@ -122,7 +122,9 @@ def preset(
                 checks.require(isinstance(model, Mapping), "model", model, "settings by name", remedy)
                 system = system.modeled(model)
             law = system.length
-            lengths = law.parameters if law.kind in ("constant", "empirical", "recorded") else (0.0,)
+            # With a load all times scale with the length; beside seconds of training its unit matters.
+            means = law.parameters[:1] if law.kind == "lognormal" and not given.get("load") else (0.0,)
+            lengths = law.parameters if law.kind in ("constant", "empirical", "recorded") else means
             if {*system.rates} == {1.0} and max(lengths) > WHOLE and not any(number % 1.0 for number in lengths):
                 text = f"length = {max(lengths):g} is read as seconds, since samples are written at 1 per second; if "
                 text += "it is in tokens, add --set model.rate=30, in tokens per second (Python: model={'rate': 30})"

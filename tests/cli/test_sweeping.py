@@ -98,7 +98,7 @@ def test_a_swept_system_prints_its_knee(tmp_path):
     more = ["--realizations", "4", "--updates", "60", "--plot", "k.png"]
     text, _ = told(tmp_path, "timeline areal", *common, "--sweep", "max_head_offpolicyness=1,2,8", *more)
     assert "knee: max_head_offpolicyness=" in text and "from load 1.5 at max_head_offpolicyness=1" in text
-    assert (tmp_path / "k.png").exists()
+    assert (tmp_path / "k.png").exists() and "note: staleness_p99 is a mean over short runs" in text
     for option, path in (("--save", "x.npz"), ("--trace", "x.json")):
         refused = call("timeline", "areal", *common, "--sweep", "max_head_offpolicyness=1", option, path)
         assert refused.exit_code == 2 and "left out beside --sweep" in refused.stderr

@@ -76,6 +76,8 @@ def test_lengths_that_may_be_tokens_ask_for_their_speed_in_the_first_line(tmp_pa
     words = (*AREAL, "--set", "load=1", "--set")
     with pytest.warns(checks.RunWarning, match="^length = 1658 is read as seconds.* add --set model.rate=30, "):
         assert call(*words, f"length=@{tmp_path}/lengths.txt").exit_code == 0
+    with pytest.warns(checks.RunWarning, match="^length = 600 is read as seconds"):
+        assert call(*AREAL, "--set", "train_time=30", "--set", "length=lognormal:600:0.8").exit_code == 0
     # Not where a speed is given, and not of lengths that are seconds.
     with warnings.catch_warnings():
         warnings.simplefilter("error", checks.RunWarning)

@@ -110,15 +110,12 @@ class FiniteSample(PolicyPair, Claim):
     horizon = Integer(1, _ATOMS, typical=(1, 8), example=3, unit="tokens", doc="length of a sequence")
 
     def joint(self) -> None:
-        horizon, actions = self.horizon, self.behavior_logits.size
         log_mu, log_pi = log_softmax(self.behavior_logits), log_softmax(self.current_logits)
-        atoms = math.comb(horizon + actions - 1, actions - 1)
-        bound = f"such that count vectors ({atoms}) <= {_ATOMS}"
-        self.require(atoms <= _ATOMS, "horizon", bound, "shorten the sequences")
-        spread = horizon * float(np.ptp(log_pi - log_mu))
+        self.list_counts("horizon", self.horizon)
+        spread = self.horizon * float(np.ptp(log_pi - log_mu))
         limit = f"such that log weights ({spread:.3g} apart) are at most {_SPREAD:g} apart"
         self.require(spread <= _SPREAD, "current_logits", limit, "move them closer")
-        counts, mass = counted(horizon, log_mu)
+        counts, mass = counted(self.horizon, log_mu)
         weight = counts @ (log_pi - log_mu)
         order = np.argsort(weight, kind="stable")
         self.law = _Law(weight[order], mass[order], self.samples)
@@ -156,7 +153,7 @@ class FiniteSample(PolicyPair, Claim):
     points = (_FEW, _LONG)
     more = ({**_LONG, "samples": 64, "horizon": 24},)
 
-    _few = f"a batch of at most {_MOST} tokens, not {{}}; take fewer samples"
+    _few = f"a batch of at most {_MOST} tokens, not {{}}; take fewer samples or a shorter horizon"
     reach = staticmethod(up_to(_MOST, lambda point: point["samples"] * point["horizon"], _few))
 
     def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:

@@ -17,9 +17,9 @@ from scipy.special import log_softmax, logsumexp
 
 from asyncsim.base.declared import Counts
 from asyncsim.claims._bandit import PolicyPair, counted
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, lab, replaced, up_to
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, lab, replaced
 
-_ATOMS, _SMALLEST = 20_000, 1e-4
+_SMALLEST = 1e-4
 _SMALL = {"behavior_logits": (0.3, -0.2, 0.5), "current_logits": (0.36, -0.26, 0.5), "lengths": (1, 2, 4, 6)}
 _LARGE = {"behavior_logits": (0.3, -0.2), "current_logits": (1.1, -0.9), "lengths": (2, 5, 10)}
 
@@ -36,10 +36,7 @@ class LengthLaw(PolicyPair, Claim):
     lengths = Counts(1, 4096, typical=(1, 8), example=(1, 2, 4), unit="tokens", doc="lengths that are compared")
 
     def joint(self) -> None:
-        longest, actions = max(self.lengths), self.behavior_logits.size
-        atoms = math.comb(longest + actions - 1, actions - 1)
-        bound = f"such that count vectors ({atoms}) <= {_ATOMS}"
-        self.require(atoms <= _ATOMS, "lengths", bound, "shorten the sequences")
+        self.list_counts("lengths", max(self.lengths))
         apart = self._variance() > _SMALLEST**2
         self.require(apart, "current_logits", f"{_SMALLEST:g} nats from behavior or more", "move one")
 
@@ -74,8 +71,11 @@ class LengthLaw(PolicyPair, Claim):
 
     points = (_SMALL, _LARGE)
 
-    _few = "at most 2^18 sequences at the longest length, not {}; shorten it"
-    reach = staticmethod(up_to(1 << 18, lambda p: len(p["behavior_logits"]) ** max(p["lengths"]), _few))
+    def reach(self, point: Point) -> str | None:
+        actions, longest = len(point["behavior_logits"]), max(point["lengths"])
+        most = int(math.log(1 << 18, actions) + 1e-9)
+        few = f"lengths of at most {most} tokens for {actions} actions, not {longest}, to list all rows; shorten it"
+        return few if longest > most else None
 
     def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         lengths, places = point["lengths"], (point["current_logits"], point["behavior_logits"])

@@ -10,12 +10,11 @@ population ESS per sample. Domain: sequences of T independent tokens of one soft
 import math
 
 import numpy as np
-from scipy.special import gammaln, log_softmax
+from scipy.special import log_softmax
 
-from asyncsim.claims._bandit import PolicyPair, compositions, softmax
+from asyncsim.claims._bandit import PolicyPair, counted, softmax
 from asyncsim.claims._claim import Claim, Count, Estimate, Plant, Point, lab, sim, too_rare, units_for
 
-_ATOMS = 20_000
 _BATCHES = 64
 _MOST, _TOKENS = 1 << 13, 50_000_000
 """Tokens of a batch, and of all, at most."""
@@ -42,10 +41,7 @@ class MeanWeight(PolicyPair, Claim):
     horizon = Count(1, typical=(1, 6), example=2, unit="tokens", doc="tokens of a sequence")
 
     def joint(self) -> None:
-        actions = self.behavior_logits.size
-        atoms = math.comb(self.horizon + actions - 1, actions - 1)
-        bound = f"such that count vectors ({atoms}) <= {_ATOMS}"
-        self.require(atoms <= _ATOMS, "horizon", bound, "shorten the sequences")
+        self.list_counts("horizon", self.horizon)
         apart = (np.abs(np.diff(self.behavior_logits - self.current_logits)) > 1e-3).any()
         reason = "between equal policies every ratio is 1"
         self.require(apart, "current_logits", "another policy than behavior's", reason)
@@ -56,10 +52,9 @@ class MeanWeight(PolicyPair, Claim):
         return {"mean_weight": 1.0, "sd": math.sqrt((second - 1.0) / s.samples)}
 
     def check(s) -> dict[str, float]:
-        counts = compositions(s.horizon, s.behavior_logits.size)
         log_mu, log_pi = (log_softmax(logits) for logits in s.logits)
-        ways = gammaln(s.horizon + 1.0) - gammaln(counts + 1.0).sum(1)
-        mass, weight = np.exp(ways + counts @ log_mu), np.exp(counts @ (log_pi - log_mu))
+        counts, log_mass = counted(s.horizon, log_mu)
+        mass, weight = np.exp(log_mass), np.exp(counts @ (log_pi - log_mu))
         # Moments about 1: no two large numbers are subtracted.
         variance = math.fsum(mass * (weight - 1.0) ** 2)
         return {"mean_weight": math.fsum(mass * weight), "sd": math.sqrt(variance / s.samples)}
@@ -72,7 +67,7 @@ class MeanWeight(PolicyPair, Claim):
     def reach(self, point: Point) -> str | None:
         tokens = point["samples"] * point["horizon"]
         if tokens > _MOST:
-            return f"a batch of at most {_MOST} tokens, not {tokens}; take fewer samples"
+            return f"a batch of at most {_MOST} tokens, not {tokens}; take fewer samples or a shorter horizon"
         return too_rare(_spread(point), _TOKENS // tokens)
 
     def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
@@ -85,9 +80,7 @@ class MeanWeight(PolicyPair, Claim):
         weight = lab.run(lab.displaced(task, places, ["mean_weight"], size), seed, plant)["mean_weight"][1:]
         variance = lab.between(((weight - weight.mean()) ** 2).mean(axis=0))
         sd = float(np.sqrt(variance.value))
-        return {
-            "mean_weight": lab.between(weight.mean(axis=0)),
-            "sd": variance._replace(value=sd, error=variance.error / (2.0 * sd)),
-        }
+        spread = variance._replace(value=sd, error=variance.error / (2.0 * sd))
+        return {"mean_weight": lab.between(weight.mean(axis=0)), "sd": spread}
 
     defects = {"scored at another temperature": lambda: (lab.with_policy(lab.Tempered), _LONG)}

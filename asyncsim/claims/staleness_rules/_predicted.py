@@ -53,8 +53,9 @@ def predicted(settings: Mapping[str, Any], samples_per_group: int) -> PredictedS
     loop_law = _without_permits(s)
     if isinstance(loop_law, PredictedStaleness):
         return loop_law
+    few = s.tickets is not None and why_no_mean == s.why_places_bind()
     reasons = [loop_law] if s.tickets is None else dict.fromkeys([why_no_mean, ticket_mean, loop_law])
-    return PredictedStaleness(None, reason="; ".join(reasons))
+    return PredictedStaleness(None, reason=why_no_mean if few else "; ".join(reasons))
 
 
 def _hard(s: Facts, bound: _bounded.Bound, reason: str) -> PredictedStaleness:
@@ -225,10 +226,8 @@ def _all_full(s: Facts, ratio: float) -> Answer:
     mean, tolerance = outstanding / s.publish, shortfall / s.publish
     if tolerance > _SHARE * mean:
         return f"few of {s.places} generator slots end by chance, and the buffer is not always full"
-    text = (
-        f"the trainer never waits: {s.places} generator slots, {s.capacity} in the buffer and {s.prefetch} packed "
-        "batches are outstanding at every install"
-    )
+    held = f"{s.places} generator slots, {s.capacity} in the buffer and {s.prefetch} packed batches"
+    text = f"the trainer never waits: {held} are outstanding at every install"
     return PredictedStaleness("systems/mean-staleness-identity", mean, approximate=tolerance, reason=text)
 
 
