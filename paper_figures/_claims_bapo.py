@@ -23,7 +23,7 @@ CLAIMS = (
         "on 64 tokens, the clip ends at a return of {bapo_steps:long_clip_r}, no clip at {bapo_steps:long_none_r}; on "
         "16 graded tokens, the clip at {bapo_steps:tokens_clip_r}",
         "bapo_steps",
-        when="training stalls with the clip on 2 of 3 tasks, and without a clip on none",
+        when="training stalls with the clip on most tasks, and without a clip on none",
     ),
     _claim(
         "Samples with negative advantage dominate the gradient",

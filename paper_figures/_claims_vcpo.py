@@ -34,8 +34,8 @@ CLAIMS = (
     _claim(
         "VCPO trains stably up to staleness 128",
         "mostly",
-        "the final return is {vcpo_training:vcpo_late} of at most 1; at the 4× rate, {vcpo_rates:bold_vcpo_collapsed} "
-        "of runs collapse",
+        "with noisy graded rewards, the final return is {vcpo_training:vcpo_late} of at most 1; at the 4× rate, "
+        "{vcpo_rates:bold_vcpo_collapsed} of runs collapse",
         "vcpo_training",
         when="VCPO is stable but slow at the best synchronous rate, and not stable at the 4× rate",
     ),
@@ -66,8 +66,8 @@ CLAIMS = (
     _claim(
         "At staleness 12, masking and clipping collapse, and VCPO does not",
         "mixed",
-        "at the 4× rate, {vcpo_suite:bold_less} of {vcpo_suite:arms} rivals reach a lower return than VCPO, and "
-        "{vcpo_suite:bold_more} reaches a higher return",
+        "at the 4× rate, {vcpo_suite:bold_less} of {vcpo_suite:arms} rivals reach a lower mean return than VCPO, "
+        "and {vcpo_suite:bold_more} reaches a higher return",
         "vcpo_suite",
         when="most runs of a few rivals fall, and PPO is as good as VCPO; the authors' variant of VCPO falls, too",
     ),
