@@ -94,7 +94,8 @@ def numbers(rows: Any) -> dict[str, str]:
     for name, rate in (("usual", USUAL), ("bold", BOLD)):
         found[f"geometric_{name}"] = f"{steps.one(rows, 'MIS, geometric', 'end', rate).value:.2f}"
         found[f"vcpo_{name}"] = f"{steps.one(rows, 'VCPO', 'end', rate).value:.2f}"
-    found |= {"settled": f"{SETTLED}", "few": f"{math.ceil(100 * late(rows))} %"}
+    few = late(rows)
+    found |= {"settled": f"{SETTLED}", "few": "no value" if math.isnan(few) else f"{math.ceil(100 * few)} %"}
     for law in LAWS:
         found[f"trusted_{law}"] = f"{100 * (1 - share(rows, 'M2PO', law, since=0)):.1f} %"
     for level in LEVELS:
