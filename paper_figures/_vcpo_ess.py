@@ -106,11 +106,15 @@ def numbers(rows: Any) -> dict[str, str]:
     oldest = ess.iloc[[-1]]
     (row,), (part,) = oldest.itertuples(), readings(rows, oldest)
     predicted = realized(part)
+    brief = means(rows, "training", "largest_share")
+    brief = brief[(brief.length == LENGTHS[0]) & (brief.staleness == row.staleness)]
     return found | {
         "staleness": str(int(row.staleness)),
         "ess": f"{100 * row.value:.1f} ± {100 * (row.high - row.low) / 2:.1f}",
         "predicted": f"{100 * np.mean([each.ess for each in predicted]):.1f}",
         "longest": str(LONGEST),
+        "shortest": str(LENGTHS[0]),
+        "share_short": f"{100 * brief.value.iloc[0]:.1f}" if len(brief) else "no value",
         "share_least": f"{100 * least.value:.1f}",
         "share_most": f"{100 * most.value:.0f} ± {100 * (most.high - most.low) / 2:.0f}",
     }

@@ -82,12 +82,8 @@ def lag_ends(rows: Any, name: str, quantity: str, rate: float = BOLD) -> float:
 
 
 def sizes(rows: Any) -> dict[str, str]:
-    """Runs a point, the best synchronous rate, and how many times that rate the bold one is."""
-    return {
-        "runs": f"{int(rows[rows.part == 'rates'].samples.max())}",
-        "usual": f"{USUAL:.2g}",
-        "bold": f"{BOLD / USUAL:g}×",
-    }
+    """Runs a point, and the best synchronous rate."""
+    return {"runs": f"{int(rows[rows.part == 'rates'].samples.max())}", "usual": f"{USUAL:.2g}"}
 
 
 __all__ = [

@@ -101,6 +101,8 @@ def numbers(rows: Any) -> dict[str, str]:
     targets = swept(rows, name, "rho_0", "mean").set_index("number").value
     for target in (0.3, 0.4, 0.5, 0.6):
         found[f"target_{target:g}".replace(".", "")] = f"{targets[target]:.2f}" if target in targets else "none"
+    bold = swept(rows, name, "rho_0", "mean", steps.BOLD).value
+    found["target_bold"] = f"{bold.min():.2f} to {bold.max():.2f}" if len(bold) else "none"
     known = set(rows[rows.part == "knob"].knob)
     for knob in MOVED:
         found[f"spread_{knob}"] = f"{spread(rows, MOVING, knob):.2f}" if knob in known else "none"

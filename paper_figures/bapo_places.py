@@ -76,20 +76,28 @@ def draw(rows: Any) -> Figure:
     return figure
 
 
+def leads(rows: Any, name: str, times: float | None) -> list[float]:
+    """By how much BAPO at the larger target leads the clip on a task, from the least to the largest staleness."""
+    found = sorted({place["staleness"] for place in steps.places(rows) if place["staleness"]})
+    return [
+        steps.at(rows, "mean", times, task=name, staleness=old, epochs=1, arm="half").value
+        - steps.at(rows, "mean", times, task=name, staleness=old, epochs=1, arm="clip").value
+        for old in found
+    ]
+
+
 def numbers(rows: Any) -> dict[str, str]:
     """Wins, ties and losses of BAPO at both targets beside clips and no clip, by reading of the rate."""
-    found = {
-        "less": "0.4",
-        "more": "0.5",
-        "places": str(len(steps.places(rows))),
-        "smallest": f"{steps.SMALLEST:g}",
-        "times": f"{steps.BOLD:g}",
-    }
+    found = {"less": "0.4", "more": "0.5", "places": str(len(steps.places(rows))), "smallest": f"{steps.SMALLEST:g}"}
     for reading, times in steps.READINGS.items():
         for arm, other in (*(("half", other) for other in OTHERS), ("bapo", "clip")):
             found[f"{arm}_{other}_{reading}"] = steps.score(steps.counted(rows, arm, other, times))
         for axis in ("staleness", "epochs"):
             found[f"{axis}_{reading}"] = steps.score(steps.counted(rows, "half", "clip", times, axis))
+            found[f"{axis}_none_{reading}"] = steps.score(steps.counted(rows, "half", "none", times, axis))
+    every = [leads(rows, name, times) for name in steps.tasks(rows) for times in steps.READINGS.values()]
+    found["cases"] = str(len(every))
+    found["grows_last"] = str(sum(len(lead) > 1 and lead[-1] > lead[-2] for lead in every))
     for name in steps.TASKS:
         known = name in steps.tasks(rows)
         found[f"rate_{name}"] = f"{steps.usual(rows, name):g}" if known else "none"

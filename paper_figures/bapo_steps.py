@@ -14,7 +14,7 @@ from paper_figures import _script
 from paper_figures import _vcpo as look
 
 EXPERIMENTS = {"bapo_steps": {"part": "grid", "task": "long", "rate": "best synchronous"}}
-SHOWN = ("long", "noisy")
+SHOWN = ("long", "noisy", "tokens")
 DRAWN = "long"
 QUANTITIES = {"entropy": "entropy (nats per token)", "return": "return of the trained policy"}
 TITLES = {"entropy": "Entropy of the policy", "return": "Return"}
@@ -61,6 +61,12 @@ def lost(rows: Any, task: str) -> bool:
     return bool(clip.low > fresh.high and left(rows, task) < 0.5)
 
 
+def keeps(rows: Any, task: str, arm: str, times: float) -> bool:
+    """Whether an arm ends with more entropy than the clip, beyond both intervals."""
+    own, clip = (ends(rows, task, each, "entropy_end", times) for each in (arm, "clip"))
+    return bool(own.low > clip.high)
+
+
 def draw(rows: Any) -> Figure:
     """Entropy, return."""
     with _style.applied():
@@ -91,6 +97,13 @@ def numbers(rows: Any) -> dict[str, str]:
         "runs": f"{int(rows.samples.min())} to {int(rows.samples.max())}",
     }
     found["start"] = f"{curve(rows, shown(rows)[0], 'clip', 'entropy').value.iloc[0]:.2f}"
+    found["left"] = f"{100 * left(rows, DRAWN if DRAWN in steps.tasks(rows) else shown(rows)[0]):.0f} %"
+    known = [task for task in SHOWN if task in steps.tasks(rows)]
+    found["kept_half"] = str(sum(keeps(rows, task, "half", 1.0) for task in known))
+    rest = [("bapo", 1.0), ("bapo", steps.BOLD), ("half", steps.BOLD)]
+    found["kept_rest"] = str(max(sum(keeps(rows, task, *each) for task in known) for each in rest))
+    found["tasks"] = str(len(known))
+    found["stalled"] = str(sum(left(rows, task) < 0.5 for task in known))
     for task in SHOWN:
         for arm in steps.ARMS:
             for key, quantity in (("h", "entropy_end"), ("r", "end")):

@@ -100,11 +100,39 @@ def numbers(rows: Any) -> dict[str, str]:
         for way in ("up", "down"):
             found[f"{key}_{way}"] = f"{own(rows, start, f'plain {way}', 'blocked').value.iloc[0]:.2f}"
         closed = own(rows, start, "closed positive").set_index("number").value
-        for name, edges in (("rare", bapo_steps.CHANCES[:2]), ("usual", bapo_steps.CHANCES[2:])):
-            kept = [closed[edge] for edge in edges if edge in closed.index]
-            found[f"{key}_{name}"] = f"{100 * max(kept):.0f} %" if kept else "none"
+        for name, edge in zip(("rare", "middle", "usual"), bapo_steps.CHANCES, strict=True):
+            found[f"{key}_{name}"] = f"{100 * closed[edge]:.0f} %" if edge in closed.index else "none"
         for quantity in ("prob", "entropy"):
             values = binned(rows, start, quantity).value
             found[f"{key}_{quantity}_near"] = f"{values.iloc[0]:.2f}"
             found[f"{key}_{quantity}_far"] = f"{(values.min() if quantity == 'prob' else values.max()):.2f}"
+    for name, holds in (("likely", likely), ("uncertain", uncertain)):
+        found[name], found["places"] = (str(each) for each in counted(rows, holds))
     return found
+
+
+def likely(prob: Any, entropy: Any) -> bool:
+    """Whether tokens with ratios near 1 are the most probable."""
+    del entropy
+    return bool(prob[0] >= prob.max())
+
+
+def uncertain(prob: Any, entropy: Any) -> bool:
+    """Whether entropy is larger at some ratios further from 1."""
+    del prob
+    return bool(entropy.max() > entropy[0])
+
+
+def counted(rows: Any, holds: Any) -> tuple[int, int]:
+    """In how many settings (task, rate, start) a property of binned tokens holds, and of how many."""
+    found = []
+    for task in steps.tasks(rows[rows.part == "tokens"]):
+        for at in sorted(_script.pick(rows, part="tokens", task=task).rate.unique()):
+            for start in STARTS:
+                share = own(rows, start, "share", task=task, at=at).set_index("number").value
+                kept = [
+                    binned_of[[share[edge] >= FEW for edge in binned_of.number]].value.to_numpy()
+                    for binned_of in (own(rows, start, quantity, task=task, at=at) for quantity in ("prob", "entropy"))
+                ]
+                found.append(holds(*kept))
+    return sum(found), len(found)

@@ -94,7 +94,7 @@ def numbers(rows: Any) -> dict[str, str]:
         tight, near = own.tau <= 0.26 * PUBLISHED, (own.tau >= 0.49 * PUBLISHED) & (own.tau <= 2.1 * PUBLISHED)
         found |= {f"{key}_tight": ends(own[tight].value), f"{key}_near": ends(own[near].value)}
         found[f"{key}_high"] = f"{own.value.iloc[-1]:.2f}".replace("-", "−")
-    return found | {"times": f"{steps.BOLD:g}×", "tau_high": f"{rows.tau.max():.3g}"}
+    return found | {"tau_high": f"{rows.tau.max():.3g}"}
 
 
 def ends(values: Any) -> str:

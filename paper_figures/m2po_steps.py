@@ -58,7 +58,6 @@ def numbers(rows: Any) -> dict[str, str]:
     """Readings at the best synchronous rate and the bold one."""
     usual, bold = steps.usual(rows), steps.BOLD * steps.usual(rows)
     found = {"staleness": f"{steps.oldest(rows)}", "usual": f"{usual:g}", "bold": f"{bold:g}"}
-    found["times"] = f"{steps.BOLD:g}×"
     found["runs"] = f"{int(rows[rows.task == steps.TASK].samples.max())}"
     for key, rate in (("usual", usual), ("bold", bold)):
         for arm in RETURNS:

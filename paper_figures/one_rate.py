@@ -112,7 +112,6 @@ def numbers(rows: Any) -> dict[str, str]:
     """Of each method: falls at the 4× rate, its return there and at its own best."""
     oldest = max(int(stale(rows, task).law.iloc[0].split()[1]) for task in TASKS)
     found = {"places": str(len(TASKS)), "oldest": str(oldest), "runs": str(int(rows.samples.max()))}
-    found["times"] = f"{BOLD:g}"
     for arm in SHOWN:
         key = key_of(arm)
         if arm != "TIS, sequence":

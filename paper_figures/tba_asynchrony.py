@@ -79,9 +79,13 @@ def searched(rows: Any, task: str, quantity: str, times: float | None) -> Any:
 
 def cost(rows: Any, arm: str, times: float | None, task: str = tba.TASK) -> float:
     """Mean return lost from fresh data to those about fifteen updates old."""
-    return float(
-        level(rows, arm, 0, "return", times, task).value - level(rows, arm, old(rows), "return", times, task).value
-    )
+    return cost_to(rows, arm, old(rows), times, task)
+
+
+def cost_to(rows: Any, arm: str, steps: int, times: float | None, task: str) -> float:
+    """Mean return lost from fresh data to those of a staleness."""
+    fresh, stale = (level(rows, arm, old, "return", times, task).value for old in (0, steps))
+    return float(fresh - stale)
 
 
 def old(rows: Any) -> int:
@@ -132,6 +136,11 @@ def numbers(rows: Any) -> dict[str, str]:
         if arm != "TBA":
             for reading, times in (("usual", 1.0), ("best", None)):
                 found[f"beside_{key}_{reading}"] = ahead(rows, arm, times)
+    found["oldest"] = str(tba.steps(rows)[-1])
+    for task in ("arms", "tokens"):
+        if (rows.task == task).any():
+            lost = cost_to(rows, "TBA", tba.steps(rows)[-1], 1.0, task)
+            found[f"{task}_lost"] = f"{max(lost, 0.0):.2f}"
     for task in SEARCHED:
         own = searched(rows, task, "return", 1.0)
         for name, place in (("first", 0), ("last", -1)):

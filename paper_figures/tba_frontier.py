@@ -80,9 +80,9 @@ def leads(rows: Any, times: float | None) -> tuple[int, int]:
     return sum(wins), len(wins)
 
 
-def diverse(rows: Any, arm: str, steps: int) -> str:
+def diverse(rows: Any, arm: str, steps: int, times: float | None = 1.0) -> str:
     """The most different good arms of an arm among prices at which it has nine tenths of the largest return."""
-    earned, good = (points(rows, arm, steps, quantity).value for quantity in ("return", "distinct"))
+    earned, good = (points(rows, arm, steps, quantity, times).value for quantity in ("return", "distinct"))
     kept = [y for x, y in zip(earned, good, strict=True) if x >= 0.9 * tba_steps.MEANS.max()]
     return f"{max(kept):.1f}" if kept else "none"
 
@@ -101,8 +101,8 @@ def draw(rows: Any) -> Figure:
         alike = ("TBA", tba_steps.CURRENT)
         near = max(worst.get(arm, 0.0) for arm in alike)
         holds = near < min(gap for arm, gap in worst.items() if arm not in alike) - 0.03
-        first = "On stale data, TBA and RLOO with a KL penalty on the current policy"
-        words = f"{first} stay closest to the largest possible return"
+        first = "At one learning rate on stale data, TBA and RLOO with the current-policy KL"
+        words = f"{first} stay closest to the largest return"
         title = _script.finding(holds, words, "Return and KL of each method, a mark per KL coefficient")
         figure.suptitle(title, x=0.01, ha="left")
         for ax, labels in zip(axes, LABELS, strict=True):
@@ -118,7 +118,7 @@ def numbers(rows: Any) -> dict[str, str]:
     for arm, key in tba.KEYS.items():
         for reading, times in (("usual", 1.0), ("best", None)):
             found[f"{key}_old_{reading}"] = f"{max(regret(rows, arm, old, times)):.2f}"
-        found[f"{key}_diverse"] = diverse(rows, arm, old)
+        found[f"{key}_diverse"], found[f"{key}_diverse_best"] = (diverse(rows, arm, old, t) for t in (1.0, None))
     for reading, times in (("usual", 1.0), ("best", None)):
         found[f"leads_{reading}"] = str(leads(rows, times)[0])
     smallest, largest = (points(rows, "TBA", old, "return").value.iloc[k] for k in (0, -1))

@@ -133,6 +133,9 @@ def numbers(rows: Any) -> dict[str, str]:
             ends = [end(rows, task, law, arm) for task in tba_optimum.REFERENCES for law in laws]
             found[f"{key}_{name}"] = small(max(ends))
     found |= {"stable": boldest(rows, "RLOO"), "all": boldest(rows, "TBA"), "limit": f"{limit():.2f}"}
+    there = pick(rows, quantity="distance", law="narrow", arm="TBA", rate=tba_optimum.RATE)
+    late = there[there["update"] == there["update"].max()].value
+    found["narrow"] = f"{late.min():.2f} to {late.max():.1f}"
     shared = ["task", "law", "arm", "update"]
     both = rows[(rows.quantity == "distance") & (rows.rate == tba_optimum.RATE) & rows.arm.isin(["TBA", "RLOO"])]
     both = both.merge(rows[rows.quantity == "predicted"], on=shared, suffixes=("", "_predicted"))

@@ -34,7 +34,7 @@ def draw(rows: Any) -> Figure:
             xlabel="mean return with recent samples minus mean return with samples of any age",
         )
         look.ticks(ax.yaxis, range(len(names)), names)
-        words = "Trajectory balance (TBA) benefits from recent samples when rewards are rare, not when they are graded"
+        words = "Recent samples help trajectory balance (TBA) on rarely rewarded bits, but not on graded tokens"
         holds = min(gains, default=0.0) > 0.0 and max(alike, default=1.0) < experiment.SMALLEST
         title = finding(holds, words, "Trajectory balance (TBA) on recent samples beside samples of any age")
         look.legend(figure, [ax], {}, experiment.SMALLEST, title)

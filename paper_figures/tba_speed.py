@@ -152,7 +152,7 @@ def said(own: Any) -> str:
 
 def numbers(rows: Any) -> dict[str, str]:
     """Speed by interval, times to the target, and what searchers gain."""
-    found = {"paper": f"{PAPER:g}"}
+    found = {}
     for interval in SHOWN:
         found[f"speed_{interval}"] = f"{speed(rows, tba_speed.CLOCK, interval)[0]:.1f}"
     found["stale_10"] = f"{mean(rows, 'staleness', tba_speed.CLOCK, 10, 1).mean():.0f}"
@@ -160,5 +160,9 @@ def numbers(rows: Any) -> dict[str, str]:
     found["burden"] = f"{burden(rows, tba_speed.CLOCK):.0f}"
     for task in TITLES:
         found[f"{task.split()[1]}_tba_10"] = times(sooner(rows, task, ARMS[0]))
+    known = [own for task in TITLES if (own := sooner(rows, task, ARMS[0])) is not None]
+    found["most_sooner"] = f"{max(high for _, _, high in known):.1f}" if known else "not compared"
+    quick = float(_script.pick(rows, part="speed").training.max())
+    found |= {"light": f"{burden(rows, quick):.1f}", "light_10": f"{speed(rows, quick, 10)[0]:.2f}"}
     searched = _script.pick(rows, part="search", task="graded", quantity="difference", arm="16")
     return found | {"graded_search_16": said(searched)}

@@ -21,11 +21,11 @@ ARMS: dict[str, dict[str, Any]] = {
 NAMES = {"group mean": "batch mean", "best constant": "best constant baseline", "OPOB": "OPOB (VCPO's baseline)"}
 LATE, YOUNG = 32, 8
 """Staleness at which cases are quoted."""
-WORDS = {"mean": "group mean", "opob": "OPOB", "loo": "OPOB, leave one out"}
+WORDS = {"mean": "group mean", "opob": "OPOB", "loo": "OPOB, leave one out", "constant": "best constant"}
 QUOTED = {
     "few": ["opob variance", "loo variance"],
-    "full": ["opob variance"],
-    "many": ["opob variance", "mean worth", "opob worth"],
+    "full": ["opob variance", "loo variance"],
+    "many": ["opob variance", "constant variance", "mean worth", "opob worth", "constant worth"],
 }  # fmt: skip
 """What is quoted of small batches, of large ones, and of large ones with cut ratios."""
 PERCENT = [0.01, 0.1, 1.0]
@@ -120,6 +120,6 @@ def _at(name: str, rows: Any) -> dict[str, str]:
 
 
 def _young(rows: Any) -> dict[str, str]:
-    """Variance that OPOB leaves where ratios are still near 1."""
+    """Variance that OPOB leaves where ratios are still near 1, and on fresh data."""
     own = select(rows, "OPOB", "variance").set_index("staleness").value
-    return {"young": str(YOUNG), "young_variance": f"{100 * own[YOUNG]:.0f}"}
+    return {"young": str(YOUNG), "young_variance": f"{100 * own[YOUNG]:.0f}", "fresh_variance": f"{100 * own[0]:.0f}"}

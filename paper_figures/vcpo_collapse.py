@@ -151,9 +151,9 @@ def areas(rows: Any) -> dict[str, str]:
     found = {}
     chain, tokens = areas_of(rows, "chain"), areas_of(rows, "tokens")
     far, soon = chain.lead.max(), sorted(set(tokens.lead))[tokens.lead.nunique() // 2]
-    for place, own, lead in (("chain_far", chain, far), ("tokens_near", tokens, soon)):
+    for place, own, lead in (("chain_far", chain, far), ("chain_near", chain, soon), ("tokens_near", tokens, soon)):
         regime, _, when = place.partition("_")
         found[place] = f"{lead:.0f}"
-        for key, name in (("ess", "ess"), ("drop", "ess_drop"), ("norm", "norm")):
+        for key, name in (("return", "return"), ("ess", "ess"), ("drop", "ess_drop"), ("norm", "norm")):
             found[f"{regime}_{key}_{when}"] = quoted(value(own, statistic=name, lead=lead))
     return found

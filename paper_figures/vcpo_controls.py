@@ -86,6 +86,6 @@ def numbers(rows: Any) -> dict[str, str]:
     for key, (_, untuned, retuned, _) in ARMS.items():
         for name, place in named.items():
             found[f"{name}_{key}_tuned"] = look.value(of(rows, retuned, "final", *place).iloc[0])
-        if key in ("baseline", "vcpo"):
-            found[f"high_{key}"] = look.value(of(rows, untuned, "final", *places[-2]).iloc[0])
+            if name == "late" or key in ("baseline", "vcpo"):
+                found[f"{name}_{key}"] = look.value(of(rows, untuned, "final", *place).iloc[0])
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 from matplotlib.figure import Figure
@@ -12,9 +13,13 @@ from paper_figures import _script
 from paper_figures import _vcpo as look
 from paper_figures import _vcpo_steps as steps
 
-EXPERIMENTS = steps.drawn("aligned", "4 × best synchronous")
+EXPERIMENTS = steps.drawn("aligned", "2.8, 4 and 5.7 × best synchronous")
 ARM = "TIS, sequence"
 SIDES = {"fell": look.COLOR["stale"], "others": look.COLOR["muted"]}
+SOON = 16
+"""Updates before a fall at which ESS has dropped, and the return hardly."""
+WHEN = ("before", "soon", "near", "fell")
+"""First time that is quoted, `SOON` and `NEAR` before the fall, and the fall."""
 PANELS = {
     "return": ("Return", "return of the trained policy"),
     "ess": ("Effective sample size (ESS)", "ESS / batch size"),
@@ -41,7 +46,7 @@ def draw(rows: Any) -> Figure:
         axes[1].set_ylim(0.0, 1.0)
         axes[2].set_ylim(0.0, None)
         first = "Runs of truncated importance sampling (IS) lose ESS before they fall"
-        words = f"{first}; their gradient norm spikes only later"
+        words = f"{first}; their gradient norm peaks only later"
         holds = spikes(rows) and drops(rows) and peak(rows)[0]["update"] > 0
         title = _script.finding(holds, words, "Return, effective sample size and gradient norm around falls")
         names = {
@@ -76,15 +81,22 @@ def drops(rows: Any) -> bool:
 
 
 def numbers(rows: Any) -> dict[str, str]:
-    """The peak of the norm with its time, ESS long before and at the fall, and how many runs fell."""
+    """The peak of the norm and when it rises, ESS long before and at the fall, and how many runs fell."""
+    names = [f"{quantity}_{name}" for name in WHEN for quantity in ("ess", "return")]
     found = peak(rows)
     if found is None:
-        names = ("peak_fell", "runs_fell", "runs_others", "when", "ess_before", "ess_fell", "ess_others", "before")
-        return dict.fromkeys(names, "no falls")
+        others = ("peak_fell", "runs_fell", "runs_others", "when", "ess_others", "before", "soon", "near", "rises")
+        return dict.fromkeys((*names, *others), "no falls")
     top = found[0]
-    told = {"when": f"{int(top['update'])}", "peak_fell": f"{top.value:.1f} ({top.low:.1f} to {top.high:.1f})"}
-    told |= {"before": f"{-int(around(rows, 'ess', 'fell')['update'].min())}"}
+    told = {"when": f"{int(top['update'])}", "peak_fell": look.spread(top, 1)}
+    first = int(around(rows, "ess", "fell")["update"].min())
+    told |= {"before": f"{-first}", "soon": f"{SOON}", "near": f"{NEAR}"}
     for among, row in zip(SIDES, found, strict=True):
         told[f"runs_{among}"] = f"{int(row.samples)}"
-        told[f"ess_{among}"] = f"{_script.pick(around(rows, 'ess', among), update=0).value.iloc[0]:.2f}"
-    return told | {"ess_before": f"{around(rows, 'ess', 'fell').value.iloc[0]:.2f}"}
+    places = itertools.product((first, -SOON, -NEAR, 0), ("ess", "return"))
+    for name, (update, quantity) in zip(names, places, strict=True):
+        told[name] = f"{_script.pick(around(rows, quantity, 'fell'), update=update).value.iloc[0]:.2f}"
+    told["rises"] = look.spread(_script.pick(around(rows, "norm", "fell"), update=-NEAR).iloc[0], 1)
+    others = around(rows, "ess", "others")
+    others = others[others["update"] <= 0].value
+    return told | {"ess_others": f"{others.min():.2f} to {others.max():.2f}"}

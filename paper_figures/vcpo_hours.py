@@ -92,12 +92,23 @@ def numbers(rows: Any) -> dict[str, str]:
     for name in ARMS:
         paper = {**machine(*MAIN), "staleness": PAPER, "method": name}
         found[f"{name}_paper_speed"] = ratio(gain(rows, paper))
-    return {**found, **machines(rows)}
+    return {**found, **machines(rows), **quick(rows)}
 
 
 def levels_of(rows: Any) -> list[int]:
     """Levels of staleness above none."""
     return sorted(int(s) for s in set(rows.staleness) if s > 0)
+
+
+def quick(rows: Any) -> dict[str, str]:
+    """VCPO's speed-ups at the staleness of the paper where lengths vary and training is quick, and elsewhere."""
+    found: dict[bool, list[float]] = {True: [], False: []}
+    for sigma, train in sorted(set(zip(rows.sigma, rows.train, strict=True))):
+        own = gain(rows, {**machine(sigma, train), "staleness": PAPER, "method": "vcpo"}, draws=2)
+        if own is not None:
+            found[sigma >= MAIN[0] and train <= MAIN[1]].append(own[0])
+    spans = {here: f"{min(own):.2f} to {max(own):.2f}" if own else "no value" for here, own in found.items()}
+    return {"wide": f"{MAIN[0]:g}", "brief": f"{MAIN[1]:g}", "quick": spans[True], "slow": spans[False]}
 
 
 def machines(rows: Any) -> dict[str, str]:

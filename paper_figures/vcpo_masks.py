@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from matplotlib.figure import Figure
@@ -11,7 +12,7 @@ from experiments.vcpo_steps import LAG
 from paper_figures import _script
 from paper_figures import _vcpo as look
 from paper_figures import _vcpo_steps as steps
-from paper_figures._vcpo_steps import BOLD
+from paper_figures._vcpo_steps import BOLD, USUAL
 
 EXPERIMENTS = steps.drawn("curve", "4 × best synchronous", f"{LAG}, mixed 0 to {2 * LAG}")
 MASKS = {
@@ -50,9 +51,13 @@ def caps(rows: Any, level: str, quantity: str, rate: float) -> Any:
 
 def everything(rows: Any) -> bool:
     """Whether the geometric band removes nine tenths of the tokens of old data, and the others few of them later."""
+    return share(rows, "MIS, geometric") > 0.9 and late(rows) < FEW
+
+
+def late(rows: Any) -> float:
+    """The largest share that PPO or M2PO removes at an update from `SETTLED` on."""
     others = [removed(rows, arm, law) for arm, law in MASKS if arm != "MIS, geometric"]
-    late = [own.value[own["update"] >= SETTLED].astype(float).max() for own in others]
-    return share(rows, "MIS, geometric") > 0.9 and max(late) < FEW
+    return max(own.value[own["update"] >= SETTLED].astype(float).max() for own in others)
 
 
 def draw(rows: Any) -> Figure:
@@ -86,6 +91,11 @@ def numbers(rows: Any) -> dict[str, str]:
     found = steps.sizes(rows) | {"lag": f"{LAG}", "cap": f"{SHOWN:g}"}
     for short, arm in (("geometric", "MIS, geometric"), ("ppo", "PPO"), ("m2po", "M2PO")):
         found[f"{short}_removed"] = f"{100 * share(rows, arm):.0f} %"
+    for name, rate in (("usual", USUAL), ("bold", BOLD)):
+        found[f"geometric_{name}"] = f"{steps.one(rows, 'MIS, geometric', 'end', rate).value:.2f}"
+        found[f"vcpo_{name}"] = f"{steps.one(rows, 'VCPO', 'end', rate).value:.2f}"
+    few = late(rows)
+    found |= {"settled": f"{SETTLED}", "few": "no value" if math.isnan(few) else f"{math.ceil(100 * few)} %"}
     for law in LAWS:
         found[f"trusted_{law}"] = f"{100 * (1 - share(rows, 'M2PO', law, since=0)):.1f} %"
     for level in LEVELS:
@@ -95,6 +105,7 @@ def numbers(rows: Any) -> dict[str, str]:
     ends = [f"{'> ' if x >= last(rows) else ''}{x:.0f}" for x in (longest.value, longest.low, longest.high)]
     return found | {
         "sequence_longest": "none" if longest.cap == 0 else f"{longest.cap:g}",
+        "sequence_latest": ends[0],
         "sequence_when": f"{ends[0]} ({ends[1]} to {ends[2]})",
         "eight_when": f"{when.set_index('cap').value[SHOWN]:.0f}",
     }

@@ -95,6 +95,8 @@ def numbers(rows: Any) -> dict[str, str]:
                 found[f"{sweep}_{ratio}_{name}"] = f"{row.value:.2f}"
                 found.setdefault(f"{sweep}_{name}", f"{int(row[sweep]):,}")
     for ratio in ("sequence", "token", "geometric"):
+        if ratio != "geometric":
+            found[f"success_{ratio}"] = f"{own(rows, 'lag', ratio, 'success').value.iloc[-1]:.2f}"
         oldest = ends(rows, "free", ratio)[1]
         found |= {"free_most": f"{int(oldest.lag):,}", f"free_{ratio}_most": f"{oldest.value:.2f}"}
     return found

@@ -58,7 +58,8 @@ def draw(rows: Any) -> Figure:
             draw_factors(ax, ends[ends.problem == problem])
             ax.set_title(title[0])
         (graded, every), (fail, only) = TASKS.values()
-        words = f"With {graded.lower()} rewards, VCPO ends above truncated IS {every}; with {fail.lower()}, {only}"
+        first = f"With noisy {graded.lower()} rewards, VCPO ends above truncated IS {every}"
+        words = f"{first}; with {fail.lower()}, {only}"
         holds = all(shows(ends, problem) for problem in TASKS)
         figure.suptitle(finding(holds, words, "Final return by learning rate"), x=0.01, ha="left")
         axes[0].set_ylabel(

@@ -48,7 +48,7 @@ def draw(rows: Any) -> Figure:
 def numbers(rows: Any) -> dict[str, str]:
     """At the 4× rate: falls, return and divergence in the end, ESS while learning."""
     found = steps.sizes(rows)
-    for name, short in (("synchronous", "sync"), ("truncated IS", "tis"), ("VCPO", "vcpo")):
+    for name, short in (("synchronous", "sync"), ("RLOO", "rloo"), ("truncated IS", "tis"), ("VCPO", "vcpo")):
         place = FOLLOWED[name][0]
         found[f"{short}_fell"] = steps.percent(steps.one(rows, place["arm"], "fell", BOLD, place["law"]))
         end = steps.one(rows, place["arm"], "end", BOLD, place["law"])

@@ -100,7 +100,7 @@ def draw(rows: Any, paired: Any) -> Figure:
         left.get_yticklabels()[names.index("VCPO")].set_color(look.VCPO["color"])
         alone = beyond(rows, paired, "bold", 1) == ["GRPO"]
         few = f"{100 * steps.one(rows, 'GRPO', 'fell', BOLD).value:.0f} % of its runs fall" if alone else ""
-        words = f"At {RATES}, only GRPO has a measurably higher return than VCPO, though {few}"
+        words = f"At {RATES}, only GRPO has a measurably higher mean return than VCPO, though {few}"
         title = _script.finding(alone, words, "Falls and returns of estimators on stale data")
         figure.suptitle(title, x=0.01, ha="left")
     return figure
@@ -118,6 +118,8 @@ def numbers(rows: Any, paired: Any) -> dict[str, str]:
         "bold_less": f"{less}",
         "bold_more": f"{more}",
         "own_less": f"{beaten(rows, paired, 'best')[0]}",
+        **{f"{arm.lower()}_end": f"{steps.one(rows, arm, 'end', BOLD).value:.2f}" for arm in ("GRPO", "PPO", "VCPO")},
+        "grpo_fell": steps.percent(steps.one(rows, "GRPO", "fell", BOLD)),
         "release_fell": steps.percent(steps.one(rows, RELEASE, "fell", BOLD)),
         "fallen": _script.listed(called(arm) for arm in fell) or "none",
     }
