@@ -140,7 +140,11 @@ class Written(Baseline):
         known = dict(zip(GIVEN, (*rows, np.repeat(np.arange(groups), size), size, groups), strict=True))
         out = self.fn(**{name: known[role] for name, role in self.roles.items()})
         out = next(iter(out.values())) if isinstance(out, Mapping) else out[0] if isinstance(out, tuple) else out
-        found = torch.as_tensor(out).to(rewards).reshape(groups, size, -1)
+        found = torch.as_tensor(out).to(rewards)
+        if found.numel() % (groups * size):
+            shapes = tuple(found.shape), tuple(flat.shape)
+            raise ValueError("it returned an array of shape {}, where rewards have {}".format(*shapes))
+        found = found.reshape(groups, size, -1)
         return found.squeeze(-1) if found.shape[-1] == 1 else found
 
     def describe(self) -> dict[str, Any]:

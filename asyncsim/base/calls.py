@@ -94,6 +94,7 @@ def typed(given: Mapping[str, Any], signature: inspect.Signature, function: Any)
         if not fits and all(words for words, _ in known) and parameter.kind in (1, 3):
             words, meaning = " or ".join(words for words, _ in known), meanings(function, [name])[name]
             remedy = next((write for _, write in known if write), f"{name}: {meaning}" if meaning else f"give {words}")
+            remedy = f"write {name}=[{value}]" if "a list" in words and checks.is_number(value) else remedy
             raise checks.CallError(name, value, words, remedy)
 
 

@@ -154,7 +154,11 @@ TYPED = {
     "a single arm": ("compare method=grpo --smallest 0.1", "arms = ['method=grpo']", "write for example method=grpo"),
     "an option of Python": (f"{TWO} --smallest 0.1 --tune x", "tune = 'x'", "--tune none keeps the arms as they are"),
     "what stands alone": ("verify --claim ess/limit", "option = '--claim'", "write its value alone"),
-    "an environment as a kind": ("run --task cartpole", "task = 'cartpole'", "did you mean gym?"),
+    "an environment as a kind": (
+        "run --task cartpole",
+        "task = 'cartpole'",
+        "write --task gym --set task.id=ID, as CartPole",
+    ),
     "another word for a card": ("run --device gpu", "device = 'gpu'", "did you mean cuda?"),
     "no module is a policy": ("run --policy torch.nn:Identity", "policy = 'torch.nn:I", "--policy module --set policy"),
     "a rate in a name": ("run --link adam:0.01", "link = 'adam:0.01'", "write --link adam --set adam.lr=0.01"),
@@ -312,7 +316,11 @@ TYPED = {
     "a law of two numbers": ("diagnose a.csv --staleness 4:8", "staleness = '4:8'", "write constant:4, or uniform:4"),
     "a point of a claim": ("verify ess/limit staleness=4", "claim = 'staleness=4'", "write --at staleness=4"),
     "a count in powers": ("run --updates 1e3", "--updates = '1e3'", "write --updates 1000"),
-    "a share in percent": (f"{TWO} --smallest 5%", "--smallest = '5%'", "give a number in its own unit"),
+    "a share in percent": (
+        f"{TWO} --smallest 5%",
+        "--smallest = '5%'",
+        "write --smallest 0.05, or a number in its own unit",
+    ),
     "a reward of nowhere": (
         "run --task text --set task.data=rows.jsonl --set task.prompt=q --set task.reward=exact_match",
         "reward = 'exact_match'",
@@ -1573,7 +1581,7 @@ def test_rates_that_are_tuned_or_too_small_are_named(capsys):
         (two, tuned, True),
         (f"{two} --tune none", tuned, False),
         (long, flat, True),
-        (f"{long} --set sgd.lr=0.1", flat, False),
+        (f"{long} --set sgd.lr=0.1", "at sgd.lr=0.1 the run gained ", True),
         (f"{long} --set task.horizon=3".replace(" --set task.horizon=300", ""), flat, False),
     ):
         with pytest.raises(SystemExit):
