@@ -142,8 +142,7 @@ class Written(Baseline):
         out = next(iter(out.values())) if isinstance(out, Mapping) else out[0] if isinstance(out, tuple) else out
         found = torch.as_tensor(out).to(rewards)
         if found.numel() % (groups * size):
-            shapes = tuple(found.shape), tuple(flat.shape)
-            raise ValueError("it returned an array of shape {}, where rewards have {}".format(*shapes))
+            raise ValueError(f"it returned shape {tuple(found.shape)}, where rewards have {tuple(flat.shape)}")
         found = found.reshape(groups, size, -1)
         return found.squeeze(-1) if found.shape[-1] == 1 else found
 

@@ -108,11 +108,7 @@ def _several(error: Exception, options: Mapping[str, Any], known: Collection[str
 
 
 def _typed(message: str, known: Collection[str]) -> str:
-    """A message in which settings of Python, such as updates=3, are the options that a command has.
-
-    >>> _typed("sampling = 'x': must be known; use sampling='counts', or cut=None", ["sampling", "cut"])
-    "sampling = 'x': must be known; use --sampling counts, or --cut none"
-    """
+    """A message in which settings of Python, such as updates=3, are the options that a command has."""
 
     def option(found: re.Match[str]) -> str:
         name = {"samples_per_group": "samples"}.get(found[1], found[1])

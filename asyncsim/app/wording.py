@@ -88,9 +88,6 @@ def understood(value: Any, default: Any, annotation: Any = "") -> Any:
 
     Of an argument whose `default` is text, "none" may be a choice. A count without a limit is None: infinity is, where
     the `annotation` allows None and no fractions.
-
-    >>> understood("none", 3), understood("Inf", None), understood("inf", 8, "int | None"), understood("none", "median")
-    (None, inf, None, 'none')
     """
     word = value.lower() if isinstance(value, str) else value
     if isinstance(default, str):

@@ -46,12 +46,7 @@ _MADE: dict[int, tuple[weakref.ref[Any], Made]] = {}
 
 
 def meanings(function: Any, names: Iterable[str]) -> dict[str, str]:
-    """Extract from a docstring the meaning of each argument or attribute, up to the first stop; "" if there is none.
-
-    >>> def f(x, y): "`x`, width in metres; `y`: the height."
-    >>> meanings(f, ["x", "y", "z"])
-    {'x': 'width in metres', 'y': 'the height', 'z': ''}
-    """
+    """Extract from a docstring the meaning of each argument or attribute, up to the first stop; "" if there is none."""
     text = " ".join((getattr(function, "__doc__", None) or "").split())
     found = {}
     for name in names:

@@ -129,11 +129,7 @@ def load(package: str, name: str, kind: str) -> Any:
 
 
 def kinds_of(name: str) -> list[str]:
-    """Kinds of parts that have a part of this name.
-
-    >>> kinds_of("k3"), kinds_of("adam")
-    (['penalties'], ['updates'])
-    """
+    """Kinds of parts that have a part of this name."""
     return [kind for kind in PARTS if name in summaries(f"asyncsim.{kind}")]
 
 

@@ -136,14 +136,7 @@ def caution(metric: str, specs: Mapping[str, Spec]) -> str:
 
 
 def content(value: Any) -> Any:
-    """The content of a value in comparable form: `repr` omits the middle of long arrays, laws and systems.
-
-    >>> import numpy as np
-    >>> one, other = np.zeros(2000), np.zeros(2000)
-    >>> other[1000] = 1.0
-    >>> repr(one) == repr(other), content(one) == content(other)
-    (True, False)
-    """
+    """The content of a value in comparable form: `repr` omits the middle of long arrays, laws and systems."""
     if isinstance(value, (np.ndarray, Tensor)):
         array = np.asarray(value.detach().cpu() if isinstance(value, Tensor) else value)
         return ("array", array.dtype.str, array.shape, array.tobytes() if array.dtype.kind != "O" else repr(array))

@@ -22,14 +22,7 @@ grid_knob = partial(knob_of, field="grid", whose="the spec")
 
 
 def with_setting(spec: Spec, name: str, value: Any) -> Spec:
-    """A copy of the spec with one field, one argument of a part, or one knob set.
-
-    >>> import asyncsim as sim
-    >>> spec = sim.Spec(sim.tasks.softmax_bandit(), sim.schedules.fixed(2), sim.methods.reinforce(),
-    ...                 sim.chain(sim.updates.sgd(0.1)))
-    >>> with_setting(spec, "task.arms", 3).task.describe()["actions"], with_setting(spec, "updates", 7).updates
-    (3, 7)
-    """
+    """A copy of the spec with one field, one argument of a part, or one knob set."""
     if name in FIELDS:
         return spec.replace(**{name: value})
     place, _, argument = {"staleness": "system.staleness"}.get(name, name).rpartition(".")

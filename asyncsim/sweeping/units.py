@@ -133,8 +133,7 @@ def measured(content: Mapping[str, Any]) -> dict[str, np.ndarray]:
         readings = {name: each.numbers(trace, lacking=True) for name, each in read.items()}
         most = {name: each.bounds(trace, spec.task)[1] for name, each in read.items() if each.until}
         readings |= {f"{name} never": readings[name] >= end for name, end in most.items()}
-        finals = [name for name, each in read.items() if each.over == "mean"]
-        readings |= {f"{name} end": ending(course(trace, name, lacking=True)) for name in finals}
+        readings |= {f"{n} end": ending(course(trace, n, lacking=True)) for n, x in read.items() if x.over == "mean"}
         readings["diverged"] = trace.diverged.astype(np.int64)
         number = np.tile(number, len(riders))
     else:
