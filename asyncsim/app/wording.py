@@ -441,8 +441,7 @@ def _check_parts(
         remedy = f"write {chosen}.KEY in place of {part}.KEY" if chosen else remedy
         checks.require(part in used or not remedy, "--set part", part, f"one of {', '.join(used)}", remedy)
         last = next(iter(by_part[part]), "").rpartition(".")[2]  # of a trainer's own name, as actor.clip_ratio
-        remedy = calls.ELSEWHERE.get(f"words {last}") or placed(last, {**parts, "link": [*links]})
-        checks.one_of("--set part", part, used, remedy or "name a part of the run")
+        checks.one_of("--set part", part, used, calls.ELSEWHERE.get(f"words {last}", "name a part of the run"))
     return by_part
 
 
