@@ -88,6 +88,9 @@ def understood(value: Any, default: Any, annotation: Any = "") -> Any:
 
     Of an argument whose `default` is text, "none" may be a choice. A count without a limit is None: infinity is, where
     the `annotation` allows None and no fractions.
+
+    >>> understood("none", 3), understood("Inf", None), understood("inf", 8, "int | None"), understood("none", "median")
+    (None, inf, None, 'none')
     """
     word = value.lower() if isinstance(value, str) else value
     if isinstance(default, str):
@@ -240,8 +243,8 @@ def spec(words: Mapping[str, Any], pairs: Sequence[str]) -> Spec:
             raise checks.InputError("--set", key, "of the form PART.KEY=VALUE", placed(key, words) or theirs)
         grouped.setdefault(part, {})[argument] = given
     named = parts["task"]
-    own, id = plugins.summaries("asyncsim.tasks"), named if re.search(r"-v\d+$", named) else "ID, as CartPole-v1"
-    if named.replace("-", "_") not in own and (id == named or checks.near(named, own) == ["gym"]):
+    known, id = plugins.summaries("asyncsim.tasks"), named if re.search(r"-v\d+$", named) else "ID, as CartPole-v1"
+    if named.replace("-", "_") not in known and (id == named or checks.near(named, known) == ["gym"]):
         # The id of a gymnasium environment: point to the task that runs it.
         raise checks.InputError("task", named, "a task of asyncsim", f"write --task gym --set task.id={id}")
     task = build("tasks", parts["task"], grouped.get("task", {}), "task.")

@@ -481,8 +481,8 @@ class Sweep(calls.Told):
         cells = [[*self.names, *(name for metric in self.metrics for name in (metric, "end")[: 1 + ends])]]
         for values, found in list(settings.items())[:PRINTED]:
             cells.append([*map(cell, values)])
-            for row in map(found.get, self.metrics):
-                cells[-1] += [mean_of(row, self.shares), f"{(row or {}).get('end', math.nan):.3g}"][: 1 + ends]
+            for own in map(found.get, self.metrics):
+                cells[-1] += [mean_of(own, self.shares), f"{(own or {}).get('end', math.nan):.3g}"][: 1 + ends]
         sign = "[low, high] is the exact" if self.shares else "± is the"
         final = ", end the mean over the last tenth" * ends
         lines = [f"{self.reading}; {self.replicates} replicates a setting, {sign} 95 percent interval{final}"]

@@ -527,7 +527,11 @@ WRITTEN = {
         "= 'batchsize'",
         r"did you mean batch_size\?",
     ),
-    "an environment itself": (lambda: sim.tasks.gym(SPEC), "id", "or register one of your own, and give 'module:Id-v0'"),
+    "an environment itself": (
+        lambda: sim.tasks.gym(SPEC),
+        "id",
+        "or register one of your own, and give 'module:Id-v0'",
+    ),
     "parameters of a claim": (lambda: sim.claims.Claim(limit=4), "point = 'limit=4'", r"write Claim\({'limit': 4}\)"),
     "ends of a claim's parameter": (lambda: sim.claims.Integer(5, 1), "high = 1", "swap the ends"),
     "ends of a real one": (lambda: sim.claims.Real(5.0, 1.0), "high = 1.0", "swap the ends"),
