@@ -214,10 +214,9 @@ def compare(o: Options) -> int:
     for word in named:
         looks = "--max-replicates says where they end"
         checks.require(not word.startswith("replicates="), "--set", word, "left out: looks begin at 64", looks)
-    rates = [word for word in named if wording.names_rate([word])]
+    rates = " and ".join(dict.fromkeys(word for word in named if wording.names_rate([word])))
     if rates and "tune" not in o.given:
-        each = " and ".join(dict.fromkeys(rates))
-        streams.complain(f"each arm's rate is tuned, and {each} is where that begins; --tune none keeps it")
+        streams.complain(f"each arm's rate is tuned, and {rates} is where that begins; --tune none keeps it")
     fewer = "for fewer of slow runs write asyncsim sweep --grid KEY=A,B --replicates 8, which prints the difference"
     checks.require(o.max_replicates >= 64, "--max-replicates", o.max_replicates, "64 or more", fewer)
     grid = "it names the knob, and its grid is chosen; a grid of one's own is tune={'lr': [...]} of sim.compare"

@@ -452,7 +452,9 @@ class Sweep(calls.Told):
 
     def row(self) -> dict[str, Any]:
         """The answer as a JSON object."""
-        return plain({name: value for name, value in vars(self).items() if name not in ("files", "folder")})
+        return plain(
+            {n: v for n, v in vars(self).items() if n not in ("files", "folder") and (v or n != "differences")}
+        )
 
     @property
     def shares(self) -> bool:
@@ -477,14 +479,15 @@ class Sweep(calls.Told):
         settings: dict[tuple[Any, ...], dict[str, Any]] = {}
         for row in self.summary:
             settings.setdefault(tuple(row[name] for name in self.names), {})[row["metric"]] = row
-        ends = any("end" in row for row in self.summary)
-        cells = [[*self.names, *(name for metric in self.metrics for name in (metric, "end")[: 1 + ends])]]
+        ended = {row["metric"] for row in self.summary if "end" in row} & {*notation.RETURNS}
+        cells = [[*self.names, *(n for metric in self.metrics for n in (metric, "end")[: 1 + (metric in ended)])]]
         for values, found in list(settings.items())[:PRINTED]:
             cells.append([*map(cell, values)])
-            for own in map(found.get, self.metrics):
-                cells[-1] += [mean_of(own, self.shares), f"{(own or {}).get('end', math.nan):.3g}"][: 1 + ends]
+            for metric in self.metrics:
+                end = f"{found.get(metric, {}).get('end', math.nan):.3g}"
+                cells[-1] += [mean_of(found.get(metric), self.shares), end][: 1 + (metric in ended)]
         sign = "[low, high] is the exact" if self.shares else "± is the"
-        final = ", end the mean over the last tenth" * ends
+        final = ", end the mean over the last tenth" * bool(ended)
         lines = [f"{self.reading}; {self.replicates} replicates a setting, {sign} 95 percent interval{final}"]
         lines += aligned(cells)
         if {"bias", "variance"} & {*self.metrics}:
