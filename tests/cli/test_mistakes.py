@@ -1057,6 +1057,16 @@ def test_words_without_their_part_are_arguments_of_the_one_part_that_takes_them(
     assert [spec.method.name for spec in specs.values()] == ["grpo", "cispo", "reinforce"] and "m" in specs
 
 
+def test_messages_name_objects_not_their_addresses():
+    assert checks.plain("Wrapped(f=<function damp at 0x7f8c>)") == "Wrapped(f=damp)"
+    assert checks.plain("<mine.Plain object at 0x7f8c>") == "mine.Plain"
+    meanings = {"seed": "of all draws", "staleness": "the lag in versions"}
+    assert (
+        checks.explained("max_lag", meanings, most=2).split()
+        == "staleness: the lag in versions seed: of all draws".split()
+    )
+
+
 @pytest.mark.parametrize("name", WRITTEN)
 def test_a_call_says_what_to_write(name):
     call, field, remedy = WRITTEN[name]
