@@ -110,7 +110,7 @@ def fixed(staleness: int, *, groups_per_batch: int = 1, batches_per_publish: int
         "staleness",
         staleness,
         0,
-        "give one number; sim.sweep(spec, {'staleness': [0, 4]}) takes several",
+        "give a number of versions (of several sim.sweep(spec, {'staleness': [0, 4]}))",
         checks.LARGEST,
     )
     knobs, versions = {"staleness": staleness}, partial(_behind, staleness)
