@@ -140,7 +140,10 @@ class Written(Baseline):
         known = dict(zip(GIVEN, (*rows, np.repeat(np.arange(groups), size), size, groups), strict=True))
         out = self.fn(**{name: known[role] for name, role in self.roles.items()})
         out = next(iter(out.values())) if isinstance(out, Mapping) else out[0] if isinstance(out, tuple) else out
-        found = torch.as_tensor(out).to(rewards).reshape(groups, size, -1)
+        found = torch.as_tensor(out).to(rewards)
+        if found.numel() % (groups * size):
+            raise ValueError(f"it returned shape {tuple(found.shape)}, where rewards have {tuple(flat.shape)}")
+        found = found.reshape(groups, size, -1)
         return found.squeeze(-1) if found.shape[-1] == 1 else found
 
     def describe(self) -> dict[str, Any]:

@@ -174,7 +174,7 @@ def run(o: Options) -> int:
     app,
     "arms smallest set metric over target horizon trainer_slots statistic error tune also along better "
     "interval max_replicates seed store workers plot json",
-    arms=argument(list[str], ..., 'Two or more, such as "method=grpo method.low=0.1".'),
+    arms=argument(list[str], ..., 'Two or more: method=grpo "method=grpo method.low=0.1".'),
     smallest=Row(float, ..., "Smallest difference of the metric that matters."),
     set="Setting of every arm: task=token-bandit. Repeat.",
     over="mean, end, time, reached, collapse, seconds, slot-hours",
@@ -215,9 +215,13 @@ def compare(o: Options) -> int:
     for word in named:
         looks = "--max-replicates says where they end"
         checks.require(not word.startswith("replicates="), "--set", word, "left out: looks begin at 64", looks)
-    rates = [word for word in named if wording.names_rate([word]) and not word.startswith("link")]
+    rates = " and ".join(dict.fromkeys(word for word in named if wording.names_rate([word])))
     if rates and "tune" not in o.given:
-        streams.complain(f"each arm's rate is tuned, and {rates[0]} is where that begins; --tune none keeps it")
+        streams.complain(f"each arm's rate is tuned, and {rates} is where that begins; --tune none keeps it")
+    fewer = "for fewer of slow runs write asyncsim sweep --grid KEY=A,B --replicates 8, which prints the difference"
+    checks.require(o.max_replicates >= 64, "--max-replicates", o.max_replicates, "64 or more", fewer)
+    grid = "it names the knob, and its grid is chosen; a grid of one's own is tune={'lr': [...]} of sim.compare"
+    checks.require("=" not in str(o.tune), "--tune", o.tune, "a name, as lr", grid)
     shared = [word for word in o.set if not wording.of_task(word)]
     tasks = [wording.of_words([*shared, *wording.task_words(o.set, other)], "--also").task for other in o.also]
     values = sweeping.values_of(o.along, "--along") if o.along else {}

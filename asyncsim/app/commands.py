@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from asyncsim.app import logs, streams, wording
+from asyncsim.app import logs, streams
 from asyncsim.app.options import KINDS, Options
-from asyncsim.base import calls, checks, files, notation, outside, plugins, records, stopping
+from asyncsim.base import calls, checks, files, knobs, notation, outside, plugins, records, stopping
 
 if TYPE_CHECKING:
     from asyncsim.base.trace import Trace
@@ -248,7 +248,7 @@ def run(spec: Spec, o: Options) -> int:
     _say_fresh(trace)
     if sys.stderr.isatty():
         streams.complain(f"{seconds:.1f} s")
-    if not (o.file or o.resume or o.link or wording.names_rate(o.set or ())):
+    if not (o.file or o.resume):
         _say_flat(spec, trace)
     o.files.say("plot: {}", "plot")
     o.files.say("trace: {}, one file for sim.Trace.load", "save")
@@ -281,16 +281,16 @@ def _say_fresh(trace: Trace) -> None:
 
 
 def _say_flat(spec: Spec, trace: Trace) -> None:
-    """Print a hint if the default learning rate gained next to nothing of the possible return."""
+    """Print a hint if the learning rate gained next to nothing of the possible return."""
     moved = bool(np.any(trace.metrics.get("gradient_norm", 1.0)))
     if moved and len(trace.metrics.get(notation.TRAINED, ())) >= 10:
         first, last = trace[notation.TRAINED][0].mean(), trace.final(notation.TRAINED).value
         missing = spec.fitted_task.optimum - first
         if missing > 0.0 and last - first < HARDLY * missing:
-            from asyncsim.comparing.tuning import knob_of
-
-            gained = f"the default learning rate gained {last - first:.2g} of {missing:.2g} in return that are missing"
-            streams.complain(f"{gained}; write --set {knob_of(spec, 'lr')}=VALUE, a larger one, or more --updates")
+            rates = {k: v for k, v in knobs.values(spec.update, "update").items() if k.endswith(".lr")}
+            at = f"the run gained {last - first:.2g} of {missing:.2g} in return that are missing"
+            for name, rate in rates.items() if len(rates) == 1 else ():
+                streams.complain(f"at {name}={rate:g} {at}; write --set {name}=VALUE, a larger one, or more --updates")
 
 
 def _ends(trace: Trace) -> dict[str, dict[str, dict[str, float | None]]]:

@@ -107,11 +107,7 @@ def _several(error: Exception, options: Mapping[str, Any], known: Collection[str
 
 
 def _typed(message: str, known: Collection[str]) -> str:
-    """A message in which settings of Python, such as updates=3, are the options that a command has.
-
-    >>> _typed("sampling = 'x': must be known; use sampling='counts', or cut=None", ["sampling", "cut"])
-    "sampling = 'x': must be known; use --sampling counts, or --cut none"
-    """
+    """A message in which settings of Python, such as updates=3, are the options that a command has."""
 
     def option(found: re.Match[str]) -> str:
         name = {"samples_per_group": "samples"}.get(found[1], found[1])
@@ -251,7 +247,7 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
             number = float(digits[1]) * {"%": 0.01, "": 1.0, "M": 1e6}.get(digits[2], 1e3)
             see = f"write {parameter.opts[0]} {number:{'.0f' if wanted[1] == 'integer' else 'g'}}"
             if digits[2] == "%" and not re.search("share|probability|rate", parameter.help or "", re.IGNORECASE):
-                see = f"give a number in its own unit: {parameter.help}"
+                see = f"{see}, or a number in its own unit: {parameter.help}"
         elif wanted and (time := checks.seconds(value)) is not None:
             see = f"write {parameter.opts[0]} {time:.15g} for {value}; beside --over seconds it is in seconds"
             see = see if parameter.name in ("horizon", "at") else f"give a number in its own unit: {parameter.help}"

@@ -177,11 +177,7 @@ def digits(row: records.Comparison) -> tuple[str, str]:
 
 
 def sourced(text: str) -> Markup:
-    """A source with its numbers of arXiv as links.
-
-    >>> str(sourced("derived; arXiv 1511.01437"))
-    'derived; <a href="https://arxiv.org/abs/1511.01437">arXiv 1511.01437</a>'
-    """
+    """A source with its numbers of arXiv as links."""
     paper = rf"((?:arXiv )?({ARXIV.pattern}))"
     return Markup(re.sub(paper, r'<a href="https://arxiv.org/abs/\2">\1</a>', str(escape(text))))
 
@@ -219,11 +215,7 @@ def markdown(page: Page, title: str) -> str:
 
 
 def escaped(words: str) -> str:
-    """Escape text for Markdown, also in table cells; only code between backticks is markup.
-
-    >>> escaped("a*b | `c_d`"), escaped("grad[2]")
-    ('a\\\\*b \\\\| `c_d`', 'grad\\\\[2]')
-    """
+    """Escape text for Markdown, also in table cells; only code between backticks is markup."""
     parts = re.split("(`[^`]*`)", " ".join(words.split()))
     signs = [re.compile(r"([\\|<*_\[])"), re.compile(r"([|])")]
     return "".join(signs[k % 2].sub(r"\\\1", part) for k, part in enumerate(parts))

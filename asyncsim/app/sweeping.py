@@ -10,7 +10,7 @@ import numpy as np
 
 from asyncsim.app import streams, wording
 from asyncsim.app.options import Options
-from asyncsim.base import checks, notation
+from asyncsim.base import checks, knobs, notation
 from asyncsim.base.notation import plural
 
 if TYPE_CHECKING:
@@ -47,7 +47,10 @@ def sweep(o: Options) -> int:
     status = show(replace(answer, lines=lines), o.files)
     wording.tell_unnamed({"every setting": [*o.set, *o.grid]})
     if not wording.names_rate([*o.set, *o.grid]) and {*notation.RETURNS} & {*metrics}:
-        streams.complain("each setting trains at the link's default learning rate; --grid lr=LOW:HIGH:COUNT varies it")
+        each = (knobs.values(cell.subject.update, "update").items() for cell in chosen.cells())
+        rates = dict.fromkeys(f"{name}={rate:g}" for own in each for name, rate in own if name.endswith(".lr"))
+        said = f"no learning rate was given, so every setting trains at {' or '.join(rates)}"
+        streams.complain(f"{said}; --grid lr=LOW:HIGH:COUNT varies it")
     return status
 
 

@@ -116,7 +116,8 @@ def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> 
     anything = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
     for key in arguments if not anything else ():
         unknown = f"see `asyncsim list {kind} {name}`"
-        remedy = checks.hint(key, signature.parameters, unknown)
+        elsewhere = calls.ELSEWHERE.get(f"words {key}", unknown) if kind == "methods" else unknown
+        remedy = checks.hint(key, signature.parameters, elsewhere)
         if re.search("clip|eps", key) and {"low", "high"} <= signature.parameters.keys():
             remedy = f"low and high are distances from 1: write --set {prefix}low=VALUE --set {prefix}high=VALUE"
         other = next((each for each in _ADDED if kind == "methods" and checks.near(key, [each], 1, 0.8)), None)
@@ -151,12 +152,6 @@ def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> 
         lacking.add_note("\n".join(f"{pair:{width}}  {about[each]}".rstrip() for pair, each in pairs.items()))
         raise lacking
     takes = {name: (p.default, p.annotation) for name, p in signature.parameters.items()}
-    ends: list[Any] = [arguments.get("low"), arguments.get("high"), takes.get("high", ("",))[0]]
-    ranged = kind == "methods" and all(isinstance(end, float) for end in ends)
-    if ranged and max(ends[0], ends[2]) < 1.0 < ends[1] < 2.0:
-        words = f"low and high are distances from 1: the range of the ratio is [{1.0 - ends[0]:g}, {1.0 + ends[1]:g}]"
-        words += f"; for {ends[0]:g} to {ends[1]:g} write low={1.0 - ends[0]:.4g}, high={ends[1] - 1.0:.4g}"
-        warnings.warn(checks.RunWarning(words), stacklevel=2)
     try:
         # A former knob goes to the preset as it is: that refuses it and names the present one.
         return make(**{k: understood(value, *takes.get(k, ("", ""))) for k, value in arguments.items()})
@@ -250,9 +245,10 @@ def spec(words: Mapping[str, Any], pairs: Sequence[str]) -> Spec:
             raise checks.InputError("--set", key, "of the form PART.KEY=VALUE", placed(key, words) or theirs)
         grouped.setdefault(part, {})[argument] = given
     named = parts["task"]
-    if re.search(r"-v\d+$", named) and named.replace("-", "_") not in plugins.summaries("asyncsim.tasks"):
+    known, id = plugins.summaries("asyncsim.tasks"), named if re.search(r"-v\d+$", named) else "ID, as CartPole-v1"
+    if named.replace("-", "_") not in known and (id == named or checks.near(named, known) == ["gym"]):
         # The id of a gymnasium environment: point to the task that runs it.
-        raise checks.InputError("task", named, "a task of asyncsim", f"write --task gym --set task.id={named}")
+        raise checks.InputError("task", named, "a task of asyncsim", f"write --task gym --set task.id={id}")
     task = build("tasks", parts["task"], grouped.get("task", {}), "task.")
     remedy = "run an environment as --task gym --set task.id=NAME"
     checks.require(hasattr(task, "policy"), "task", named, "a task, which has a policy", remedy)
@@ -370,7 +366,7 @@ def of_words(pairs: Sequence[str], option: str) -> Spec:
         if key not in known and owner(key, chosen):
             own.pop(key)
         elif key not in known:
-            remedy = placed(key, chosen, "")
+            remedy = calls.ELSEWHERE.get(f"grid {key}") or placed(key, chosen, "")
             part = next(iter(plugins.kinds_of(str(own[key]).replace("-", "_"))), "methods" * (":" in str(own[key])))
             remedy = f'to name an arm write "{key}: {plugins.PARTS[part]}={own[key]}"' if part else remedy
             fits = [name for name in known if name != "staleness" or not chosen["system"]]  # that has its own limit
@@ -383,9 +379,8 @@ def of_words(pairs: Sequence[str], option: str) -> Spec:
 
 
 def names_rate(words: Sequence[str]) -> bool:
-    """Whether some of these words choose a learning rate, or the links that have one."""
-    keys = {word.partition("=")[0].strip().replace("-", "_").rpartition(".")[2] for word in words}
-    return bool(keys & {"lr", "link"})
+    """Whether some of these words choose a learning rate."""
+    return "lr" in {word.partition("=")[0].strip().rpartition(".")[2] for word in words}
 
 
 def tell_unnamed(subjects: Mapping[str, Sequence[str]]) -> None:
@@ -449,7 +444,8 @@ def _check_parts(
         chosen = next((each for each in PARTS if str(parts.get(each)).replace("-", "_") == part), None)
         remedy = f"write {chosen}.KEY in place of {part}.KEY" if chosen else remedy
         checks.require(part in used or not remedy, "--set part", part, f"one of {', '.join(used)}", remedy)
-        checks.one_of("--set part", part, used, "name a part of the run")
+        last = next(iter(by_part[part]), "").rpartition(".")[2]  # of a trainer's own name, as actor.clip_ratio
+        checks.one_of("--set part", part, used, calls.ELSEWHERE.get(f"words {last}", "name a part of the run"))
     return by_part
 
 
@@ -499,7 +495,8 @@ def specs_of(arms: Sequence[str], common: Sequence[str]) -> dict[str, Spec]:
         name = name or text
         own = {word.partition("=")[0]: word.partition("=")[2] for word in words}
         inherited = [word for word in common if word.partition("=")[0] not in own]
-        checks.require(name not in specs, "arm", name, "named once", "put NAME: in front of an arm")
+        apart = "give each its own name" if name != text else "change one of them, as to method=gspo or method.low=0.1"
+        checks.require(name not in specs, "arm", name, "named once", apart)
         for part in LISTS:
             here, of_all = _listed(own.get(part)), _listed(shared.get(part))
             if here and not {*of_all} <= {*here}:
@@ -512,10 +509,12 @@ def specs_of(arms: Sequence[str], common: Sequence[str]) -> dict[str, Spec]:
             for word in inherited:
                 several = isinstance(error.value, tuple) and value(word.partition("=")[2]) == error.value
                 checks.require(not several, "--set", word, "of one value", f"write --along {word}")
+            remedy = re.sub(r"^write --(\w+) (\S+) --set (\S+)$", r"write \1=\2 \3", error.remedy)
             if name == text and len(words) == 1 and "." in words[0].rpartition("=")[0]:
                 remedy = f"quote the words of one arm, as 'method=NAME {text}'"
-                raise checks.InputError(error.field, error.value, error.bound, remedy) from None
-            raise
+            if remedy == error.remedy:
+                raise
+            raise checks.InputError(error.field, error.value, error.bound, remedy) from None
     if any(words_of(text)[0] for text in arms):
         return specs
     from asyncsim.comparing.arms import short_names

@@ -317,9 +317,12 @@ class Answer(calls.Told):
             if on.blind.startswith("no arm"):
                 other = "more updates, a larger learning rate, or an easier task"
             elif not any(math.isfinite(pair.pairing) for pair in on.pairs):
-                other = "another kind of task, such as token_bandit"
+                alike = "settings in which the arms differ", "another kind of task, such as token_bandit"
+                other = alike[on.task.get("task") != "token_bandit"]
             if on.axis != "update" and "reaches" not in self.reading:
-                other = f"a target, which asks when each arm reaches a value, or {other}"
+                aim = on.arms[0].start + 0.9 * (on.arms[0].end - on.arms[0].start)
+                aims = f"target={aim:.2g} (--target {aim:.2g}, with --smallest in {on.axis.split()[-1]})"
+                other = f"{aims}, which asks when each arm gets there, or {other}"
             lines += [f"  {line}" for line in (on.unseen, f"{on.blind}; try {other}" if on.blind else "") if line]
             lines += [f"  {arm.name}: {lost}" for arm in on.arms if (lost := self._lost(arm, on))]
         return "\n".join(lines)
@@ -424,6 +427,8 @@ class Sweep(calls.Told):
     files: tuple[str, ...] = field(default=(), repr=False)
     folder: Any = field(default=None, repr=False, compare=False)
     lines: tuple[dict[str, Any], ...] = ()
+    differences: tuple[dict[str, Any], ...] = ()
+    """Of two settings and each metric: the second less the first, replicate by replicate, with its interval."""
 
     def table(self) -> "pd.DataFrame":
         """One row per setting and metric.
@@ -431,7 +436,8 @@ class Sweep(calls.Told):
         Columns: the setting, `metric`, `mean`, `standard_error`, `low`, `high`, `median`, `diverged`, `diverged_at`,
         `replicates`. `low` and `high` are the 95 percent interval of the mean between replicates. `diverged` is the
         share that left the finite range, `diverged_at` its median update. `replicates` counts those with a value,
-        `never` those that do not reach the target of over="time" and count as all updates.
+        `never` those that do not reach the target of over="time" and count as all updates; `end` is the mean over the
+        last tenth of the updates, for over="mean".
         """  # fmt: skip
         from asyncsim.base.tables import Table
 
@@ -445,7 +451,9 @@ class Sweep(calls.Told):
 
     def row(self) -> dict[str, Any]:
         """The answer as a JSON object."""
-        return plain({name: value for name, value in vars(self).items() if name not in ("files", "folder")})
+        return plain(
+            {n: v for n, v in vars(self).items() if n not in ("files", "folder") and (v or n != "differences")}
+        )
 
     @property
     def shares(self) -> bool:
@@ -470,17 +478,25 @@ class Sweep(calls.Told):
         settings: dict[tuple[Any, ...], dict[str, Any]] = {}
         for row in self.summary:
             settings.setdefault(tuple(row[name] for name in self.names), {})[row["metric"]] = row
-        cells = [[*self.names, *self.metrics]]
+        ended = {row["metric"] for row in self.summary if "end" in row} & {*notation.RETURNS}
+        cells = [[*self.names, *(n for metric in self.metrics for n in (metric, "end")[: 1 + (metric in ended)])]]
         for values, found in list(settings.items())[:PRINTED]:
-            means = (mean_of(found.get(metric), self.shares) for metric in self.metrics)
-            cells.append([*map(cell, values), *means])
+            cells.append([*map(cell, values)])
+            for metric in self.metrics:
+                end = f"{found.get(metric, {}).get('end', math.nan):.3g}"
+                cells[-1] += [mean_of(found.get(metric), self.shares), end][: 1 + (metric in ended)]
         sign = "[low, high] is the exact" if self.shares else "± is the"
-        lines = [f"{self.reading}; {self.replicates} replicates a setting, {sign} 95 percent interval"]
+        final = ", end the mean over the last tenth" * bool(ended)
+        lines = [f"{self.reading}; {self.replicates} replicates a setting, {sign} 95 percent interval{final}"]
         lines += aligned(cells)
         if {"bias", "variance"} & {*self.metrics}:
             lines.append("each row is along its own run; sim.oracle.moments compares methods at the same policies")
         if any(row["metric"] == "staleness_p99" and row["standard_error"] > 0.0 for row in self.summary):
             word.insert(0, POOLED)
+        for row in self.differences:
+            less = " less ".join(", ".join(map(cell, values)) for values in reversed(settings))
+            sure = "which includes 0" if row["low"] <= 0.0 <= row["high"] else "so they differ"
+            lines.append(f"{row['metric']} at {less}, seed by seed: {mean_of(row)}, {sure}")
         more = len(settings) - PRINTED
         lines += [*([f"{more} settings more; table() has all of them"] if more > 0 else []), *word]
         for each in self.failed:

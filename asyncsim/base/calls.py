@@ -46,12 +46,7 @@ _MADE: dict[int, tuple[weakref.ref[Any], Made]] = {}
 
 
 def meanings(function: Any, names: Iterable[str]) -> dict[str, str]:
-    """Extract from a docstring the meaning of each argument or attribute, up to the first stop; "" if there is none.
-
-    >>> def f(x, y): "`x`, width in metres; `y`: the height."
-    >>> meanings(f, ["x", "y", "z"])
-    {'x': 'width in metres', 'y': 'the height', 'z': ''}
-    """
+    """Extract from a docstring the meaning of each argument or attribute, up to the first stop; "" if there is none."""
     text = " ".join((getattr(function, "__doc__", None) or "").split())
     found = {}
     for name in names:
@@ -94,6 +89,7 @@ def typed(given: Mapping[str, Any], signature: inspect.Signature, function: Any)
         if not fits and all(words for words, _ in known) and parameter.kind in (1, 3):
             words, meaning = " or ".join(words for words, _ in known), meanings(function, [name])[name]
             remedy = next((write for _, write in known if write), f"{name}: {meaning}" if meaning else f"give {words}")
+            remedy = f"write {name}=[{value}]" if "a list" in words and checks.is_number(value) else remedy
             raise checks.CallError(name, value, words, remedy)
 
 

@@ -101,11 +101,7 @@ def shown(value: Any) -> str:
 
 
 def plain(text: str) -> str:
-    """A repr with the names of functions and objects instead of their addresses.
-
-    >>> plain("Wrapped(f=<function damp at 0x7f8c>)"), plain("<mine.Plain object at 0x7f8c>")
-    ('Wrapped(f=damp)', 'mine.Plain')
-    """
+    """A repr with the names of functions and objects instead of their addresses."""
     text = re.sub(r"\boutside_(\w+)\.", r"\1.py:", text)
     return re.sub(r"<(?:function )?([\w.:]+(?:<[a-z]+>[\w.]*)*)(?: object)? at 0x\w+>", r"\1", text)
 
@@ -251,11 +247,7 @@ def _words() -> set[str]:
 
 
 def near(word: str, names: Iterable[str], most: int = 1, cutoff: float = 0.6) -> list[str]:
-    """Names that a word may stand for, the nearest first: other words for one, letters swapped, then alike.
-
-    >>> near("gpro", ["gspo", "grpo"]), near("learning_rate", ["beta1", "lr"]), near("save", ["share"])
-    (['grpo'], ['lr'], [])
-    """
+    """Names that a word may stand for, the nearest first: other words for one, letters swapped, then alike."""
     word = word.strip("-").lower().replace("-", "_")
     alike, meant = difflib.SequenceMatcher(b=word), word in _words()
     scores: dict[str, float] = {}
@@ -283,10 +275,6 @@ def explained(word: str, meanings: Mapping[str, str], most: int) -> str:
 
     Words are compared by their first five letters. If there are more than `most` names, only those that share a word
     with `word` are listed.
-
-    >>> print(explained("max_lag", {"seed": "of all draws", "staleness": "the lag in versions"}, most=2))
-      staleness: the lag in versions
-      seed: of all draws
     """
 
     def stems(text: str) -> set[str]:

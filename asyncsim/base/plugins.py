@@ -14,7 +14,7 @@ import importlib.util
 import inspect
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -131,11 +131,7 @@ def load(package: str, name: str, kind: str) -> Any:
 
 
 def kinds_of(name: str) -> list[str]:
-    """Kinds of parts that have a part of this name.
-
-    >>> kinds_of("k3"), kinds_of("adam")
-    (['penalties'], ['updates'])
-    """
+    """Kinds of parts that have a part of this name."""
     return [kind for kind in PARTS if name in summaries(f"asyncsim.{kind}")]
 
 
@@ -146,15 +142,19 @@ def reporter(name: str) -> str:
     return next((each for each in links if says.search(load("asyncsim.updates", each, "link").__doc__)), "")
 
 
-def unrecorded(metric: Any) -> str:
-    """A remedy for a metric that a run has not recorded, with the near name of one that is none."""
+def unrecorded(metric: Any, recorded: Iterable[str]) -> str:
+    """A remedy for a metric that is not among those `recorded`, with the near name of one that is none."""
     known = "asyncsim.diagnostics"
     hint = _hint(known, metric) if isinstance(metric, str) and metric not in summaries(known) else ""
-    return f"{hint} record it with Spec(diagnostics=[...])".lstrip()
+    name = hint[13:-1] if hint.startswith("did you mean ") else "NAME" if hint else metric
+    record = f"record it with Spec(diagnostics=['default', {name!r}])"
+    return hint if name in recorded else f"{hint} {record}".lstrip()
 
 
 def _hint(package: str, name: str) -> str:
     """Hint for an unknown name: its name in this folder, or another folder that has it; else a similar name, or ""."""
+    if "," in name:
+        return f"write {[each.strip() for each in name.split(',')]}"
     advice = calls.ELSEWHERE.get(f"{package.rpartition('.')[2]} {name}")
     if advice:
         return f"{advice}."

@@ -176,7 +176,7 @@ class Trace(calls.Told):
 
     def __getitem__(self, name: str) -> np.ndarray:
         """Values of a metric by name, `[U/every, R]`."""
-        remedy = plugins.unrecorded(name) if isinstance(name, str) else "name one, as trace['ess']"
+        remedy = plugins.unrecorded(name, self.metrics) if isinstance(name, str) else "name one, as trace['ess']"
         checks.one_of("metric", name, self.metrics, remedy)
         return self.metrics[name]
 

@@ -77,7 +77,7 @@ def named(arms: Sequence[Any], clocked: bool = False) -> dict[str, Spec]:
 
 
 def notes(reading: Reading, specs: Mapping[str, Spec], seed: int) -> tuple[str, ...]:
-    """Notes on the arms: unequal samples per update, advantages, levels of ratios; seconds that are not counted."""
+    """Notes on the arms: unequal samples per update, other settings of methods; seconds that are not counted."""
     lines, sizes = [], {name: spec.groups * spec.samples_per_group / spec.parts for name, spec in specs.items()}
     if len(set(sizes.values())) > 1:
         each = ", ".join(f"{name} {size:g}" for name, size in sizes.items())
@@ -89,6 +89,8 @@ def notes(reading: Reading, specs: Mapping[str, Spec], seed: int) -> tuple[str, 
         "method.advantage": {name: str(header.get("advantage")) for name, header in headers.items()},
         "the level of the ratio (method.level, where it can be set)": {n: x for n, x in longer.items() if x != "none"},
     }
+    for key in ("low", "high", "cap", *(("aggregator", "anchor") if longer else ())):
+        parts[f"method.{key}"] = {name: str(header[key]) for name, header in headers.items() if key in header}
     if len({str(header["method"]) for header in headers.values()}) > 1:
         for part, own in parts.items():
             if len(set(own.values())) > 1:
@@ -134,14 +136,7 @@ def caution(metric: str, specs: Mapping[str, Spec]) -> str:
 
 
 def content(value: Any) -> Any:
-    """The content of a value in comparable form: `repr` omits the middle of long arrays, laws and systems.
-
-    >>> import numpy as np
-    >>> one, other = np.zeros(2000), np.zeros(2000)
-    >>> other[1000] = 1.0
-    >>> repr(one) == repr(other), content(one) == content(other)
-    (True, False)
-    """
+    """The content of a value in comparable form: `repr` omits the middle of long arrays, laws and systems."""
     if isinstance(value, (np.ndarray, Tensor)):
         array = np.asarray(value.detach().cpu() if isinstance(value, Tensor) else value)
         return ("array", array.dtype.str, array.shape, array.tobytes() if array.dtype.kind != "O" else repr(array))

@@ -22,14 +22,7 @@ grid_knob = partial(knob_of, field="grid", whose="the spec")
 
 
 def with_setting(spec: Spec, name: str, value: Any) -> Spec:
-    """A copy of the spec with one field, one argument of a part, or one knob set.
-
-    >>> import asyncsim as sim
-    >>> spec = sim.Spec(sim.tasks.softmax_bandit(), sim.schedules.fixed(2), sim.methods.reinforce(),
-    ...                 sim.chain(sim.updates.sgd(0.1)))
-    >>> with_setting(spec, "task.arms", 3).task.describe()["actions"], with_setting(spec, "updates", 7).updates
-    (3, 7)
-    """
+    """A copy of the spec with one field, one argument of a part, or one knob set."""
     if name in FIELDS:
         return spec.replace(**{name: value})
     place, _, argument = {"staleness": "system.staleness"}.get(name, name).rpartition(".")
@@ -49,7 +42,8 @@ def with_setting(spec: Spec, name: str, value: Any) -> Spec:
     known = [*fields, "staleness", "task.KEY", "system.KEY", "method.KEY", *(f"{link}.KEY" for link in names)]
     every = list(knobs.values(spec.update, "update"))
     own = [knob.rpartition(".")[2] for knob in every]
-    remedy = checks.hint(name, [*own, *fields], "name what is varied, as lr or adam.lr of a link")
+    usual = calls.ELSEWHERE.get(f"grid {name}", "name what is varied, as lr or adam.lr of a link")
+    remedy = usual if name in OWN else checks.hint(name, [*own, *fields], usual)
     if place in ("update", "link", "optimizer") and argument in own:
         remedy = f"write {every[own.index(argument)]}"
     checks.require(several or has_knob(spec, name), "grid", name, f"one of {', '.join(known)}", remedy)

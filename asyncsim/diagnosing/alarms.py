@@ -74,7 +74,7 @@ class Signal:
 
     def __call__(self, metrics: Mapping[str, np.ndarray]) -> np.ndarray:
         """Compute the signal s, `[U, R]`."""
-        checks.one_of("metric", self.metric, metrics, plugins.unrecorded(self.metric))
+        checks.one_of("metric", self.metric, metrics, plugins.unrecorded(self.metric, metrics))
         values = np.asarray(metrics[self.metric], dtype=np.float64)
         if self.log:
             # NaN stays: a number that is missing is not a small one.

@@ -19,7 +19,7 @@ from asyncsim.schedules import _log_files, _log_places
 LEAST = 8
 """Runs of either kind below which nothing is said: not even an area of 1 could be told from chance."""
 ALIKE = "all runs have the same most alarming value, or none; give a shorter watch=, or a Signal of the other side"
-REMEDY = "give a trace, columns by name, the path of a log, or a list of these"
+REMEDY = "give a trace, as of sim.run(spec), columns by name, the path of a log, or a list of these"
 
 
 @calls.named
@@ -109,16 +109,18 @@ def predict(
     scored = {"collapsed": len(pairs.cases), "healthy": len(pairs.controls)}
     over = "the whole history before" if watch is None else f"the last {watch} updates before"
     late = f"the others learned less than {ahead + window} updates before a collapse, or collapsed in the last {behind}"
-    lacks = [kind for kind, count in scored.items() if count < LEAST]
-    if lacks:
-        other = {
-            "collapsed": "a larger learning rate or staleness, ",
-            "healthy": "a smaller learning rate or staleness, ",
-        }
-        some = " and ".join(f"{scored[kind]} {kind}" for kind in lacks)
-        take = f"{other[lacks[0]] * (len(lacks) == 1)}more runs or smaller leads"
-        few = f"at least {LEAST} of each must be scored, and {some} are; take {take}"
-        return Prediction(found, counts, scored, late, over, {}, few)
+    few = " and ".join(f"{scored[kind]} of {counts[kind]} {kind}" for kind in scored if scored[kind] < LEAST)
+    if few:
+        take = {
+            "collapsed": "a larger learning rate or staleness, or a method without a clip, as truncated_is",
+            "healthy": "a smaller learning rate or staleness, or fewer updates; more runs alone hardly help",
+        }.get(
+            next((kind for kind in scored if counts[kind] < LEAST), ""), "more updates, lead=(0,) or a shorter window="
+        )
+        # Without collapses none is scored, however many are healthy.
+        late = late if counts["collapsed"] else "healthy runs are cut where others collapse"
+        why = f"at least {LEAST} of each must be scored, and {few} are; take {take}"
+        return Prediction(found, counts, scored, late, over, {}, why)
     share = counts["collapsed"] / (counts["collapsed"] + counts["healthy"])
     found_by = {name: _alarm(one, one(metrics), pairs, leads, watch, rate, share) for name, one in signals.items()}
     return Prediction(found, counts, scored, late, over, found_by)

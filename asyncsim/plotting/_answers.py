@@ -274,7 +274,7 @@ def draw_boundary(boundary: Boundary) -> Figure:
 
 def draw_prediction(prediction: Prediction) -> Figure:
     """Draw the ROC curve of each signal; the diagonal is chance."""
-    checks.require(bool(prediction.alarms), "alarms", None, "at least one", prediction.reason)
+    checks.require(bool(prediction.alarms), "prediction", "no curve", "of scored runs", prediction.reason)
     figure = _style.picture(_style.WIDTH, 1.4 * _style.COLUMN)
     ax = figure.subplots()
     ax.plot([0, 1], [0, 1], label="chance", **_style.REFERENCE)

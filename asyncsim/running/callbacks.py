@@ -44,7 +44,8 @@ class Recorded(calls.Told):
 
     def __getitem__(self, name: str) -> np.ndarray:
         """Values of a metric by name, `[R]`."""
-        checks.one_of("metric", name, self.metrics, f"{plugins.unrecorded(name)}; others as recorded.update")
+        others = "others as recorded.update"
+        checks.one_of("metric", name, self.metrics, f"{plugins.unrecorded(name, self.metrics)}; {others}")
         return self.metrics[name]
 
     def summary(self) -> dict[str, float]:

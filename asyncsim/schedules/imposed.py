@@ -106,7 +106,13 @@ def fixed(staleness: int, *, groups_per_batch: int = 1, batches_per_publish: int
     >>> fixed(2).schedule(5, 1, 1, 1, seed=0).staleness().ravel().tolist()
     [0.0, 1.0, 2.0, 2.0, 2.0]
     """
-    staleness = checks.integer("staleness", staleness, 0, "give a number of versions", checks.LARGEST)
+    staleness = checks.integer(
+        "staleness",
+        staleness,
+        0,
+        "give a number of versions (of several sim.sweep(spec, {'staleness': [0, 4]}))",
+        checks.LARGEST,
+    )
     knobs, versions = {"staleness": staleness}, partial(_behind, staleness)
     return Imposed("fixed", knobs, versions, groups_per_batch, batches_per_publish, staleness)
 

@@ -222,11 +222,12 @@ def answered(store: Store, plan: Plan, made: int, seconds: float, folder: Any = 
     stored = [key for key in plan.keys if units.name_of(key) in there]
     files = [units.name_of(key) for key in stored]
     tables = (units.read(data, key) for key, data in zip(stored, store.read_all(files), strict=True))
+    kept = list[np.ndarray]()
     for cell, riders, keys in plan.settings():
         names = [units.name_of(key) for key in keys]
         known = [name for name in names if name in there]
         if known:
-            summary += _summary(plan, cell, riders, list(itertools.islice(tables, len(known))))
+            summary += _summary(plan, cell, riders, list(itertools.islice(tables, len(known))), kept)
         if len(known) < len(names):
             lost = [key for key, name in zip(keys, names, strict=True) if name not in there]
             reasons = []
@@ -240,16 +241,21 @@ def answered(store: Store, plan: Plan, made: int, seconds: float, folder: Any = 
             own = {name: x[0] if len(set(x)) == 1 else f"{x[0]:g} to {x[-1]:g}" for name, x in riding.items()}
             reason = reasons[0] if reasons else "not done yet"
             failed.append({"setting": plain({**cell, **own}), "reason": reason, "units": len(lost)})
+    count = len(plan.metrics)
+    pairs = zip(plan.heads, kept[:count], kept[count:], strict=True) if len(summary) == 2 * count == len(kept) else ()
+    differences = ({"metric": head, **summarized(b - a, None)} for head, a, b in pairs if a.shape == b.shape)
     return Sweep(
         plan.id, store.where, plan.names, plan.values, plan.heads, tuple(summary), len(plan.keys), made,
         tuple(failed), sum(plan.blocks), plan.words, seconds, tuple(files), folder,
+        differences=tuple(differences),
     )  # fmt: skip
 
 
 def _summary(
-    plan: Plan, cell: Mapping[str, Any], riders: Sequence[Mapping[str, float]], tables: Sequence[Any]
-) -> Iterator[dict[str, Any]]:
-    """Rows of one structure with the knob settings of a unit, from all its blocks."""
+    plan: Plan, cell: Mapping[str, Any], riders: Sequence[Mapping[str, float]], tables: Sequence[Any],
+    kept: list[np.ndarray],
+) -> Iterator[dict[str, Any]]:  # fmt: skip
+    """Rows of one structure with the knob settings of a unit; numbers of two runs, to be subtracted, are `kept`."""
 
     def numbers(column: str) -> np.ndarray:
         parts = [table.column(column).to_numpy().reshape(len(riders), -1) for table in tables]
@@ -257,16 +263,18 @@ def _summary(
 
     lost = numbers("diverged") if "diverged" in tables[0].column_names else None
     readings = {head: numbers(metric) for head, metric in zip(plan.heads, plan.metrics, strict=True)}
-    nevers = {h: numbers(f"{m} never") for h, m in zip(plan.heads, plan.metrics, strict=True)
-              if f"{m} never" in tables[0].column_names}  # fmt: skip
+    beside = {(h, what): numbers(f"{m} {what}") for h, m in zip(plan.heads, plan.metrics, strict=True)
+              for what in ("never", "end") if f"{m} {what}" in tables[0].column_names}  # fmt: skip
     event = plan.words.startswith(SHARE)
     for k, setting in enumerate(riders):
         for metric, values in readings.items():
             own = {**cell, **setting}
             ordered = {name: own[name] for name in plan.names}
-            never = {} if metric not in nevers else {"never": int(nevers[metric][k].sum())}
             found = summarized(values[k], None if lost is None else lost[k], event)
-            yield {**ordered, "metric": metric, **found, **never}
+            kept += [values[k]] * (lost is not None and not event and len(kept) < 2 * len(readings))
+            more = {w: int(x[k].sum()) if w == "never" else summarized(x[k], None)["mean"]
+                    for (head, w), x in beside.items() if head == metric}  # fmt: skip
+            yield {**ordered, "metric": metric, **found, **more}
 
 
 def predicted(name: str, setting: Mapping[str, Any], at: Mapping[str, Any]) -> float:

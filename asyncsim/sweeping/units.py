@@ -15,7 +15,7 @@ from asyncsim.base import calls, checks, knobs, plugins, spec_code, workers
 from asyncsim.base import store as storing
 from asyncsim.comparing import keeping
 from asyncsim.comparing.arms import recorded
-from asyncsim.comparing.readings import Reading
+from asyncsim.comparing.readings import Reading, course, ending
 from asyncsim.comparing.tuning import knob_of, set_knob, spread
 from asyncsim.running.running import run
 from asyncsim.running.spec import Spec
@@ -133,6 +133,7 @@ def measured(content: Mapping[str, Any]) -> dict[str, np.ndarray]:
         readings = {name: each.numbers(trace, lacking=True) for name, each in read.items()}
         most = {name: each.bounds(trace, spec.task)[1] for name, each in read.items() if each.until}
         readings |= {f"{name} never": readings[name] >= end for name, end in most.items()}
+        readings |= {f"{n} end": ending(course(trace, n, lacking=True)) for n, x in read.items() if x.over == "mean"}
         readings["diverged"] = trace.diverged.astype(np.int64)
         number = np.tile(number, len(riders))
     else:

@@ -63,7 +63,9 @@ def opened(id: str, settings: dict[str, Any], limit: int | None = None) -> Any:
     """Make one environment; raise `InputError` for an unknown id, a missing package, or unknown arguments."""
     import gymnasium
 
-    checks.require(isinstance(id, str), "id", id, "the id of an environment", "register it, and give 'module:Id-v0'")
+    own = getattr(getattr(id, "spec", None), "id", "CartPole-v1")
+    remedy = f"write sim.tasks.gym({own!r}), or register one of your own, and give 'module:Id-v0'"
+    checks.require(isinstance(id, str), "id", id, "the id of an environment, not the environment", remedy)
     for text in outside.texts([id, settings]):
         if re.match(r"[A-Za-z_][\w.]*:", text):  # gymnasium imports what stands before the colon
             outside.permit(text, "id")

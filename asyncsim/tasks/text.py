@@ -257,6 +257,8 @@ def _holding(tokenizer: Any, text: str) -> list[int]:
 
 def _read(data: Any, split: str | None = None) -> tuple[_Columns, str]:
     """Columns of a file or folder, and the first 12 hexadecimal digits of the SHA-256 of its contents."""
+    written = "pandas.DataFrame(rows).to_json('rows.jsonl', orient='records', lines=True) and give 'rows.jsonl'"
+    checks.require(not isinstance(data, list), "data", data, "the name of a file", f"write {written}")
     path = files.named("data", data).expanduser()
     checks.require(path.exists(), "data", str(path), _FORMS, "give the path of a file that exists")
     if path.is_dir():
@@ -307,7 +309,9 @@ def _folder(path: Path, split: str | None) -> tuple[_Columns, str]:
     except ImportError as error:
         remedy = "pip install datasets, or save the rows as .jsonl or .parquet"
         raise checks.InputError("package", "datasets", "installed (it reads folders)", remedy) from error
-    with files.decoding(path, "folder saved by datasets", "save the data with save_to_disk", "data"):
+    inside = sorted(each for kind in ("jsonl", "parquet") for each in path.glob(f"*.{kind}"))
+    remedy = f"give the file, {inside[0]}" if inside else "save the data with save_to_disk"
+    with files.decoding(path, "folder saved by datasets", remedy, "data"):
         loaded = datasets.load_from_disk(str(path))
     if isinstance(loaded, Mapping):
         checks.require(split is not None, "split", split, f"one of {', '.join(loaded)}", "name a split of the folder")

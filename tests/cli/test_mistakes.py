@@ -154,7 +154,11 @@ TYPED = {
     "a single arm": ("compare method=grpo --smallest 0.1", "arms = ['method=grpo']", "write for example method=grpo"),
     "an option of Python": (f"{TWO} --smallest 0.1 --tune x", "tune = 'x'", "--tune none keeps the arms as they are"),
     "what stands alone": ("verify --claim ess/limit", "option = '--claim'", "write its value alone"),
-    "an environment as a kind": ("run --task cartpole", "task = 'cartpole'", "did you mean gym?"),
+    "an environment as a kind": (
+        "run --task cartpole",
+        "task = 'cartpole'",
+        "write --task gym --set task.id=ID, as CartPole",
+    ),
     "another word for a card": ("run --device gpu", "device = 'gpu'", "did you mean cuda?"),
     "no module is a policy": ("run --policy torch.nn:Identity", "policy = 'torch.nn:I", "--policy module --set policy"),
     "a rate in a name": ("run --link adam:0.01", "link = 'adam:0.01'", "write --link adam --set adam.lr=0.01"),
@@ -322,7 +326,23 @@ TYPED = {
     "a law of two numbers": ("diagnose a.csv --staleness 4:8", "staleness = '4:8'", "write constant:4, or uniform:4"),
     "a point of a claim": ("verify ess/limit staleness=4", "claim = 'staleness=4'", "write --at staleness=4"),
     "a count in powers": ("run --updates 1e3", "--updates = '1e3'", "write --updates 1000"),
-    "a share in percent": (f"{TWO} --smallest 5%", "--smallest = '5%'", "give a number in its own unit"),
+    "a trainer's own name": ("run --set actor.actor.clip_ratio=0.2", "'actor'", "write --method grpo --set method.low"),
+    "a rate in a trainer's name": ("run --set actor.optim.lr=1", "'actor'", "write --set lr=VALUE"),
+    "a clip without one": ("run --set method.epsilon=0.2", "'epsilon'", "write --method grpo --set method.low=0.2"),
+    "seeds as a grid": ("sweep --grid seed=0,1", "'seed'", "every replicate has its own seed"),
+    "one arm twice": ("compare method=grpo method=grpo --smallest 0.1", "'method=grpo'", "change one of them"),
+    "a call in an arm": (
+        f"{TWO} schedule=fixed(0) --smallest 0.1",
+        "fixed(0)",
+        "write schedule=fixed schedule.staleness=0",
+    ),
+    "few replicates": (f"{TWO} --smallest 0.1 --max-replicates 8", "= 8", "sweep --grid KEY=A,B --replicates 8"),
+    "a grid of rates": (f"{TWO} --smallest 0.1 --tune lr=0.1,1", "lr=0.1,1", "a name, as lr; it names the knob"),
+    "a share in percent": (
+        f"{TWO} --smallest 5%",
+        "--smallest = '5%'",
+        "write --smallest 0.05, or a number in its own unit",
+    ),
     "a reward of nowhere": (
         "run --task text --set task.data=rows.jsonl --set task.prompt=q --set task.reward=exact_match",
         "reward = 'exact_match'",
@@ -529,7 +549,19 @@ WRITTEN = {
         "= 'batchsize'",
         r"did you mean batch_size\?",
     ),
-    "an environment itself": (lambda: sim.tasks.gym(SPEC), "id", "register it, and give 'module:Id-v0'"),
+    "an environment itself": (lambda: sim.tasks.gym(SPEC), "id", "register one of your own, and give 'module:Id-v0'"),
+    "an environment that gymnasium made": (lambda: sim.tasks.gym(gymnasium.make("CartPole-v1")), "id", "CartPole-v1'"),
+    "rows as data": (lambda: sim.tasks.text([{"prompt": "a"}]), "data", "rows.jsonl"),
+    "several stalenesses": (lambda: sim.schedules.fixed([0, 4]), "staleness", "sim.sweep"),
+    "one lead": (lambda: sim.predict({"x": [1.0]}, "x", lead=5), "lead", r"=\[5\]$"),
+    "a signal by another name": (lambda: sim.predict({}, metric="ess"), "predict", "write sim.predict.trace"),
+    "an effect by another name": (lambda: sim.power(SPEC, SPEC, smallest=0.1), "power", "write effect=0.02"),
+    "names in one text": (lambda: SPEC.replace(diagnostics="ess,kl"), "diagnostics", "'ess', 'kl'"),
+    "one advantage": (
+        lambda: sim.methods.grpo(advantage=lambda rewards: rewards.mean()),
+        "advantage",
+        "where rewards have",
+    ),
     "parameters of a claim": (lambda: sim.claims.Claim(limit=4), "point = 'limit=4'", r"write Claim\({'limit': 4}\)"),
     "ends of a claim's parameter": (lambda: sim.claims.Integer(5, 1), "high = 1", "swap the ends"),
     "ends of a real one": (lambda: sim.claims.Real(5.0, 1.0), "high = 1.0", "swap the ends"),
@@ -1036,6 +1068,23 @@ def test_words_without_their_part_are_arguments_of_the_one_part_that_takes_them(
     refused("--set = 'learning_rate'.*sgd.lr=VALUE", wording.of_words, ["learning-rate=0.1"], "--set")
     specs = wording.specs_of(["grpo", "m: cispo", "method=reinforce"], ["staleness=2"])
     assert [spec.method.name for spec in specs.values()] == ["grpo", "cispo", "reinforce"] and "m" in specs
+
+
+def test_messages_name_objects_not_their_addresses():
+    assert checks.plain("Wrapped(f=<function damp at 0x7f8c>)") == "Wrapped(f=damp)"
+    assert checks.plain("<mine.Plain object at 0x7f8c>") == "mine.Plain"
+    meanings = {"seed": "of all draws", "staleness": "the lag in versions"}
+    assert checks.explained("max_lag", meanings, most=2).split() == [
+        "staleness:",
+        "the",
+        "lag",
+        "in",
+        "versions",
+        "seed:",
+        "of",
+        "all",
+        "draws",
+    ]
 
 
 @pytest.mark.parametrize("name", WRITTEN)
@@ -1586,7 +1635,7 @@ def test_rates_that_are_tuned_or_too_small_are_named(capsys):
         (two, tuned, True),
         (f"{two} --tune none", tuned, False),
         (long, flat, True),
-        (f"{long} --set sgd.lr=0.1", flat, False),
+        (f"{long} --set sgd.lr=0.1", "at sgd.lr=0.1 the run gained ", True),
         (f"{long} --set task.horizon=3".replace(" --set task.horizon=300", ""), flat, False),
     ):
         with pytest.raises(SystemExit):

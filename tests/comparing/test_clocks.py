@@ -183,6 +183,7 @@ def test_advantages_that_differ_beside_the_method_are_said():
     arms = {"a": arm(), "b": arm().replace(method=sim.methods.reinforce())}
     assert compared(arms).notes == (
         "arms also differ in method.advantage: a group_std, b leave_one_out; method.advantage=NAME gives all arms one",
+        "arms also differ in method.aggregator: a sequence_mean, b sequence_sum",
     )
     sequence = compared(
         arms | {"b": arm().replace(method=sim.methods.truncated_is(advantage=sim.advantages.group_std()))}
@@ -190,9 +191,13 @@ def test_advantages_that_differ_beside_the_method_are_said():
     differs = "arms also differ in the level of the ratio (method.level, where it can be set): a token, b sequence"
     assert sequence.notes == (differs,)
     # What the words name is not said again, nor what is the same.
-    for method in (sim.methods.grpo, sim.methods.ppo_clip):
-        own = sim.advantages.group_mean() if method is sim.methods.grpo else sim.advantages.group_std()
-        assert compared(arms | {"b": arm().replace(method=method(advantage=own))}).notes == ()
+    assert (
+        compared(arms | {"b": arm().replace(method=sim.methods.grpo(advantage=sim.advantages.group_mean()))}).notes
+        == ()
+    )
+    for high, band in ((0.2, ()), (0.3, ("arms also differ in method.high: a 0.2, b 0.3",))):
+        own = sim.methods.ppo_clip(advantage=sim.advantages.group_std(), aggregator="sequence_mean", high=high)
+        assert compared(arms | {"b": arm().replace(method=own)}).notes == band
 
 
 def lognormal(limit):
@@ -257,7 +262,7 @@ def test_each_setting_of_a_grid_has_the_answer_of_a_comparison_of_its_own(tmp_pa
     table = answer.table()
     assert table["staleness"].tolist() == [1, 1, 4, 4] and table["word"].isna().tolist() == [True, False] * 2
     assert (table["low"] < table["mean"]).all() and (table["mean"] < table["high"]).all()
-    assert str(answer).splitlines()[5].split() == ["staleness", "arm", "mean", "best", "difference"]
+    assert str(answer).splitlines()[6].split() == ["staleness", "arm", "mean", "best", "difference"]
     left, right = sim.plot(answer, tmp_path / "a.png").axes
     drawn = [bars.lines[0].get_xydata().tolist() for bars in left.containers]
     means = [[[n, float(m)] for n, m in zip((1, 4), table["mean"][k::2], strict=True)] for k in (0, 1)]

@@ -84,6 +84,17 @@ def test_a_unit_has_the_numbers_of_a_plain_run(whole):
     assert set(first["staleness"]) == {0} and set(first["method"]) == {"grpo"}
 
 
+def test_two_settings_are_subtracted_seed_by_seed():
+    task, update = sim.tasks.softmax_bandit(), sim.chain(sim.updates.sgd(0.5))
+    spec = sim.Spec(task, sim.schedules.fixed(1), sim.methods.reinforce(), update)
+    found = sim.sweep(spec, {"updates": [20, 10]}, replicates=8, workers=1)
+    first, second = (rows["trained_return"].to_numpy() for rows in found.rows())
+    assert found.differences[0]["mean"] == pytest.approx((second - first).mean())
+    assert "trained_return at 10 less 20, seed by seed: −" in str(found) and "so they differ" in str(found)
+    ends = [rows["trained_return end"].mean() for rows in found.rows()]
+    assert [row["end"] for row in found.summary] == pytest.approx(ends) and ends[0] > first.mean()
+
+
 def test_the_summary_is_that_of_the_rows(whole):
     found, _ = whole
     import pandas as pd
