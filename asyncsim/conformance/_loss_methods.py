@@ -5,6 +5,7 @@ import inspect
 import itertools
 import math
 import re
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -63,9 +64,10 @@ def _method_of(family: Family, aggregator: str | None, names: Sequence[str], *va
     settings = dict(zip(names, values, strict=True))
     inside = {key: value for key, value in settings.items() if key not in ("anchor", "aggregator")}
     try:
-        method = family.make(**inside)
-        anchored = settings.get("anchor", method.anchor)
-        return bare(method, anchor=anchored, aggregator=settings.get("aggregator", aggregator or method.aggregator))
+        with warnings.catch_warnings(action="ignore"):  # the search tries clip ranges that no user writes
+            method = family.make(**inside)
+            anchored = settings.get("anchor", method.anchor)
+            return bare(method, anchor=anchored, aggregator=settings.get("aggregator", aggregator or method.aggregator))
     except (checks.InputError, TypeError, ValueError, AttributeError):
         return None
 
