@@ -220,7 +220,7 @@ QUESTIONS = [
     ),
     Question(
         "Does PPO's clip act if the trainer recomputes the old log-probs?",
-        "SkyRL #1315, miles #1829",
+        "SkyRL #1315 and miles #1829",
         [
             *(CLIP.format(anchor=name) for name in ("proximal", "behavior")),
             'asyncsim compare "recorded: method.anchor=behavior" "recomputed: method.anchor=proximal" '

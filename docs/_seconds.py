@@ -152,7 +152,7 @@ def queue(found: Results) -> str:
         "No, not if the longest response or the trainer determines the speed",
     )
     return (
-        f"{no}. In the simulated OpenRLHF system, the longest response of a batch determines the speed. "
+        f"{no}. In the simulated OpenRLHF system, the longest response in a batch determines the speed. "
         f"With the shortest queue, an update takes {one['seconds']['mean']:.4g} s. With a queue of {most} batches, an "
         f"update takes {many['seconds']['mean']:.4g} s. "
         f"In prime-rl, a higher async level hides jitter, but not a bottleneck. With the slowest trainer, a higher "
