@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 WIDE = 150
 """Width in columns of a table that is not shown on a terminal."""
 SIZES = ("samples_per_group", "updates", "replicates", "epochs", "minibatches")
+GROUPS = ("num_generations", "n_samples_per_prompt", "attempts", "grpo_group_size", "group_size")
+"""Settings of presets that only count the samples of a group, which `--samples` sets."""
 TIMES = ("length", "rates", "train_time", "load")
 """Settings in the header of a run or a system by default, in addition to the knobs that were set."""
 SETTINGS = 10
@@ -367,6 +369,8 @@ def _brief(header: dict[str, Any], given: set[str], made: calls.Made | None) -> 
     yield f"system {system['name']}: {_listed(chosen)}{f'; defaults: {_listed(usual)}' * bool(usual)}"
     said = (name for name in SIZES if header.get(name, 1) != 1 or name == SIZES[0])
     sizes = [f"{header[name]} {name.replace('_', ' ')}" for name in said]
+    others = ((k, v) for k, v in system["knobs"].items() if k in GROUPS and v != header[SIZES[0]])
+    sizes[0] += "".join(f" (not the {v} of {k}: write --samples {v})" for k, v in others)
     yield re.sub(r"^1 samples", "1 sample", ", ".join([*sizes, f"seed {header['seed']}"]))
 
 
