@@ -76,10 +76,9 @@ def line(asked: Any, tables: list[Any]) -> str:
         drawn = asked[name] if isinstance(asked, Mapping) else {}
         said, own, settings = {}, rows, pd.DataFrame(rows.attrs.get("settings", []))
         for column, values in drawn.items():
-            if len(chosen := _chosen(own, column, values)):
-                own = chosen
-                settings = kept if len(kept := _chosen(settings, column, values)) else settings
-            else:
+            chosen, kept = _chosen(own, column, values), _chosen(settings, column, values)
+            own, settings = chosen if len(chosen) else own, kept if len(kept) else settings
+            if not len(chosen) and not len(kept):
                 said[column] = values
         unit = drawn.get("unit", unit)
         names |= drawn.get("names", {})
