@@ -66,9 +66,9 @@ def trained(setting: dict[str, Any]) -> dict[str, Any]:
         task = sim.tasks.gym("CartPole-v1", steps=setting["steps"])
         return {"task": task, "update": sim.chain(sim.updates.adam(0.01))}
     if setting["mode"] == "characters":
-        text = sim.tasks.arithmetic(digits=2, shots=0, style="char", prompts=32, part="even")
+        task = sim.tasks.arithmetic(digits=2, shots=0, style="char", prompts=32, part="even")  # type: ignore[assignment]
         policy = sim.policies.causal_lm("char", recipe=setting["recipe"])
-        return {"task": text, "policy": policy, "update": sim.chain(sim.updates.adam(2e-4))}
+        return {"task": task, "policy": policy, "update": sim.chain(sim.updates.adam(2e-4))}
     return {"task": sim.tasks.token_bandit(), "update": sim.chain(sim.updates.sgd(0.1))}
 
 
