@@ -29,7 +29,8 @@ CLAIMS = (
         "mixed",
         "{vcpo_training:truncated_late_collapsed} of runs collapse at staleness {vcpo_training:largest}",
         "vcpo_training",
-        when="some runs collapse with noisy graded rewards, on token sequences and on penalized chains, but not at tuned rates",
+        when="some runs collapse with noisy graded rewards, on token sequences and on penalized chains, but not "
+        "at tuned rates",
     ),
     _claim(
         "VCPO trains stably up to staleness 128",

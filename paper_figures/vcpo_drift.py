@@ -61,7 +61,9 @@ def draw_law(ax: Axes, rows: Any) -> None:
         shown = variance >= LEAST
         look.points(ax, variance[shown], own[shown], color=look.COLOR["measured"], marker=marker)
     ax.set(
-        xscale="log", xlabel="forecast variance of a sequence's\nlog ratio (nats²)", title="ESS, reward for correct tokens"
+        xscale="log",
+        xlabel="forecast variance of a sequence's\nlog ratio (nats²)",
+        title="ESS, reward for correct tokens",
     )
     look.ticks(ax.xaxis, [0.01, 0.1, 1.0, 10.0])
     look.shares(ax)

@@ -85,7 +85,18 @@ def numbers(rows: Any) -> dict[str, str]:
     names = [f"{quantity}_{name}" for name in WHEN for quantity in ("ess", "return")]
     found = peak(rows)
     if found is None:
-        others = ("peak_fell", "runs_fell", "runs_others", "runs_left", "when", "ess_others", "before", "soon", "near", "rises")
+        others = (
+            "peak_fell",
+            "runs_fell",
+            "runs_others",
+            "runs_left",
+            "when",
+            "ess_others",
+            "before",
+            "soon",
+            "near",
+            "rises",
+        )
         return dict.fromkeys((*names, *others), "no falls")
     top = found[0]
     told = {"when": f"{int(top['update'])}", "peak_fell": look.spread(top, 1)}
