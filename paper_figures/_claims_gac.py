@@ -45,7 +45,7 @@ CLAIMS = (
         "{gac_steps:grpo_usual} of GRPO's runs fall, and {gac_steps:gac_usual} with GAC; with projection, "
         "plain SGD is stable up to a rate × curvature of {gac_projection:edge_raw}",
         "gac_steps",
-        when="falls clearly decrease in one of nine settings, and GRPO's runs recover from them; projection restores "
+        when="GAC prevents falls in one of nine settings, where GRPO's runs recover anyway; projection restores "
         "the synchronous stability limit",
         stated="2603.01501/projection",
     ),

@@ -14,14 +14,14 @@ CLAIMS = (
         "mixed",
         "where the clip masks {m2po_masked:clipped} of tokens, M2PO masks at most {m2po_masked:worst}",
         "m2po_masked",
-        when="M2PO masks fewer tokens than the clip at every rate, but seldom ten times fewer",
+        when="averaged over training, M2PO masks fewer tokens than the clip at every rate, but seldom ten times fewer",
     ),
     _claim(
         "M2PO masks the tokens of high variance",
         "under conditions",
         "on forks, masked tokens have {m2po_entropy:forks_m2po} times the mean entropy",
         "m2po_entropy",
-        when="the claim holds where tokens differ in certainty, but for the clip as well",
+        when="the claim holds where tokens differ in certainty; the clip does the same",
     ),
     _claim(
         "M2PO matches fresh training on data 256 updates old",
@@ -37,7 +37,7 @@ CLAIMS = (
         "mostly",
         "training without a trust region matches fresh data on {m2po_tasks:free} of {m2po_tasks:tasks} tasks",
         "m2po_tasks",
-        when="the best checkpoints of tuned training are compared",
+        when="best checkpoints at tuned rates",
     ),
     _claim(
         "Without a trust region, training on stale data collapses",

@@ -29,7 +29,8 @@ CLAIMS = (
         "mixed",
         "{vcpo_training:truncated_late_collapsed} of runs collapse at staleness {vcpo_training:largest}",
         "vcpo_training",
-        when="runs collapse with noisy graded rewards, and on penalized chains at the 4× rate, but not at tuned rates",
+        when="some runs collapse with noisy graded rewards, on token sequences and on penalized chains, but not "
+        "at tuned rates",
     ),
     _claim(
         "VCPO trains stably up to staleness 128",
@@ -234,7 +235,7 @@ ITEMS: tuple[Item, ...] = (
         "figure",
         "4× rate; KL from initial policy",
         "vcpo_steps",
-        "reproduced",
+        "under conditions",
         "KL: truncated IS {vcpo_steps:tis_kl} nats, VCPO {vcpo_steps:vcpo_kl} nats",
     ),
     _item(

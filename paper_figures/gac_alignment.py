@@ -13,9 +13,9 @@ from paper_figures._gac_alignment import settled, signal, steady
 from paper_figures._gac_points import ramp, written, zero
 from paper_figures._vcpo import ends
 
-EXPERIMENTS = {"gac_alignment": {"part": ("training", "steady"), "task": "Gaussian bandit"}}
 LATE, LARGE = made.LATE, 0.9
 """Staleness, and share of its largest stable learning rate, in training."""
+EXPERIMENTS = {"gac_alignment": {"part": "training", "fraction": LARGE, "task": "Gaussian bandit"}}
 ARMS = {0: "synchronous", LATE: "stale"}
 """Keys of the two levels of staleness."""
 

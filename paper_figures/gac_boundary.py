@@ -128,12 +128,13 @@ def numbers(rows: Any) -> dict[str, str]:
         score.append(abs(row.value - expected) / row.error)
     high, middle = float(rows.fraction.max()), float(min(rows.fraction, key=lambda f: abs(f - 0.5)))
     found = {"compared": str(len(score)), "worst": f"{max(score):.1f}", "replicates": str(int(rows.samples.max()))}
-    found |= {"high": f"{high:g}", "middle": f"{middle:g}", "late": str(LATE)}
-    for level in (0, LATE):
+    found |= {"high": f"{high:g}", "middle": f"{middle:g}", "late": str(LATE), "one": "1"}
+    for level in (0, 1, LATE):
         found[f"middle_{level}"] = written(at(rows, "fixed", level, "correlation", middle))
         found[f"high_{level}"] = written(at(rows, "fixed", level, "correlation", high))
     for key, share in (("high", high), ("middle", middle)):
-        found[f"{key}_random"] = written(random := at(rows, "random", LATE, "cosine", share))
+        found[f"{key}_random"] = written(at(rows, "random", LATE, "cosine", share))
         found[f"{key}_sawtooth"] = written(at(rows, "sawtooth", LATE, "correlation", share))
-        found[f"{key}_predicted"] = f"{predicted('random', LATE, random.step)['correlation']:+.2f}"
-    return found
+    found["middle_free"] = written(at(rows, "random", LATE, "correlation", middle))
+    last = at(rows, "random", LATE, "cosine", high)
+    return found | {"high_predicted": f"{predicted('random', LATE, last.step)['correlation']:+.2f}"}

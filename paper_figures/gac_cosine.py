@@ -111,8 +111,12 @@ def numbers(rows: Any) -> dict[str, str]:
             own = warned(rows, "area", arm=score, lead=LEAD)
             found[f"area_{score}"] = spread(own.iloc[0]) if len(own) else "none"
         if score != "staleness":
-            # Within one level the staleness is the same for all runs.
-            for key, level, place in (("sooner", LATE, {"rate": least(rows)}), ("lower", MIDDLE, {})):
+            # Within one level the staleness is the same for all runs; pooled are all levels.
+            for key, level, place in (
+                ("sooner", LATE, {"rate": least(rows)}),
+                ("lower", MIDDLE, {}),
+                ("pooled", None, {}),
+            ):
                 own = warned(rows, "area", level, arm=score, lead=SOONER, **place)
                 found[f"{key}_{score.lower()}"] = spread(own.iloc[0]) if len(own) else "none"
     found["most"] = f"{_script.pick(rows, part='warning').rate.max():g}"

@@ -58,7 +58,11 @@ def draw_correlogram(ax: Axes, rows: Any) -> bool:
         points(ax, one.lag, scaled, color=color, marker=SHOWN[tau], markersize=2.6)
         names[f"staleness {tau}"] = (base, color)
     ax.set(xlabel="updates between two gradients", xlim=(0.3, made.LAGS + 0.5), xticks=[1, 4, 8, 16, 24])
-    ax.set(ylim=(-2.3 * (len(shown) - 1) - 1.15, 1.15), yticks=[], ylabel="correlation of two gradients\n(each scaled)")
+    ax.set(
+        ylim=(-2.3 * (len(shown) - 1) - 1.15, 1.15),
+        yticks=[],
+        ylabel="correlation of two gradients\n(each row scaled to its maximum)",
+    )
     ax.set_title("Correlation by distance between gradients")
     ends(ax, names)
     last = [own[(own.staleness == tau)].set_index("lag").value for tau in shown]
@@ -85,7 +89,7 @@ def draw_reading(ax: Axes, rows: Any) -> bool:
     ax.xaxis.set_minor_formatter(NullFormatter())
     ax.set(xlim=(25, 9200), ylim=(-0.03, 1.04), xlabel="updates observed", ylabel="share of runs")
     last = own.loc[own.groupby("staleness")["update"].idxmax()].value
-    ax.set_title("Runs whose staleness is identified correctly")
+    ax.set_title("Runs whose drop is read at the true staleness")
     return bool((last > 0.9).all())
 
 

@@ -52,7 +52,9 @@ def draw(rows: Any) -> Figure:
         draw_kl(left, rows)
         held = draw_bound(right, rows)
         m2po, clip = (steps.curve(rows, arm, "kl", steps.usual(rows)).value.max() for arm in ("m2po", "clip"))
-        words = "M2PO's bound holds, yet its policy drifts farther from the behavior policy than that of PPO's clip"
+        words = (
+            "M2PO's bound holds; at this rate, its policy drifts further from the behavior policy than with PPO's clip"
+        )
         title = _script.finding(held and m2po > 1.3 * clip, words, "Divergence from behavior over updates")
         figure.suptitle(title, x=0.01, ha="left")
     return figure

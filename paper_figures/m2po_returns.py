@@ -55,7 +55,8 @@ def numbers(rows: Any) -> dict[str, str]:
     found |= {"matched": f"{words.count('equal')}", "tasks": f"{len(words)}"}
     lost = [row for task in arms.TASKS for _, row in arms.grid(rows, task, "none", "collapsed").iterrows()]
     found["updates"] = str(max(_script.settings(rows, "updates")))
-    found["collapsed"] = look.share(max(lost, key=lambda row: float(row.value)))
+    found["collapsed"] = look.share(worst := max(lost, key=lambda row: float(row.value)))
+    found["collapsed_runs"] = f"{int(worst.samples)}"
     return found
 
 

@@ -105,6 +105,7 @@ def _setting(few: Any, many: Any) -> dict[str, str]:
         "cap": f"{many.cap.iloc[0]:g}",
         "late": str(LATE),
         "batches": f"{int(many.samples.max())}",
+        "few_batches": f"{int(few.samples.max())}",
     }
 
 

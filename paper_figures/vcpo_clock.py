@@ -24,6 +24,9 @@ ARMS: dict[str, tuple[dict[str, Any], str]] = {
     "VCPO, staleness 2": ({"staleness": PAPER, "method": "vcpo"}, look.COLOR["controlled"]),
 }
 
+EARLY = 3.0
+"""Hours at which both asynchronous arms still learn."""
+
 
 def learned(hours: Any, place: dict[str, Any]) -> Any:
     """Return of an arm at its own rate, over hours."""
@@ -79,15 +82,16 @@ def draw(hours: Any, rows: Any) -> Figure:
 
 def numbers(hours: Any, rows: Any) -> dict[str, str]:
     """Returns at the same hour, and steps of the longest and the shortest length."""
-    found = {"paper": f"{PAPER}"}
+    found = {"paper": f"{PAPER}", "early": f"{EARLY:g}"}
     fresh = learned(hours, ARMS["synchronous"][0])
     reached = fresh[fresh.value.astype(float) >= 0.5]
     hour = float(reached.hour.iloc[0]) if len(reached) else float(fresh.hour.iloc[-1])
     found["hour"] = f"{hour:g}"
     for short, (place, _) in zip(("sync", "tis", "vcpo"), ARMS.values(), strict=True):
         own = learned(hours, place)
-        at = own.loc[(own.hour.astype(float) - hour).abs().idxmin()] if len(own) else None
-        found[f"{short}_return"] = "no value" if at is None else f"{at.value:.2f}"
+        for key, then in (("return", hour), ("early", EARLY)):
+            at = own.loc[(own.hour.astype(float) - then).abs().idxmin()] if len(own) else None
+            found[f"{short}_{key}"] = "no value" if at is None else f"{at.value:.2f}"
     for name, length in (("short", rows.length.min()), ("long", rows.length.max())):
         step, old = (_script.pick(seconds(rows, s, "step"), length=length).value.iloc[0] for s in (0, PAPER))
         found[f"{name}_length"] = f"{int(length):,}"

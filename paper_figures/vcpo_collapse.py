@@ -141,6 +141,7 @@ def numbers(rows: Any) -> dict[str, str]:
         own = _script.pick(rows, regime=regime)
         row = value(own, quantity="share", statistic="collapsed")
         found |= {f"{regime}_collapsed": percent(row), f"{regime}_replicates": f"{row.samples:.0f}"}
+        found[f"{regime}_rate"] = f"{vcpo_collapse.REGIMES[regime]['step']:g}"
         alarm = value(own, quantity="announced", statistic="ess", lead=WARNING, group="collapsing")
         found[f"{regime}_ess_announced"] = percent(alarm)
     return found | areas(rows)

@@ -8,7 +8,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
-from experiments.vcpo_steps import NEAR
+from experiments.vcpo_steps import ALIGNED, NEAR
 from paper_figures import _script
 from paper_figures import _vcpo as look
 from paper_figures import _vcpo_steps as steps
@@ -85,7 +85,18 @@ def numbers(rows: Any) -> dict[str, str]:
     names = [f"{quantity}_{name}" for name in WHEN for quantity in ("ess", "return")]
     found = peak(rows)
     if found is None:
-        others = ("peak_fell", "runs_fell", "runs_others", "when", "ess_others", "before", "soon", "near", "rises")
+        others = (
+            "peak_fell",
+            "runs_fell",
+            "runs_others",
+            "runs_left",
+            "when",
+            "ess_others",
+            "before",
+            "soon",
+            "near",
+            "rises",
+        )
         return dict.fromkeys((*names, *others), "no falls")
     top = found[0]
     told = {"when": f"{int(top['update'])}", "peak_fell": look.spread(top, 1)}
@@ -97,6 +108,8 @@ def numbers(rows: Any) -> dict[str, str]:
     for name, (update, quantity) in zip(names, places, strict=True):
         told[name] = f"{_script.pick(around(rows, quantity, 'fell'), update=update).value.iloc[0]:.2f}"
     told["rises"] = look.spread(_script.pick(around(rows, "norm", "fell"), update=-NEAR).iloc[0], 1)
+    every = sum(int(steps.one(rows, ARM, "fell", rate).samples) for rate in ALIGNED)
+    told["runs_left"] = f"{every - sum(int(row.samples) for row in found)}"
     others = around(rows, "ess", "others")
     others = others[others["update"] <= 0].value
     return told | {"ess_others": f"{others.min():.2f} to {others.max():.2f}"}

@@ -37,10 +37,10 @@ def removed(rows: Any, arm: str, law: str = "constant") -> Any:
     return steps.curve(rows, {"law": law, "arm": arm}, "removed", BOLD)
 
 
-def share(rows: Any, arm: str, law: str = "constant", since: int = WARM) -> float:
-    """Its mean from so many updates on."""
+def share(rows: Any, arm: str, law: str = "constant") -> float:
+    """Its mean from update `WARM` on."""
     own = removed(rows, arm, law)
-    return float(own.value[own["update"] >= since].astype(float).mean())
+    return float(own.value[own["update"] >= WARM].astype(float).mean())
 
 
 def caps(rows: Any, level: str, quantity: str, rate: float) -> Any:
@@ -88,7 +88,7 @@ def last(rows: Any) -> float:
 
 def numbers(rows: Any) -> dict[str, str]:
     """Shares removed and trusted; returns at the paper's cap, and the falls there and at the best cap."""
-    found = steps.sizes(rows) | {"lag": f"{LAG}", "cap": f"{SHOWN:g}"}
+    found = steps.sizes(rows) | {"lag": f"{LAG}", "cap": f"{SHOWN:g}", "warm": f"{WARM}"}
     for short, arm in (("geometric", "MIS, geometric"), ("ppo", "PPO"), ("m2po", "M2PO")):
         found[f"{short}_removed"] = f"{100 * share(rows, arm):.0f} %"
     for name, rate in (("usual", USUAL), ("bold", BOLD)):
@@ -97,7 +97,7 @@ def numbers(rows: Any) -> dict[str, str]:
     few = late(rows)
     found |= {"settled": f"{SETTLED}", "few": "no value" if math.isnan(few) else f"{math.ceil(100 * few)} %"}
     for law in LAWS:
-        found[f"trusted_{law}"] = f"{100 * (1 - share(rows, 'M2PO', law, since=0)):.1f} %"
+        found[f"trusted_{law}"] = f"{100 * (1 - share(rows, 'M2PO', law)):.1f} %"
     for level in LEVELS:
         found[f"{level}_eight"] = f"{caps(rows, level, 'end', BOLD).set_index('cap').value[SHOWN]:.2f}"
     when = caps(rows, "sequence", "when", BOLD)
