@@ -163,8 +163,9 @@ def rests_on(claims: Sequence[str]) -> str:
 
 def sections() -> str:
     """All threads that a claim answers."""
+    answers = (each.answer.partition(". ") for each in CLAIMED)
     blocks = [
-        f"### {each.asked}\n\n{each.answer}\n\n{rests_on(each.claims)}\n\nAsked in {linked(each.threads)}."
-        for each in CLAIMED
+        f"### {each.asked}\n\n**{first}.** {rest}\n\n{rests_on(each.claims)}\n\nAsked in {linked(each.threads)}."
+        for each, (first, _, rest) in zip(CLAIMED, answers, strict=True)
     ]
     return "\n\n".join([HEAD, *blocks])

@@ -10,8 +10,9 @@ Users asked these questions in the issue threads of trainers. The topics are [sp
 [staleness](#staleness), [losses and learning](#losses-and-learning), and
 [questions that an exact result answers](#answered-by-a-claim).
 
-Each answer begins with one sentence in bold. The numbers follow, and *Command and output* shows their source.
-Brackets contain 95 % intervals. All numbers come from simulated systems and small tasks, so they show an effect, not
+Each answer begins with one sentence in bold. The numbers follow. *Command and output* shows the commands, with selected
+lines of what they print. A number that is not in these lines is in the file that `--json FILE` writes, or follows from
+a formula. Brackets contain 95 % intervals. All numbers come from simulated systems and small tasks, so they show an effect, not
 your numbers. [The end of the page](#about-these-numbers) says what they assume."""
 FOOT = f"""## About these numbers
 

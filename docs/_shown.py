@@ -84,11 +84,11 @@ def draw_verdicts(path: Path) -> None:
         ax.set(
             xlim=(-3.0, 3.0),
             ylim=(len(examples) - 0.5, -0.5),
-            xlabel="measured − predicted (1: smallest difference that matters)",
+            xlabel="measured − predicted, in smallest effects",
         )
         ax.set_yticks(range(len(examples)), [name for name, *_ in examples])
         figure.suptitle("How an interval becomes a verdict on a formula", x=0.01, ha="left")
-        ax.set_title("Dashed: the prediction. Shaded: differences too small to matter.", fontsize=7.5)
+        ax.set_title("Dashed: the prediction. Shaded: deviations below the smallest effect.", fontsize=7.5)
         _style.write(figure, path)
 
 
@@ -121,6 +121,7 @@ def draw_bands(path: Path) -> None:
         ax.set(xlim=(-most, most), ylim=(len(BANDS) - 0.5, -0.5), xlabel="measured value, relative to its 95 % band")
         ax.set_xticks([-1.0, 0.0, 1.0], ["lower end", "forecast", "upper end of the band"])
         ax.set_yticks(range(len(BANDS)), list(BANDS.values()))
-        words = f"{rows.inside.sum()} of {len(rows)} measured values of live runs lie in their 95 % bands"
+        own = rows[rows.number != "idle"]
+        words = f"{own.inside.sum()} of {len(own)} measured values lie in their 95 % bands (without idle slots)"
         figure.suptitle(words, x=0.01, ha="left")
         _style.write(figure, path)
