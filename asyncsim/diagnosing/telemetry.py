@@ -284,7 +284,7 @@ def _refuse_cell(name: str, row: int, cell: Any) -> None:
         finite = False
     remedy = "write the number, with a point as 0.5, or leave the cell empty where the step has none"
     if not finite and (unit := re.fullmatch(r"\s*([-+\d.eE]+)\s*[%s]\s*", str(cell))):
-        remedy = f"write {unit[1]} for {cell}, in every row"
+        remedy = f"write {float(unit[1]) / (100.0 if '%' in cell else 1.0):.15g} for {cell}, in every row"
     checks.require(bool(finite), f"column {name}, row {row}", cell, "a finite number", remedy)
 
 

@@ -33,7 +33,7 @@ REFUSED = {
     "a missing step": ({**STEPS, "step": [*range(6), *range(8, 14)]}, "column step, row 7 = 8.0: must be 1 after"),
     "steps that go back": ({**STEPS, "step": [*range(6), *range(3, 9)]}, "was resumed, leave out rows 4 to 6"),
     "steps in reverse": ({**STEPS, "step": [*range(12)][::-1]}, "sort the rows by their step"),
-    "a percent sign": (changed(STEPS, "ess", 2, "91.5%"), "write 91.5 for 91.5%, in every row"),
+    "a percent sign": (changed(STEPS, "ess", 2, "91.5%"), "write 0.915 for 91.5%, in every row"),
     "probabilities": ({**TOKENS, "sampler_log_prob": [0.5] * 4, "trainer_log_prob": [0.4] * 4}, "take the logarithms"),
     "a row twice": (changed(STEPS, "step", 5, 4), "column step, row 6 = 4.0: must be above"),
     "a short column": ({**STEPS, "ess": [0.9] * 9}, "column ess, row 10 = None"),

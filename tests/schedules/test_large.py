@@ -119,7 +119,7 @@ def test_a_long_csv_is_the_same_in_batches(case: str, tmp_path: Path, monkeypatc
     monkeypatch.setattr(_log_files, "_by_batches", lambda *a: batches.append(right(*a)) or batches[-1])
     for large in (2000, 1 << 60):
         monkeypatch.setattr(_log_files, "LARGE", large)
-        tables.append(_log_files._csv(path, WANTED, files.Budget(path)))
+        tables.append(_log_files._csv(path, WANTED, files.Budget(path), None))
     assert len(batches) == 1 and (batches[0] is not None) == (
         case in ("numbers", "floats", "empty cells", "not a number")
     ), case
