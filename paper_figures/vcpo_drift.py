@@ -61,7 +61,7 @@ def draw_law(ax: Axes, rows: Any) -> None:
         shown = variance >= LEAST
         look.points(ax, variance[shown], own[shown], color=look.COLOR["measured"], marker=marker)
     ax.set(
-        xscale="log", xlabel="forecast variance of a sequence's\nlog ratio (nats²)", title="Effective sample size (ESS)"
+        xscale="log", xlabel="forecast variance of a sequence's\nlog ratio (nats²)", title="ESS, reward for correct tokens"
     )
     look.ticks(ax.xaxis, [0.01, 0.1, 1.0, 10.0])
     look.shares(ax)
@@ -78,6 +78,6 @@ def draw(rows: Any) -> Figure:
         look.say(drift, 1.1, 5e-3, "random rewards", look.COLOR["contrast"])
         look.say(drift, 9.0, 6e-4, "reward for\ncorrect tokens", look.COLOR["measured"])
         look.say(shares, 0.011, 0.12, "● 4   ■ 16   ▲ 64 tokens", look.COLOR["measured"])
-        words = "The first update forecasts the policy's drift, and with it the effective sample size"
+        words = "The first update forecasts drift and, with reward for correct tokens, ESS"
         figure.suptitle(_script.finding(met(rows), words, "Drift of the policy, and ESS"), x=0.01, ha="left")
     return figure

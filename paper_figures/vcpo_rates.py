@@ -18,7 +18,7 @@ PAID = "1 if 20 of 32 bits are correct, with noise"
 EXPERIMENTS = {"vcpo_training": {"part": "end", "problem": ("graded", "noisy"), "optimizer": "adam", "staleness": 128,
                                  "names": {"noisy": "pass or fail"}, "means": {"pass or fail": PAID}}}  # fmt: skip
 ARMS = {"truncated": look.TRUNCATED, "vcpo": look.VCPO}
-TASKS = {"graded": ("Graded", "at every rate"), "noisy": ("Pass or fail", "only at twice the best rate")}
+TASKS = {"graded": ("Graded", "at every rate tried"), "noisy": ("Pass or fail", "only at twice the best rate")}
 """A problem, and at which rates VCPO ends higher, if it does."""
 
 
