@@ -20,11 +20,11 @@ CLAIMS = (
     _claim(
         "A3C",
         "More actor-learners reach a score sooner",
-        "reproduced",
-        "on two tasks, 16 workers reach a return {actor_critic:firm_gain} and {actor_critic:cliff_gain} times "
-        "sooner than one",
+        "mostly",
+        "several workers are sooner than one in {actor_critic:sooner} of {actor_critic:crowds} settings; 16 workers are "
+        "{actor_critic:firm_gain} and {actor_critic:cliff_gain} times sooner",
         "a3c_speed",
-        when="if workers do not slow each other down",
+        when="two workers on CliffWalking are undecided; workers do not slow each other down",
     ),
     _claim(
         "IMPALA",

@@ -30,7 +30,7 @@ CLAIMS = (
         "delight",
     ),
     _claim(
-        "Without a correction, DG beats exact IS",
+        "Without importance ratios, DG beats exact IS",
         "mixed",
         "on graded sequences, compared with no correction, return changes by {delight:graded_dg} with DG, and by "
         "{delight:graded_is} with exact IS",

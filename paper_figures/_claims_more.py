@@ -12,7 +12,7 @@ CLAIMS = (
         "delay theory",
         "Staleness sets the maximum stable learning rate",
         "reproduced",
-        "{stability:boundaries} measured limits lie within {stability:off} % of their predictions",
+        "{stability:boundaries} measured limits agree with their predictions, within {stability:bracket} %",
         "stability",
     ),
     _theory(
@@ -46,7 +46,7 @@ CLAIMS = (
         "One update predicts a language model's ESS",
         "under conditions",
         "of {language_ess:levels} intervals of ESS, {language_ess:held} contain the prediction, and {language_ess:met} "
-        "come within a tenth of it",
+        "reach to within a tenth of it",
         "language_ess",
         when="rewards are random",
     ),
@@ -62,9 +62,8 @@ CLAIMS = (
         OWN,
         "A recomputed anchor costs return on stale data",
         "mixed",
-        "return with a recomputed and a recorded anchor: "
-        "CartPole {actor_critic:cartpole_ppo_proximal} and {actor_critic:cartpole_ppo_behavior}; "
-        "FrozenLake {actor_critic:lake_ppo_proximal} and {actor_critic:lake_ppo_behavior}",
+        "return with a recomputed and a recorded anchor: CartPole {cartpole:recomputed} and {cartpole:recorded}; "
+        "FrozenLake {actor_critic:lake_ppo_proximal_ends} and {actor_critic:lake_ppo_behavior_ends}",
         "cartpole",
         when="it costs return on CartPole, but not on two grid worlds",
         subject="actor-critic",

@@ -13,7 +13,7 @@ from experiments import actor_critic
 from paper_figures import _script
 from paper_figures import _vcpo as look
 
-EXPERIMENTS = {"actor_critic": {"part": "returns", "chosen": True}, "cartpole_staleness": {}}
+EXPERIMENTS = {"actor_critic": {"part": "returns", "chosen": True}, "cartpole_staleness": {"seeds": 8}}
 TASKS = {"lake": "FrozenLake (grid world)", "cliff": "CliffWalking (grid world)", "cartpole": "CartPole"}
 RETURNS = {"lake": "final return", "cliff": "final return divided by 100", "cartpole": "final return (steps balanced)"}
 ARMS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -142,8 +142,6 @@ def numbers(rows: Any, committed: Any) -> dict[str, str]:
     for task, digits in (("lake", 2), ("cartpole", 0)):
         for arm in NEAR:
             row = curve(best, task, arm).iloc[-1]
-            if arm.startswith("ppo"):
-                found[f"{task}_{arm}"] = f"{row.value:.{digits}f}".replace("-", "−") + " (edge)" * bool(row.edge)
             found[f"{task}_{arm}_ends"] = _wide(row, digits)
     for task in ("lake", "cliff"):
         for arm, name in NEAR.items():
@@ -152,7 +150,10 @@ def numbers(rows: Any, committed: Any) -> dict[str, str]:
                 found[f"{task}_{name}_near"] = f"{near.value:.2f}".replace("-", "−")
             found[f"{task}_{name}_near_ends"] = _wide(near, 2)
     for task in SPEED:
-        found[f"{task}_gain"] = f"{gain(rows, task, most)[0]:.1f}"
+        value, low, high = gain(rows, task, most)
+        found |= {f"{task}_gain": f"{value:.1f}", f"{task}_gain_ends": f"{value:.1f} ({low:.1f} to {high:.1f})"}
+    lows = [gain(rows, task, number)[1] for task in SPEED for number in actor_critic.WORKERS[1:]]
+    found |= {"sooner": f"{sum(low > 1.0 for low in lows)}", "crowds": f"{len(lows)}"}
     for key, number in (("one", 1), ("stale", most)):
         found[f"rates_{key}"] = f"{sum(works(rows, task, number) for task in SPEED)}"
     lag = _script.pick(rows, part="lag", workers=most).iloc[0]

@@ -20,8 +20,8 @@ NAMES = {
     "PPO": "PPO's clip",
     "DG": "DG",
     "DG, 1/4": "DG, temperature 1/4",
-    "sign-blind": "DG on |advantage|",
-    "sign-blind, 1/4": "DG on |advantage|,\ntemperature 1/4",
+    "sign-blind": "DG without the sign",
+    "sign-blind, 1/4": "DG without the sign,\ntemperature 1/4",
 }
 TASKS = ("bandit", "graded", "sparse")
 
@@ -51,7 +51,7 @@ def draw(rows: Any) -> Figure:
             for arm in ("DG", "sign-blind")
         ]
         first = "Tuned DG (advantage × surprisal, temperature 1) loses on all stale tasks"
-        words = f"{first}; on |advantage|, only on the {_script.listed(lost[1])}"
+        words = f"{first}; without the advantage's sign, only on the {_script.listed(lost[1])}"
         title = _script.finding(len(lost[0]) == 3 > len(lost[1]) > 0, words, "Returns of DG and of its rivals")
         figure.legend(handles=marks, title=title, loc="outside upper left", ncols=2, alignment="left")
     return figure

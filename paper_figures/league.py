@@ -51,7 +51,7 @@ def cells(ax: Axes, rows: Any, arms: list[str], column: str, names: dict[str, st
 def key(figure: Figure, title: str, base: str) -> None:
     """A title over what the colors mean."""
     said = {"better": f"better than {base}", "equal": f"equal: interval within ±{league.SMALLEST:g}"}
-    said["worse"] = f"worse: below 0, beyond −{league.SMALLEST:g}"
+    said["worse"] = "worse: interval below 0, not equal"
     marks = [Patch(color=_style.COLORS[color], alpha=0.6, label=said[word]) for word, color in WORDS.items()]
     marks.append(Patch(facecolor="none", linewidth=0, label="grey number: undecided"))
     figure.legend(handles=marks, loc="outside upper left", ncols=4, title=title, alignment="left")

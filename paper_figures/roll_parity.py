@@ -123,9 +123,10 @@ def numbers(rows: Any) -> dict[str, str]:
         late = table[table.ratio == LATE].groupby("arm").value.mean()
         found |= {f"{key}_{arm.lower()}": f"{late[arm]:+.2f}".replace("-", "−") for arm in SHOWN}
     pair, (hard, tokens) = ("PPO", "TOPR"), ("peaked", roll_parity.TASKS["peaked"].horizon)
-    last = table[(table.task == hard) & (table.ratio == LATE)].set_index("arm").value
+    last, shared = (each[each.ratio == LATE].set_index(["task", "arm"]).value for each in (table, differences(rows, False, False)))
     early = differences(rows, True, True)
     worse = early[early.word == "worse"]
     found |= {"own_pair": str(int(worse.arm.isin(pair).sum())), "hard": str(tokens)}
-    found["end_own_hard"] = " and ".join(f"{last[arm]:+.2f}".replace("-", "−") for arm in pair)
+    found["end_own_hard"] = " and ".join(f"{last[hard, arm]:+.2f}".replace("-", "−") for arm in pair)
+    found["end_one_hard"] = " and ".join(f"{shared[hard, arm]:+.2f}".replace("-", "−") for arm in pair)
     return found | {"end_own_equal": str(int((table.word == "equal").sum())), "judged": str(len(table))}

@@ -138,7 +138,7 @@ def draw_drift(ax: Axes, rows: Any) -> None:
             label="predicted by noise-free ascent (b)",
             **{**_style.PREDICTED, "color": COLOR[task]},
         )
-    axis(ax, "REINFORCE on flawed (proxy) rewards", ylim=(0.7, 100.0))
+    axis(ax, "REINFORCE on flawed rewards (harmful shortcut)", ylim=(0.7, 100.0))
     for y, task, horizon in (
         (5.3, "tokens", SHORT),
         (17, "bandit", SHORT),
