@@ -192,9 +192,10 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
             written = next((wording.of_preset(preset, name) for preset in named), "")
             written = written.replace("VALUE", _value_of(error.option_name, arguments) or "VALUE")
         elif context and context.command.name == "advise" and not near:
-            from asyncsim.sweeping.advising import FIELDS
+            from asyncsim.sweeping.advising import FIELDS, TRAINERS
 
-            field = (checks.near(name, FIELDS, 1) or ["FIELD"])[0]
+            theirs = {option: field for each in TRAINERS.values() for option, field in each.fields().items()}
+            field = theirs.get(name) or (checks.near(name, FIELDS, 1) or ["FIELD"])[0]
             written = f"write --set {field}=VALUE, or {field}=V1,V2 for several (docs/which-limit.md has the fields)"
         elif worded and not dot and not near:
             given = [(o[2:], w) for o, w in itertools.pairwise(arguments) if o[:2] == "--"]

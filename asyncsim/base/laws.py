@@ -68,6 +68,7 @@ class Law(calls.Told):
         if kind in ("empirical", "recorded"):
             return MAKERS[kind](values)
         names = inspect.signature(MAKERS[kind]).parameters
+        remedy += "; for a maximum give a file, response_lengths=FILE.csv:COLUMN" * (len(values) > len(names))
         checks.require(len(values) == len(names), "law", text, f"{kind} with parameters {', '.join(names)}", remedy)
         return MAKERS[kind](*values)
 

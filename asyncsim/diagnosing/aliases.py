@@ -133,6 +133,12 @@ def beside(columns: Iterable[str], have: Collection[str]) -> tuple[str, list[str
     return trainer, list(lacking.values())
 
 
+def ours(columns: Iterable[str], have: Collection[str]) -> list[str]:
+    """What assigns columns that end in one of our names, for quantities that are missing: OURS=THEIRS."""
+    ends = {name.rpartition("/")[2]: name for name in columns if "/" in name}
+    return [f"{n}={ends[n]}" for n in WANTED if n in ends and n not in have and f"{n[:9]}_mean" not in have]
+
+
 def _is(alias: Alias, name: str) -> bool:
     stem = alias.column.removesuffix("*")
     return name == stem or (stem != alias.column and name.startswith(stem))

@@ -66,8 +66,10 @@ class Diagnosis(calls.Told):
     @property
     def missing(self) -> str:
         """What to log to answer the open questions, in the trainer's own names if its columns are known."""
-        left = [each.action for each in self.findings if each.verdict == "cannot tell"]
-        if len(left) == 1:
+        left = list(dict.fromkeys(each.action for each in self.findings if each.verdict == "cannot tell"))
+        if near := aliases.ours((*self.refused, *self.unknown), self.columns):
+            return f"Name columns: --columns {','.join(near)}."
+        if len(left) == 1 or {"sampler", "trainer", "staleness"} <= {*self.columns}:
             return left[0]
         trainer, lacking = aliases.beside([*(name for name, _ in self.columns.values()), *self.refused], self.columns)
         more = f"{', '.join(lacking)} of {trainer}, or " if lacking else ""

@@ -57,8 +57,8 @@ def _parts(series: np.ndarray) -> tuple[np.ndarray, float]:
 def _beside(telemetry: Telemetry, known: np.ndarray, best: int) -> list[str]:
     """Other columns that changed most from the best part to the last, in units of their standard error."""
     moved = {}
-    for name, column in telemetry.names.items():
-        series = telemetry.quantities[name][known]
+    for name in telemetry.quantities.keys() & telemetry.names:
+        series, column = telemetry.quantities[name][known], telemetry.names[name]
         if name not in ("step", QUESTION) and np.isfinite(series).all():
             parts, error = _parts(series)
             size = abs(float(parts[-1] - parts[best])) / error

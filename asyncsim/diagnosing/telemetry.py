@@ -109,6 +109,8 @@ def read(
 ) -> Telemetry:
     """Read telemetry from a table and, if given, a second table of tokens; `system` adds seconds and lengths."""
     mapping = _log_stacks.mapping_of(columns, declarable(system), "write columns='kl_k3=THEIRS,staleness_mean=THEIRS'")
+    own = {ours: theirs for ours, theirs in mapping.items() if tokens is not None and ours in OF_TOKENS}
+    mapping = {ours: theirs for ours, theirs in mapping.items() if ours not in own}
     cells, head, rows = _columns("telemetry", source, mapping, run, system)
     names = head.names()
     if head.tokens:
@@ -116,8 +118,9 @@ def read(
         return Telemetry({}, _tokens(cells, names), setup, {}, names, head.unknown, head.refused)
     found, second, more = _steps(cells, names, rows), None, Header({}, {}, {}, True, {})
     if tokens is not None:
-        flat, more, _ = _columns("tokens", tokens, {}, run)
+        flat, more, _ = _columns("tokens", tokens, own, run)
         second = _tokens(flat, more.names())
+        names = more.names() | names
     scope = dict(head.used.values())
     made = Telemetry(found, second, setup, scope, names, head.unknown | more.unknown, head.refused | more.refused)
     found |= {name: found[name] / 1000.0 for name in made.milliseconds}
@@ -194,6 +197,8 @@ def _header(names: Iterable[str], mapping: Mapping[str, str], run: str | None, s
 
 CELLS = _log_files.Layout(empty=("",))
 """Cells with nan, NULL or n/a are refused: only those without any text are empty."""
+OF_TOKENS = {n for a in aliases.TOKENS for n in (a.column, a.quantity)} - {n for a in aliases.STEPS for n in a[:2]}
+"""Names that a user may assign to columns of tokens alone."""
 STAMPS = ("start_version", "end_version", "versions", "train_version")
 """Columns of a log of samples."""
 SCORES = ("sampler", "trainer")

@@ -46,6 +46,8 @@ STRETCHES = 6
 """Stretches of the log whose pauses are compared."""
 NEXT = 0.1
 """Pause of a slot, in mean responses, below which nothing but the slot kept the next response waiting."""
+OWN = "seconds of training"
+"""Scope of a column that has all of training, not a part of it."""
 SCOPES = ("groups", "samples", "rollouts")
 """Staleness that is logged as a mean over these is that of the first token."""
 
@@ -215,6 +217,7 @@ def calibrate(
         one, value = measured[name], usual[name]
         if abs(value - one.value) > max(one.high - one.value, SURE * one.value):
             notes.append(f"{name} is given as {value:.4g}, which forecasts use; the log has {one.value:.4g}.")
+    notes += [read.overlap] * (bool(read.overlap) and "train_seconds" not in given)
     if "staleness_mean" not in read.series:
         others = (*read.telemetry.refused, *read.telemetry.unknown) if read.telemetry else ()
         near = next((name for name in others if re.search("staleness|off.?policy|lag", name)), "COLUMN")
@@ -278,6 +281,7 @@ class Read:
     lengths: np.ndarray | None = None
     pauses: np.ndarray | None = None
     first: int = 0
+    overlap: str = ""
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -475,7 +479,8 @@ def _fields(preset: str, read: Read, given: Mapping[str, Any]) -> dict[str, Any]
     trains = "busy" in names or {"seconds_step", "seconds_wait"} <= names or any(n.startswith("part_") for n in names)
     # The numbers themselves are read when it is known how many rows warm up.
     has = {"tokens_per_second": "rate" in names, "response_lengths": read.lengths is not None, "train_seconds": trains}
-    return found | {name: 1.0 for name, known in has.items() if known} | dict(given)
+    # No sync is longer than this training.
+    return found | {name: 1e4 if name == "train_seconds" else 1.0 for name, known in has.items() if known} | dict(given)
 
 
 def _measured(read: Read, warm: int, known: Mapping[str, Any]) -> dict[str, Measured]:
@@ -498,9 +503,17 @@ def _measured(read: Read, warm: int, known: Mapping[str, Any]) -> dict[str, Meas
     inside = ("seconds_step", "seconds_wait", "seconds_sync")
     if whole is not None and wait is not None:
         left = whole - wait - seconds("seconds_sync")
+        parts = ["part_train"] if (own := read.scope.get("part_train") == OWN) else parts
+        trained = sum(series[name] for name in parts) + 0.0 * whole
+        ran, apart, waits, every = (float(np.nanmean(x[warm:])) for x in (trained, left, wait, whole))
         means = ", ".join(f"{read.names[n]} {np.nanmean(series[n][warm:]):.4g}" for n in inside if n in series)
-        checks.require(not np.nanmean(left[warm:]) <= 0.0, "mean of columns", means, *TABLE["parts"])
-        add("train_seconds", left / steps, *inside)
+        # A part of training that is longer than what the wait leaves of the step runs while responses are awaited.
+        beside = bool(parts) and waits <= every and max(apart, 0.0) * (1.0 + SURE) < ran <= every
+        checks.require(beside or not apart <= 0.0, "mean of columns", means, *TABLE["parts"])
+        add("train_seconds", trained / steps if beside or own else left / steps, *(parts if beside or own else inside))
+        if beside or (own and abs(ran - apart) > SURE * apart):
+            columns = ", ".join(read.names[name] for name in parts)
+            read.overlap = TABLE["overlap" if beside else "own"].format(ran / steps, columns, apart / steps, means)
     elif "busy" in series:
         add("train_seconds", series["busy"] - known["sync_seconds"], "busy")
     elif parts:

@@ -108,6 +108,9 @@ def forecast(
         past = ", ".join(f"{np.mean([d.numbers['age'] for d in each]):.3g}" for each in found)
         notes.append(f"A version is publish_every training steps. In training steps, tokens are {past} old on average.")
     notes = [*assumed(now), *([] if "reward" in measured or not drift else [TABLE["unlearned"]]), *notes]
+    told = [[f"{line.forecasts[k].value or 0.0:.2g}" for line in lines] for k in range(len(changes))]
+    same = [k for k in range(1, len(changes)) if told[k] == told[k - 1]]
+    notes += [TABLE["same"].format(words[k], words[k - 1]) for k in same]
     about = f"{now['trainer']} at {trainer.limit} {now['staleness_limit'][0]:g}, "
     about += f"{plural(now['machines'][0], 'machine')} of {plural(now['slots_per_machine'], 'slot')}."
     at = {short[n]: [v[0] if isinstance(v := each[n], list) else v for each in known] for n in lists}

@@ -59,7 +59,9 @@ def whole(field: str, value: Any, row: int) -> int:
         fits = not isinstance(value, bool) and number == float(value) and abs(number) < EXACT
     except (TypeError, ValueError, OverflowError):
         fits = False
-    checks.require(fits, f"{field}, row {row + 1}", value, "an integer", "write the number, or leave the cell empty")
+    remedy = "write the number, or leave the cell empty"
+    remedy = f"write columns='versions={field}', a version per token" if isinstance(value, list) else remedy
+    checks.require(fits, f"{field}, row {row + 1}", value, "an integer", remedy)
     return number
 
 

@@ -160,7 +160,8 @@ def _require(
             found = (name for name in free if re.search(_LIKE[field], name.lower()) and name not in likely.values())
             likely[field] = next(found, likely.get(field, "THEIRS"))
         numbered = likely["sample_id"] == _log_files.NUMBERED and "sample_id" in lacking
-        mapped = f"map it: columns='{','.join(f'{field}={likely[field]}' for field in lacking)}'"
+        ours = {field: "versions" if likely[field].lower().endswith("versions") else field for field in lacking}
+        mapped = f"map it: columns='{','.join(f'{ours[field]}={likely[field]}' for field in lacking)}'"
         mapped += f" ({_log_files.NUMBERED} counts each row as a sample)" * numbered
         writer = f"what {declared.name} writes itself lacks it: `asyncsim list logs {declared.name}` has a writer"
         plain = "without a version for each sample use the preset of the system"

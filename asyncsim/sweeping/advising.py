@@ -57,24 +57,10 @@ TRAINERS = {
 """Trainers with a staleness limit, by their common names."""
 
 
-FIELDS: dict[str, tuple[Any, str]] = {
-    "trainer": (..., f"one of {', '.join(TRAINERS)}"),
-    "machines": (1, "generator machines; several are a list, today's first, [8, 12]"),
-    "slots_per_machine": (..., "responses that a machine decodes at once"),
-    "tokens_per_second": (..., "of one response; or a table {responses at once on a machine: tokens per second}"),
-    "response_lengths": (..., "in tokens: a file, FILE:COLUMN, or a distribution such as lognormal:2000:0.8"),
-    "prompts_per_batch": (..., "prompts that a training step takes"),
-    "samples_per_prompt": (..., "responses to a prompt"),
-    "train_seconds": (..., "seconds of a training step, or their distribution"),
-    "sync_seconds": (0.0, "seconds of a weight sync"),
-    "publish_every": (None, "training steps between two syncs (the trainer's default unless given)"),
-    "staleness_limit": (None, "limits to try, in the trainer's own unit"),
-    "partial_rollouts": (None, "whether responses go on under new weights, today's first"),
-    "prompts_at_once": (None, "prompts in generation at once (as many as there are slots unless given)"),
-    "model": ({}, "settings of the event model (not the language model), such as {reward: exponential:2}"),
-    "measured": ({}, "what `asyncsim calibrate` read from a log, for `asyncsim forecast`"),
-    "drift": ({}, "how log ratios grow with staleness, for `asyncsim forecast`"),
-}
+_ROWS = tomllib.loads(Path(__file__).with_name("fields.toml").read_text("utf-8"))
+_ROWS["trainer"][1] = _ROWS["trainer"][1].format(", ".join(TRAINERS))
+_SAID: dict[Any, Any] = {"required": ..., "unset": None}
+FIELDS: dict[str, tuple[Any, str]] = {n: (_SAID.get(str(usual), usual), what) for n, (usual, what) in _ROWS.items()}
 """Fields of a description: default (`...`: required) and meaning."""
 
 
@@ -267,11 +253,11 @@ def read(rows: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     if len(rates) > 1 and rates[-1] < given["slots_per_machine"]:
         ends = f"tokens_per_second ends at {rates[-1]} responses at once; {speeds[-1]:g} is used from there on"
         warnings.warn(checks.RunWarning(f"{ends}: add a row for {given['slots_per_machine']}"), stacklevel=3)
-    train, sync = given["train_seconds"].mean(), given["sync_seconds"]
+    between = given["publish_every"] * (train := given["train_seconds"].mean())
     for name, value, most, unit in (
         ("tokens_per_second", max(given["tokens_per_second"][1]), 1_000.0, "tokens a second of one response"),
         ("train_seconds", train, 10_000.0, "seconds of one training step"),
-        ("sync_seconds", sync, given["publish_every"] * train, "seconds of one sync, longer than training"),
+        ("sync_seconds", given["sync_seconds"], between, f"seconds of one sync (training takes {between:g} s)"),
     ):
         slow = name == "tokens_per_second" and value < 1.0
         if value > most or slow:

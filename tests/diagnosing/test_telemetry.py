@@ -165,3 +165,10 @@ def test_the_command_refuses_in_one_line(log):
     log.write_text("loss\n0.1\n")
     result = call("diagnose", log)
     assert (result.exit_code, len(result.stderr.splitlines())) == (2, 1)
+
+
+def test_columns_that_end_in_our_names_are_asked_for_and_those_of_tokens_are_found_in_their_table():
+    log = {"step": range(40), "ess": [0.9] * 40, "fully_async/staleness_mean": [2] * 40}
+    assert "--columns staleness_mean=fully_async/staleness_mean" in sim.diagnose(log).missing
+    tokens = {"step": [0, 1], "mine": [-1.0, -2.0], "trainer_log_prob": [-1.1, -2.0]}
+    assert sim.diagnose(log, tokens=tokens, columns="sampler_log_prob=mine").columns["sampler"][0] == "mine"

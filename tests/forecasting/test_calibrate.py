@@ -717,3 +717,15 @@ def test_lengths_beyond_the_log_may_come():
     drawn = np.exp(4.0 + 0.6 * random.normal(size=200))
     assert forecasting.smooth(laws.empirical(drawn)) and not forecasting.smooth(laws.empirical(np.minimum(drawn, 60.0)))
     assert not forecasting.smooth(laws.empirical([60.0] * 30)) and not forecasting.smooth(laws.lognormal(60.0, 0.6))
+
+
+def test_training_that_overlaps_generation_is_read_from_its_own_column(columns):
+    """A step that leaves less than its own training is named; a mapped column of training is used."""
+    long = changed(columns, update=0.0 * columns["seconds_step"] + 1.01 * columns["seconds_step"].mean())
+    long["update"] = 0.5 * columns["seconds_step"] + 0.5 * (columns["seconds_step"] - columns["seconds_wait"])
+    made = sim.calibrate(long, "areal", columns="seconds_train=update", **given(SYSTEM))
+    assert made.measured["train_seconds"].column == "update"
+    (note,) = (each for each in made.notes if each.startswith("train_seconds "))
+    assert "generation runs during training" in note
+    logged = {"timing_s/update_actor" if name == "update" else name: each for name, each in long.items()}
+    assert any("timing_s/update_actor" in each for each in sim.calibrate(logged, "areal", **given(SYSTEM)).notes)
