@@ -516,7 +516,7 @@ def specs_of(arms: Sequence[str], common: Sequence[str]) -> dict[str, Spec]:
             if name == text and text.count("=") == 1 and "." in words[0].partition("=")[0]:
                 remedy = f"quote the words of one arm, as 'method=NAME {text}'"
             for word in inherited if specs and error.field.endswith(" argument") else ():
-                if word.partition("=")[0].endswith(f".{error.value}"):
+                if word.partition("=")[0].endswith(f".{error.value}") and "each arm" not in remedy:
                     remedy = f"give it to the arms that take it alone, as '{arms[0]} {word}'"
             if remedy == error.remedy:
                 raise
