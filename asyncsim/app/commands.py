@@ -129,8 +129,10 @@ def described(kind: str, name: str) -> dict[str, Any]:
         return {"name": own, "signature": signature, "arguments": [], "doc": doc}
     if kind == "papers":
         from asyncsim import claims
+        from asyncsim.claims._registry import paged
 
-        checks.one_of("paper", name, claims.papers(), "give an arXiv id or a method of `asyncsim list papers`")
+        remedy = paged(name) or "give an arXiv id or a method of `asyncsim list papers`"
+        checks.one_of("paper", name, claims.papers(), remedy)
         found = claims.papers()[name]
         facts = {"status": found.status, "claims": list(found.claims), "verdict": found.verdict, "when": found.when}
         return {"name": name, "signature": "", "arguments": [], "doc": found.doc, "number": found.number(), **facts}

@@ -8,6 +8,7 @@ import errno
 import importlib
 import json
 import os
+import re
 import shutil
 import sys
 import textwrap
@@ -193,7 +194,8 @@ class Files:
         self.draw(value)
         context = contextvars.copy_context()
         context.run(pages.COLUMNS.set, min(width(0), WIDEST))
-        show([context.run(str, value)])
+        text = re.sub(r"\bover='([\w-]+)'", r"--over \1", context.run(str, value))
+        show([re.sub(r"\bsim\.tasks\.(\w+)\((\w+)=(\w+)\)", r"--task \1 --set task.\2=\3", text)])
         self.say("plot: {}", "plot")
         return self.status(status)
 

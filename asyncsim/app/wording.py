@@ -42,7 +42,7 @@ def settings(pairs: Sequence[str], option: str = "--set") -> dict[str, Any]:
         key, equals, text = pair.partition("=")
         kinds = plugins.kinds_of(pair.replace("-", "_"))
         part = plugins.PARTS[kinds[0]] if kinds else "method" if ":" in pair else ""
-        remedy = f"write {part}={pair}" if part else f"write {key.strip() or 'KEY'}=VALUE"
+        remedy = f"write {part}={pair}" if part else f"write {key.strip(' -') or 'KEY'}=VALUE"
         pairs_of = re.fullmatch(r"([\w.-]+)[: ]+([-+\d.e]+|true|false|none)", pair)
         if checks.is_number(value(pair)):
             remedy = "several values are joined by commas, as --staleness 0,4,16"
@@ -445,6 +445,9 @@ def _check_parts(
         # Of these the option stands in front, not the name.
         chosen = next((each for each in PARTS if str(parts.get(each)).replace("-", "_") == part), None)
         remedy = f"write {chosen}.KEY in place of {part}.KEY" if chosen else remedy
+        for kind in plugins.kinds_of(part)[: not remedy]:
+            own = [f"{plugins.PARTS[kind]}.{key}={given}" for key, given in by_part[part].items()]
+            remedy = f"a value of one arm stands in its quotes: '{plugins.PARTS[kind]}={part} {' '.join(own)}'"
         checks.require(part in used or not remedy, "--set part", part, f"one of {', '.join(used)}", remedy)
         last = next(iter(by_part[part]), "").rpartition(".")[2]  # of a trainer's own name, as actor.clip_ratio
         checks.one_of("--set part", part, used, calls.ELSEWHERE.get(f"words {last}", "name a part of the run"))
@@ -512,8 +515,11 @@ def specs_of(arms: Sequence[str], common: Sequence[str]) -> dict[str, Spec]:
                 several = isinstance(error.value, tuple) and value(word.partition("=")[2]) == error.value
                 checks.require(not several, "--set", word, "of one value", f"write --along {word}")
             remedy = re.sub(r"^write --(\w+) (\S+) --set (\S+)$", r"write \1=\2 \3", error.remedy)
-            if name == text and len(words) == 1 and "." in words[0].rpartition("=")[0]:
+            if name == text and text.count("=") == 1 and "." in words[0].partition("=")[0]:
                 remedy = f"quote the words of one arm, as 'method=NAME {text}'"
+            for word in inherited if specs and error.field.endswith(" argument") else ():
+                if word.partition("=")[0].endswith(f".{error.value}") and "each arm" not in remedy:
+                    remedy = f"give it to the arms that take it alone, as '{arms[0]} {word}'"
             if remedy == error.remedy:
                 raise
             raise checks.InputError(error.field, error.value, error.bound, remedy) from None
@@ -525,16 +531,18 @@ def specs_of(arms: Sequence[str], common: Sequence[str]) -> dict[str, Spec]:
 
 
 def words_of(text: str) -> tuple[str, list[str]]:
-    """Name ("" where there is none) and words of an arm."""
+    """Name ("" where there is none) and words of an arm, in which options such as --system tba are words too."""
     named = re.match(r"\s*([\w .+-]+):\s+(.*)$", text)
-    words = _split("arm", named[2] if named else text)
+    own = re.sub(r"(?<!\S)--([\w-]+)[ =](?=[^\s=-][^\s=]*(\s|$))", r"\1=", named[2] if named else text)
+    words = _split("arm", own.replace("--set ", ""))
     return (named[1].strip() if named else ""), [_of_method(word) for word in words]
 
 
 def _of_method(word: str) -> str:
     """Return a word of an arm as KEY=VALUE: the name of a method, or of a loss in a file, becomes method=NAME."""
     known = plugins.summaries("asyncsim.methods")
-    if word.replace("-", "_") in known or re.fullmatch(r"[\w./]+:\w+", word):
+    snake = word.replace("-", "_")
+    if snake in known or f"methods {snake}" in calls.ELSEWHERE or re.fullmatch(r"[\w./]+:\w+", word):
         return f"method={word}"
     close = checks.near(word, known, 1, 0.8)
     checks.require("=" in word or not close, "arm", word, "a method or KEY=VALUE", f"write {''.join(close)}")

@@ -1,5 +1,6 @@
 """The answers of `compare`, `sweep`, `boundary` and collapse prediction: verdicts, and the numbers behind them."""
 
+import itertools
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,6 +25,8 @@ NARROW = 13
 """Length of an arm's name up to which its line has room for the final value."""
 PAIRED = 1.05
 """Ratio of variances above which pairing is reported as a gain."""
+ROUNDED = 1e-9
+"""Difference below which two numbers count as one."""
 NUMBER = re.compile(r"([-+]?\.?\d[\d.,e+-]*|inf|nan)( %?$|%|$| [±*\[(])")
 OF_TASK = ("task", "interval", "bounds", "unseen", "blind", "optimum", "axis", "setting")
 OF_ARM = (
@@ -127,8 +130,9 @@ class Pair:
         gain, last = f"pairing cut the variance {self.pairing:.2g} times", self.last
         saved = gain if self.pairing > PAIRED else "pairing did not help"
         if not math.isfinite(self.pairing):
-            saved = f"the same {'difference' if last.difference else 'numbers'} in every replicate"
-            alike = not last.difference and word not in ("undecided", UNTOLD)
+            alike = abs(last.difference) < ROUNDED
+            saved = f"the same {'numbers' if alike else 'difference'} in every replicate"
+            alike = alike and word not in ("undecided", UNTOLD)
             saved += ", so the two are the same on this task" * alike
         low, high, apart = last.seen
         seen = f"{apart} " * (word == "undecided" != apart) + f"[{low:+.3g}, {high:+.3g}] without unseen events; "
@@ -224,6 +228,13 @@ class OnTask:
         still = f"1 replicate in {1.0 / chance:.0f} may still differ by up to {min(event, most):.3g}"
         return f"unseen events: after {last.replicates} replicates, {still}; the intervals allow for this{beyond}"
 
+    def twins(self) -> list[str]:
+        """Arms that are not compared with each other, but have the same numbers."""
+        found = itertools.combinations(self.arms[1:], 2)
+        alike = [(a, b) for a, b in found if np.allclose(a.curve, b.curve, ROUNDED, ROUNDED, equal_nan=True)]
+        full = ", whose sequences all have full length (task.ends=true varies it)" * (self.task.get("ends") is False)
+        return [f"  {a.name} and {b.name} have the same curve: they are the same on this task{full}" for a, b in alike]
+
     def word_of(self, pair: Pair) -> str:
         """The verdict of a pair, or that the task cannot distinguish the arms."""
         return SAME_TASK if pair.word in ("equal", "undecided") and self.blind else pair.word
@@ -313,7 +324,8 @@ class Answer(calls.Told):
                 word = on.word_of(pair)
                 lines.append(pair.sentence(word, f" within {self.smallest:g}" if word == "equal" else where))
                 lines += [f"  {line}" for line in (pair.details(word), pair.why, *pair.notes) if line]
-            other = "a harder task, such as bit_chain or a larger horizon, or fewer updates"
+            chain = on.task.get("task") == "bit_chain"
+            other = f"{'a harder task, such as bit_chain or ' * (not chain)}a larger horizon, or fewer updates"
             if on.blind.startswith("no arm"):
                 other = "more updates, a larger learning rate, or an easier task"
             elif not any(math.isfinite(pair.pairing) for pair in on.pairs):
@@ -323,6 +335,7 @@ class Answer(calls.Told):
                 aim = on.arms[0].start + 0.9 * (on.arms[0].end - on.arms[0].start)
                 aims = f"target={aim:.2g} (--target {aim:.2g}, with --smallest in {on.axis.split()[-1]})"
                 other = f"{aims}, which asks when each arm gets there, or {other}"
+            lines += on.twins()
             lines += [f"  {line}" for line in (on.unseen, f"{on.blind}; try {other}" if on.blind else "") if line]
             lines += [f"  {arm.name}: {lost}" for arm in on.arms if (lost := self._lost(arm, on))]
         return "\n".join(lines)

@@ -7,7 +7,6 @@ Sentences are in our words, after the abstracts; `2609.20807/score-drift`, `2607
 """
 
 import math
-import re
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from asyncsim.base import checks, plugins
-from asyncsim.claims._registry import claim
+from asyncsim.claims._registry import claim, paper_of
 
 STATUSES = ("exact", "asymptotic", "conditional", "open", "false as stated")
 
@@ -149,8 +148,7 @@ def papers() -> dict[str, Statement]:
 
 def papers_of(word: str) -> list[Statement]:
     """Return the statements by id, by arXiv id or its URL, or by the name of a method or system of the paper."""
-    bare = re.sub(r"^.*arxiv[^/:]*[:/](abs/|pdf/)?|(v\d+)?(\.pdf)?$", "", word.lower())
-    name = bare.replace("-", "_")
+    name = (bare := paper_of(word)).replace("-", "_")
     kinds = {"methods", "systems"} & {*plugins.kinds_of(name)}
     about = (plugins.described(f"asyncsim.{kind}", name, plugins.PARTS[kind]) for kind in kinds)
     sources = " ".join(each["doc"].partition("Source:")[2] for each in about)

@@ -91,6 +91,18 @@ def _take(subject: Any, id: str) -> str:
     return id
 
 
+def paper_of(word: str) -> str:
+    """Return the arXiv id in a word or URL, or the word itself."""
+    return re.sub(r"^.*arxiv[^/:]*[:/](abs/|pdf/)?|(v\d+)?(\.pdf)?$", "", word.lower())
+
+
+def paged(word: str) -> str:
+    """Where the gallery tests a paper, given by arXiv id or name, and claims of this name; "" if it has no page."""
+    page = calls.ELSEWHERE.get(f"gallery {paper_of(word).replace('-', '_')}")
+    exact = "".join(f"; asyncsim verify {id} its exact result" for id in claims() if f"/{word}-" in id)
+    return f"the page {page} of the repository tests this paper by simulation{exact}." if page else ""
+
+
 def known(id: str) -> str:
     """Return the id of a claim; underscores are accepted instead of dashes."""
     checks.require(isinstance(id, str), "claim", id, "the id of a claim, family/name", "see `asyncsim list claims`")
@@ -111,6 +123,7 @@ def known(id: str) -> str:
         hint = checks.hint(key, claims(), hint, 0.4 if not family else 0.75)
         for kind in plugins.kinds_of(name)[: len(family) < 2]:
             hint = f"it is a {plugins.PARTS[kind]}: see `asyncsim list {kind} {name}`; or see `asyncsim list papers`."
+        hint = paged(key) or hint
         hint = f"write {' or '.join(own)}, its file and its class" if own else f"{hint} Your own: docs/conjecture.md"
         hint = "leave it out: without a claim all are tested" if id == "all" else hint
         hint = f"write --at {id}" if "=" in id else hint

@@ -85,6 +85,10 @@ def notes(reading: Reading, specs: Mapping[str, Spec], seed: int) -> tuple[str, 
     headers = {name: spec.describe() for name, spec in specs.items()}
     # With one token, the ratio of a token is that of its sequence.
     longer = {name: str(spec.method.weight.level) for name, spec in specs.items() if spec.task.horizon > 1}
+    levels = {name: str(each.method.weight.level) for name, each in specs.items() if each.task.horizon == 1}
+    if who := " and ".join(name for name, level in levels.items() if level not in ("none", "token")):
+        equal = "the ratio of a sequence equals that of its token, as sequences have one"
+        lines.append(f"{who}: {equal}; for several tokens write sim.tasks.token_bandit(horizon=32)")
     parts = {
         "method.advantage": {name: str(header.get("advantage")) for name, header in headers.items()},
         "the level of the ratio (method.level, where it can be set)": {n: x for n, x in longer.items() if x != "none"},

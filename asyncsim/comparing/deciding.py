@@ -10,7 +10,7 @@ import numpy as np
 from scipy import special
 
 from asyncsim.base import calls, checks, notation, uncertainty
-from asyncsim.base.answers import UNTOLD, Answer, Arm, Look, OnTask, Pair, Tuned, summarized
+from asyncsim.base.answers import ROUNDED, UNTOLD, Answer, Arm, Look, OnTask, Pair, Tuned, summarized
 from asyncsim.base.notation import RETURNS, TRAINED
 from asyncsim.base.progress import Progress
 from asyncsim.base.records import Estimate
@@ -427,7 +427,7 @@ def _saved(a: np.ndarray, b: np.ndarray) -> float:
     if len(a) < FEWEST:
         return 1.0
     apart, together = float(a.var(ddof=1) + b.var(ddof=1)), float((a - b).var(ddof=1))
-    return apart / together if together > 0.0 else math.inf
+    return apart / together if together > ROUNDED**2 * apart else math.inf
 
 
 def _untold(count: int, value: float) -> Look:

@@ -110,14 +110,6 @@ def check_loss(
     return report.raise_for_failure() if check else report
 
 
-_ELSEWHERE = {
-    "penalties": "give sim.methods.NAME().replace(penalties=(sim.penalties.{}(),)), or check a number by check_metric",
-    "diagnostics": "check a number by check_metric, on the command line --kind metric",
-    "advantages": "check it by check_advantage, on the command line --kind advantage",
-}
-"""What a name of another kind is meant for."""
-
-
 def _refuse_other(fn: Loss) -> None:
     """Raise `InputError` for arguments that no loss takes, naming the check that they fit."""
     try:
@@ -152,8 +144,8 @@ def _method_like(like: str | Method | Loss | None, anchor: str | None) -> Method
     if like is None:
         return None
     if isinstance(like, str):
-        for kind, remedy in _ELSEWHERE.items():
-            name = like.replace("-", "_")
+        for kind in ("penalties", "diagnostics", "advantages"):
+            name, remedy = like.replace("-", "_"), calls.ELSEWHERE[f"like {kind}"]
             there = plugins.home_of("asyncsim.methods", name) is None and name in plugins.summaries(f"asyncsim.{kind}")
             checks.require(not there, "like", like, f"a method ({name} is one of {kind})", remedy.format(name))
         method = plugins.load("asyncsim.methods", like, "like")()

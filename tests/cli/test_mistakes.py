@@ -1641,3 +1641,54 @@ def test_rates_that_are_tuned_or_too_small_are_named(capsys):
         with pytest.raises(SystemExit):
             main(shlex.split(words))
         assert (line in capsys.readouterr().err) == said, words
+
+
+SHARED = "system.load=1.5 --set system.length=1 --set system.groups_per_batch=8"
+SUGGESTED = {
+    "compare rloo grpo": "method=reinforce advantage=leave_one_out",
+    "compare ppo-clip gspo --set gspo.low=0.2": "'method=gspo method.low=0.2'",
+    "compare method=gspo,method.low=0.2 grpo": '"method=gspo method.low=0.2" in quotes',
+    "compare ppo-clip gspo --against ppo-clip": "the first arm is what the others are compared with",
+    "compare ppo-clip gspo --baseline ppo-clip": "the first arm is what the others are compared with",
+    f"compare system=tba system=synchronous --set {SHARED}": "as 'system=tba system.load=1.5'",
+    "verify tba": "the page paper_figures/tba.md of the repository tests this paper",
+    "verify 2503.18929": "the page paper_figures/tba.md of the repository tests this paper",
+    "list papers tba": "asyncsim verify optimum/tba-lag-invariance its exact result",
+    "run --method trl": "--system NAME",
+}
+
+
+@pytest.mark.parametrize("typed", SUGGESTED)
+def test_what_other_people_call_it_leads_to_what_there_is(typed, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main([*typed.split(), *["--smallest", "0.1"] * typed.startswith("compare")])
+    assert SUGGESTED[typed] in capsys.readouterr().err
+
+
+def test_pages_of_the_gallery_that_messages_name_exist():
+    pages = {advice for word, advice in calls.ELSEWHERE.items() if word.startswith("gallery ")}
+    assert pages and all((Path(__file__).parents[2] / page).is_file() for page in pages)
+
+
+def test_options_in_an_arm_are_its_words():
+    """What a message wrote before failed where it was pasted."""
+    _, words = wording.words_of("method=grpo --staleness 4 --system=tba --set method.low=-0.1")
+    assert words == ["method=grpo", "staleness=4", "system=tba", "method.low=-0.1"]
+
+
+def test_a_ratio_of_sequences_of_one_token_and_arms_of_one_curve_are_told(capsys):
+    arms = ["method=gspo", "method=grpo method.low=0.3", "method=grpo method.low=0.4"]
+    with pytest.raises(SystemExit):
+        main(["compare", *arms, "--smallest", "0.05", "--updates", "8", "--tune", "none", "--over", "end"])
+    said = capsys.readouterr().out
+    several = "for several tokens write --task token_bandit --set task.horizon=32"
+    assert f"method=gspo: the ratio of a sequence equals that of its token, as sequences have one; {several}" in said
+    assert f"{arms[1]} and {arms[2]} have the same curve: they are the same on this task" in said
+
+
+def test_a_harder_task_than_bit_chain_is_a_longer_one(capsys):
+    words = "compare grpo reinforce --task bit-chain --set task.horizon=1 --smallest 0.9 --updates 90 --tune none"
+    with pytest.raises(SystemExit):
+        main(words.split())
+    said = capsys.readouterr().out
+    assert "try a larger horizon, or fewer updates" in said and "such as bit_chain" not in said

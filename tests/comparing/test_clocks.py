@@ -370,4 +370,6 @@ def test_curves_of_an_answer_have_bands():
 def test_one_token_has_no_level_of_its_ratio():
     one = arm().replace(task=sim.tasks.token_bandit(actions=4, horizon=1))
     method = sim.methods.truncated_is(advantage=sim.advantages.group_std())
-    assert compared({"a": one, "b": one.replace(method=method)}).notes == ()
+    equal = "the ratio of a sequence equals that of its token, as sequences have one"
+    several = "for several tokens write sim.tasks.token_bandit(horizon=32)"
+    assert compared({"a": one, "b": one.replace(method=method)}).notes == (f"b: {equal}; {several}",)
