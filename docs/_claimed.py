@@ -47,7 +47,8 @@ CLAIMED = [
         "Which of the quantities called ESS does my trainer log?",
         "miles #1000 and #3230",
         "Five definitions are in use, and they differ on the same batch. The ESS of sequences falls with their length. "
-        "The ESS of clamped weights has a lower bound. An ESS computed within sequences ignores differences between sequences. "
+        "The ESS of clamped weights has a lower bound. An ESS computed within sequences ignores "
+        "differences between sequences. "
         "`asyncsim diagnose` compares a log's ESS with each definition.",
         ("ess/length-law", "ess/clamp-floor"),
     ),

@@ -60,7 +60,8 @@ def not_on_policy(found: Results) -> str:
         f"{final(noise, 'ess_mismatch'):.2f}. "
         f"Top-p leaves ESS/N at {final(nucleus, 'ess_mismatch'):.2g}, but lowers the mean ratio to "
         f"{final(nucleus, 'mean_weight'):.2f}. "
-        f"The KL divergence is above zero in all three cases, but is only {final(noise, 'kl_mismatch'):.2g} with noise. "
+        "The KL divergence is above zero in all three cases, but is only "
+        f"{final(noise, 'kl_mismatch'):.2g} with noise. "
         "Log all three of ESS, KL and the mean ratio, because together they tell the cases apart."
     )
 
@@ -70,7 +71,7 @@ def cached(found: Results) -> str:
     (result,) = found
     gaps, ess = (rows(result, name) for name in ("cache_gap", "ess_mismatch"))
     small, large, last = gaps
-    held(0.0 < small["low"] and small["mean"] < large["mean"], "The gap grows at first.")
+    held(small["low"] > 0.0 and small["mean"] < large["mean"], "The gap grows at first.")
     least = min(each["mean"] for each in ess)
     again = held(abs(last["mean"] / large["mean"] - 1.0) < 0.1, "they differ about as much as at")
     unclear = held(ess[0]["high"] >= 1.0, "cannot be distinguished from one with so few replicates")

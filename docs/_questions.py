@@ -12,8 +12,8 @@ Users asked these questions in the issue threads of trainers. The topics are [sp
 
 Each answer begins with one sentence in bold. The numbers follow. *Command and output* shows the commands, with selected
 lines of what they print. A number that is not in these lines is in the file that `--json FILE` writes, or follows from
-a formula. Brackets contain 95 % intervals. All numbers come from simulated systems and small tasks, so they show an effect, not
-your numbers. [The end of the page](#about-these-numbers) says what they assume."""
+a formula. Brackets contain 95 % intervals. All numbers come from simulated systems and small tasks, so they show an
+effect, not your numbers. [The end of the page](#about-these-numbers) says what they assume."""
 FOOT = f"""## About these numbers
 
 Answers in seconds and slot-hours hold for the system shown. They depend on response lengths and load, so

@@ -81,11 +81,7 @@ def draw_verdicts(path: Path) -> None:
         ax.axvline(0.0, **_style.PREDICTED)
         for row, (_, middle, half, color) in enumerate(examples):
             ax.errorbar(middle, row, xerr=half, **{**_style.MEASURED, "color": _style.COLORS[color]})
-        ax.set(
-            xlim=(-3.0, 3.0),
-            ylim=(len(examples) - 0.5, -0.5),
-            xlabel="measured − predicted, in smallest effects",
-        )
+        ax.set(xlim=(-3.0, 3.0), ylim=(len(examples) - 0.5, -0.5), xlabel="measured − predicted, in smallest effects")
         ax.set_yticks(range(len(examples)), [name for name, *_ in examples])
         figure.suptitle("How an interval becomes a verdict on a formula", x=0.01, ha="left")
         ax.set_title("Dashed: the prediction. Shaded: deviations below the smallest effect.", fontsize=7.5)

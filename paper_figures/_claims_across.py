@@ -36,7 +36,8 @@ CLAIMS = (
         "Stabilizers beat RLOO on long sequences",
         "mostly not",
         "at one rate, stabilizers win {league_long:better_one} of {league_long:judged_one} comparisons, and lose "
-        "{league_long:worse_one}; tuned, {league_long:better_own} of {league_long:judged_own}, and {league_long:worse_own}",
+        "{league_long:worse_one}; tuned, {league_long:better_own} of {league_long:judged_own}, and "
+        "{league_long:worse_own}",
         "league_long",
         when="16 to 512 tokens; the initial policy favors wrong tokens",
     ),

@@ -123,7 +123,9 @@ def numbers(rows: Any) -> dict[str, str]:
         late = table[table.ratio == LATE].groupby("arm").value.mean()
         found |= {f"{key}_{arm.lower()}": f"{late[arm]:+.2f}".replace("-", "−") for arm in SHOWN}
     pair, (hard, tokens) = ("PPO", "TOPR"), ("peaked", roll_parity.TASKS["peaked"].horizon)
-    last, shared = (each[each.ratio == LATE].set_index(["task", "arm"]).value for each in (table, differences(rows, False, False)))
+    last, shared = (
+        each[each.ratio == LATE].set_index(["task", "arm"]).value for each in (table, differences(rows, False, False))
+    )
     early = differences(rows, True, True)
     worse = early[early.word == "worse"]
     found |= {"own_pair": str(int(worse.arm.isin(pair).sum())), "hard": str(tokens)}

@@ -33,7 +33,9 @@ def draw(rows: Any) -> Figure:
     with _style.applied():
         figure = _style.picture(_style.WIDTH, 3.0)
         left, right = figure.subplots(1, 2)
-        draw_panel(left, rows, (("tokens", SHORT), ("tokens", LONG), ("bandit", LONG)), "flawed rewards (harmful shortcut)")
+        draw_panel(
+            left, rows, (("tokens", SHORT), ("tokens", LONG), ("bandit", LONG)), "flawed rewards (harmful shortcut)"
+        )
         honest = [limits(rows, task, "grpo", LONG) for task in ("graded", "sparse")]
         known = [int(each) for own in honest for each in own[own.value.notna()].staleness]
         words = f"true rewards: no limit found below $S$ = {min(known)}" if known else "true rewards: no limit found"
