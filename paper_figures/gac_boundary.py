@@ -137,4 +137,4 @@ def numbers(rows: Any) -> dict[str, str]:
         found[f"{key}_sawtooth"] = written(at(rows, "sawtooth", LATE, "correlation", share))
     found["middle_free"] = written(at(rows, "random", LATE, "correlation", middle))
     last = at(rows, "random", LATE, "cosine", high)
-    return found | {"high_predicted": f"{predicted('random', LATE, last.step)['correlation']:+.2f}"}
+    return found | {"expected": f"{predicted('random', LATE, last.step)['correlation']:+.2f}"}

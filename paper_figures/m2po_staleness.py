@@ -80,7 +80,8 @@ def numbers(rows: Any) -> dict[str, str]:
     """Means over updates and ends, over levels of staleness and bounds."""
     rate, found = steps.usual(rows), {}
     for arm in ("clip", "m2po"):
-        least, *between, most = levels(rows, arm)
+        ages = levels(rows, arm)
+        least, between, most = ages[0], ages[1:-1], ages[-1]
         for key, ages in (("new", [least]), ("between", between), ("old", [most])):
             own = [steps.curve(rows, arm, "return", rate, staleness=age).value.mean() for age in ages]
             found[f"{arm}_mean_{key}"] = span(own)
