@@ -122,7 +122,8 @@ def numbers(rows: Any) -> dict[str, str]:
         found |= {f"{key}_{word}": str(int((table.word == word).sum())) for word in ("better", "worse")}
         late = table[table.ratio == LATE].groupby("arm").value.mean()
         found |= {f"{key}_{arm.lower()}": f"{late[arm]:+.2f}".replace("-", "−") for arm in SHOWN}
-    pair, (hard, tokens) = ("PPO", "TOPR"), ("peaked", roll_parity.TASKS["peaked"].horizon)
+    pair, tokens = ("PPO", "TOPR"), roll_parity.TASKS["peaked"].horizon
+    hard = "peaked" if (table.task == "peaked").any() else "arms"  # quick rows have one task
     last, shared = (
         each[each.ratio == LATE].set_index(["task", "arm"]).value for each in (table, differences(rows, False, False))
     )

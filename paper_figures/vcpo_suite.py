@@ -109,6 +109,8 @@ def draw(rows: Any, paired: Any) -> Figure:
 def numbers(rows: Any, paired: Any) -> dict[str, str]:
     """Rivals below and above VCPO at the 4× rate, and below at tuned rates; which of them fall."""
     less, _, more = beaten(rows, paired, "bold")
+    # Quick rows have no GRPO.
+    ended = {arm: steps.one(rows, arm, "end", BOLD) for arm in ("GRPO", "PPO", "VCPO") if arm in arms(rows)}
     fell = [arm for arm in arms(rows) if steps.one(rows, arm, "fell", BOLD).value > 0.5 and not arm.startswith("VCPO")]
     return steps.sizes(rows) | {
         "arms": f"{len(arms(rows)) - 2}",
@@ -118,8 +120,8 @@ def numbers(rows: Any, paired: Any) -> dict[str, str]:
         "bold_less": f"{less}",
         "bold_more": f"{more}",
         "own_less": f"{beaten(rows, paired, 'best')[0]}",
-        **{f"{arm.lower()}_end": f"{steps.one(rows, arm, 'end', BOLD).value:.2f}" for arm in ("GRPO", "PPO", "VCPO")},
-        "grpo_fell": steps.percent(steps.one(rows, "GRPO", "fell", BOLD)),
+        **{f"{arm.lower()}_end": f"{row.value:.2f}" for arm, row in ended.items()},
+        **{f"{arm.lower()}_fell": steps.percent(steps.one(rows, arm, "fell", BOLD)) for arm in ended},
         "release_fell": steps.percent(steps.one(rows, RELEASE, "fell", BOLD)),
         "fallen": _script.listed(called(arm) for arm in fell) or "none",
     }
