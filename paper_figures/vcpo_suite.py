@@ -121,7 +121,7 @@ def numbers(rows: Any, paired: Any) -> dict[str, str]:
         "bold_more": f"{more}",
         "own_less": f"{beaten(rows, paired, 'best')[0]}",
         **{f"{arm.lower()}_end": f"{row.value:.2f}" for arm, row in ended.items()},
-        **{f"{arm.lower()}_fell": steps.percent(steps.one(rows, arm, "fell", BOLD)) for arm in ended},
+        **{"grpo_fell": steps.percent(steps.one(rows, arm, "fell", BOLD)) for arm in ended if arm == "GRPO"},
         "release_fell": steps.percent(steps.one(rows, RELEASE, "fell", BOLD)),
         "fallen": _script.listed(called(arm) for arm in fell) or "none",
     }
