@@ -121,7 +121,7 @@ def numbers(rows: Any, paired: Any) -> dict[str, str]:
         "bold_more": f"{more}",
         "own_less": f"{beaten(rows, paired, 'best')[0]}",
         **{f"{arm.lower()}_end": f"{row.value:.2f}" for arm, row in ended.items()},
-        **{"grpo_fell": steps.percent(steps.one(rows, arm, "fell", BOLD)) for arm in ended if arm == "GRPO"},
+        "grpo_fell": steps.percent(steps.one(rows, "GRPO", "fell", BOLD)) if "GRPO" in ended else "none",
         "release_fell": steps.percent(steps.one(rows, RELEASE, "fell", BOLD)),
         "fallen": _script.listed(called(arm) for arm in fell) or "none",
     }
