@@ -11,6 +11,7 @@ makes the weight of its knobs itself. The public function has the knobs, then `a
 """
 
 import inspect
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -18,7 +19,7 @@ import torch
 from torch import Tensor
 
 from asyncsim import advantages
-from asyncsim.base import parts
+from asyncsim.base import checks, parts
 from asyncsim.base.parts import Knob, handed_on, number, real
 from asyncsim.methods._method import Method
 from asyncsim.methods._weights import Weight
@@ -118,6 +119,11 @@ def _public(
         if callable(aggregator):
             mean = aggregator(**numbers) if mean is None else mean
         weight = weigh(**{n: value for n, value in numbers.items() if n not in outside})
+        low, high = (getattr(weight, end, None) if weight.banded else None for end in ("low", "high"))
+        if isinstance(low, float) and isinstance(high, float) and low < 1.0 < high < 2.0:
+            words = f"low and high are distances from 1: the range of the ratio is [{1.0 - low:g}, {1.0 + high:g}]"
+            words += f"; for {low:g} to {high:g} write low={1.0 - low:.4g}, high={high - 1.0:.4g}"
+            warnings.warn(checks.RunWarning(words), stacklevel=3)
         return Method(name, baseline, weight, mean, **made)
 
     usual = "" if compared else f" (default `{advantage.__name__}()`)"

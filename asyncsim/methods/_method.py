@@ -11,7 +11,6 @@ grad log pi.
 
 import dataclasses
 import math
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -149,16 +148,6 @@ class Method:
         checks.one_of("at", self.at, ("current", "behavior"), "say at which parameters the gradient is taken")
         checks.one_of("anchor", self.anchor, ANCHORS, "say which policy ratios refer to")
         checks.real("critic", self.critic, "give the coefficient of the value loss, 0 for none", 0.0)
-        low, high = (getattr(self.weight, name, None) for name in ("low", "high"))
-        if (
-            getattr(self.weight, "banded", False)
-            and isinstance(low, float)
-            and isinstance(high, float)
-            and low < 1.0 < high < 2.0
-        ):
-            words = f"low and high are distances from 1: the range of the ratio is [{1.0 - low:g}, {1.0 + high:g}]"
-            words += f"; for {low:g} to {high:g} write low={1.0 - low:.4g}, high={high - 1.0:.4g}"
-            warnings.warn(checks.RunWarning(words), stacklevel=2)
         for kind, of, base in _ADDED:
             parts, remedy = getattr(self, kind), f"write ({kind}.NAME(...),)"
             checks.require(isinstance(parts, (tuple, list)), kind, parts, f"a tuple of {kind}", remedy)
