@@ -89,7 +89,7 @@ def draw_reading(ax: Axes, rows: Any) -> bool:
     ax.xaxis.set_minor_formatter(NullFormatter())
     ax.set(xlim=(25, 9200), ylim=(-0.03, 1.04), xlabel="updates observed", ylabel="share of runs")
     last = own.loc[own.groupby("staleness")["update"].idxmax()].value
-    ax.set_title("Runs whose drop is read at the true staleness")
+    ax.set_title("Runs whose true staleness is found")
     return bool((last > 0.9).all())
 
 

@@ -108,7 +108,7 @@ OPTIONS = {
     "dry_run": Row(bool, False, "Check the spec, print its header, and stop."),
     "metric": Row(str, notation.TRAINED, "What is compared; see `asyncsim list metrics`.", of="diagnostics"),
     "over": Row(str, "mean", "mean (over updates), end, time, reached, collapse."),
-    "target": Row(float, None, "Value to reach, for --over time, reached, seconds, slot-hours."),
+    "target": Row(float, None, "Value to reach (time, reached, seconds or slot-hours)."),
     "better": Row(str, None, "higher or lower (default: lower for KL, loss, time)."),
     "store": Row(str, STORE, "Folder or address of the store."),
     "verbose": Row(bool, False, "Print all settings and details.", short="v"),
