@@ -138,9 +138,9 @@ def numbers(rows: Any) -> dict[str, str]:
                 found[f"beside_{key}_{reading}"] = ahead(rows, arm, times)
     found["oldest"] = str(tba.steps(rows)[-1])
     for task in ("arms", "tokens"):
-        if (rows.task == task).any():
-            lost = cost_to(rows, "TBA", tba.steps(rows)[-1], 1.0, task)
-            found[f"{task}_lost"] = f"{max(lost, 0.0):.2f}"
+        there = (rows.task == task).any()
+        lost = cost_to(rows, "TBA", tba.steps(rows)[-1], 1.0, task) if there else 0.0
+        found[f"{task}_lost"] = f"{max(lost, 0.0):.2f}" if there else "none"
     for task in SEARCHED:
         own = searched(rows, task, "return", 1.0)
         for name, place in (("first", 0), ("last", -1)):

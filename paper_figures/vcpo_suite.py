@@ -120,6 +120,7 @@ def numbers(rows: Any, paired: Any) -> dict[str, str]:
         "bold_less": f"{less}",
         "bold_more": f"{more}",
         "own_less": f"{beaten(rows, paired, 'best')[0]}",
+        "grpo_end": "none",
         **{f"{arm.lower()}_end": f"{row.value:.2f}" for arm, row in ended.items()},
         "grpo_fell": steps.percent(steps.one(rows, "GRPO", "fell", BOLD)) if "GRPO" in ended else "none",
         "release_fell": steps.percent(steps.one(rows, RELEASE, "fell", BOLD)),
