@@ -52,6 +52,13 @@ def test_the_first_page_says_how_many_of_the_named_slots_are_used(tmp_path: Path
         assert got["sample_slots"]["busy"] < 0.8 * got["group_slots"]["busy"]
 
 
+@pytest.mark.parametrize(("samples", "said"), [("1", "not the 8 of num_generations: write --samples 8"), ("8", "")])
+def test_groups_of_another_size_than_the_trainer_was_told_are_named(tmp_path: Path, samples: str, said: str) -> None:
+    knobs = ["--set", "samples_per_step=32", "--set", "length=1", "--set", "load=2", "--samples", samples]
+    text, _ = told(tmp_path, "timeline", "trl", *knobs)
+    assert (said in text) if said else "not the" not in text
+
+
 @pytest.mark.parametrize(
     ("law", "mean"),
     [("lognormal:2:0.5", 2.0), ("pareto:0.5:2.0", 1.0), ("exponential:0.5", 0.5), ("constant:3", 3.0), ("1.5", 1.5)],
