@@ -124,12 +124,12 @@ def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> 
         remedy = f"write --{other} NAME, which `asyncsim list {_ADDED[other]}` has" if other else remedy
         if "settings" in signature.parameters and not checks.near(key, signature.parameters, 1, 0.7):
             remedy = f"write --set 'task.settings={{\"{key}\": VALUE}}' where it is an argument of the environment"
-        remedy = calls.ELSEWHERE.get(f"{name.replace('-', '_')} {key}", remedy)
+        asked = f"{name.replace('-', '_')} {key}"
+        remedy = calls.ELSEWHERE.get(asked, remedy)
         remedy = re.sub(r"^write (?=\w+=)", f"write --set {prefix}", remedy)
         remedy = calls.ELSEWHERE.get(f"asyncsim.{kind} {key}", remedy)
-        if kind == "systems":
+        if kind == "systems" and asked not in calls.ELSEWHERE:
             remedy = (prefix and of_others(name, key)) or of_preset(name, key, prefix) or remedy
-            remedy = calls.ELSEWHERE.get(f"{name.replace('-', '_')} {key}", remedy)
         if not signature.parameters:
             raise checks.InputError(f"{name} argument", key, "left out", f"{name} takes no arguments")
         known = calls.meanings(make, signature.parameters) if remedy == unknown else None

@@ -3,7 +3,6 @@
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -252,7 +251,13 @@ class Advice(calls.Told):
         return dict(plain({**own, "knee": knee, "settings": rows, "gains": self.gains(), "unknown": BLIND}))
 
 
-_KEY = Path(__file__).with_name("advice_key.txt").read_text("utf-8").splitlines()
+_KEY = (
+    "*           knee: the smallest limit that is nearly as fast as the fastest",
+    "wait, idle  seconds per update: trainer does not train; slot does not decode",
+    "stale, p99  mean and 99th percentile of staleness in versions, per token",
+    "slot-h      generator slot-hours per 1,000 updates",
+    "± and []    95 % intervals over realizations",
+)
 _SHORT = "Some settings are still filling up in so few updates: ask for more with --updates."
 
 

@@ -12,7 +12,6 @@ import torch
 from scipy import special, stats
 
 from asyncsim import claims
-from asyncsim.base import calls
 from asyncsim.base.records import Estimate
 from asyncsim.diagnosing.findings import BY_DEFINITION, HARMLESS, Draft, Saying, below, interval, mean, missing
 from asyncsim.diagnosing.telemetry import Telemetry, Tokens, paired
@@ -212,11 +211,16 @@ def _percent(values: np.ndarray, action: str) -> str:
 ROUNDING = 1e-6
 """What a log may be off by rounding, relative to one."""
 REMEDY = "Divide the value by its total (time of the step, tokens of the mask), or by 100 if it is a percentage."
-_SHARES = "trainer_idle generator_idle clip_fraction clip_low clip_high masked masked_low masked_high"
-SHARES = {name: calls.ELSEWHERE[f"share {name}"] for name in _SHARES.split()}
+SHARES = {
+    "trainer_idle": "the idle share of the trainer", "generator_idle": "the idle share of the generators",
+    "clip_fraction": "the clipped share", "clip_low": "the share clipped below", "clip_high": "the share clipped above",
+    "masked": "the masked share", "masked_low": "the share masked below", "masked_high": "the share masked above",
+}  # fmt: skip
 """Quantities that are parts of a whole; others are named `share COLUMN`."""
-_POSITIVE = "ess ess_clamped ratio_mean ratio_min log_ratio_abs"
-POSITIVE = {name: calls.ELSEWHERE[f"positive {name}"] for name in _POSITIVE.split()}
+POSITIVE = {
+    "ess": "ESS/N", "ess_clamped": "ESS/N", "ratio_mean": "the mean ratio", "ratio_min": "the least ratio",
+    "log_ratio_abs": "the mean of |log ratio|",
+}  # fmt: skip
 """Quantities that are never below 0."""
 
 SUMMED = "Divide by the number of weights that were summed, over the whole step."

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from asyncsim.base import calls, checks
+from asyncsim.base import checks
 from asyncsim.schedules._log_files import Layout
 
 UNITS: dict[str, tuple[str, ...]] = {
@@ -78,13 +78,22 @@ offset. A convention that has changed shows: the first batch then does not train
 PLAIN = Stack({})
 """A log under the names of this package."""
 
+STAMPLESS = {
+    "openrlhf": "OpenRLHF",
+    "slime_train_async": "slime train_async",
+    "verl_one_step": "verl one-step",
+    "verl_one_step_off": "verl one-step",
+    "m2po": "the M2PO harness",
+}
+"""Trainers that write no version for a sample: only batch counter and law of the system give the staleness."""
+
 
 def stack_of(name: str | None) -> Stack:
     """Conventions of a trainer, in kebab or snake case; raise `InputError` for unknown or stampless trainers."""
     if name is None:
         return PLAIN
     key = str(name).lower().replace("-", "_").replace(" ", "_")
-    without = calls.ELSEWHERE.get(f"stampless {key}")  # batch counter and law alone give the staleness
+    without = STAMPLESS.get(key)
     remedy = (
         f"{without} does not: use the preset of that system (`asyncsim list systems`), which gives the versions "
         "from the batch counter"

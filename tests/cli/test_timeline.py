@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from asyncsim.app import commands
 from asyncsim.base import plugins
 from tests.cli.test_cli import call, told
 
@@ -57,6 +58,9 @@ def test_groups_of_another_size_than_the_trainer_was_told_are_named(tmp_path: Pa
     knobs = ["--set", "samples_per_step=32", "--set", "length=1", "--set", "load=2", "--samples", samples]
     text, _ = told(tmp_path, "timeline", "trl", *knobs)
     assert (said in text) if said else "not the" not in text
+    # Every preset that counts the samples of a group for its limits is among them.
+    sources = "".join(path.read_text("utf-8") for path in Path(plugins.__file__).parents[1].glob("systems/*.py"))
+    assert {*re.findall(r'(\w+): int = k.count\(\s*"samples of a group', sources)} == {*commands.GROUPS}
 
 
 @pytest.mark.parametrize(
