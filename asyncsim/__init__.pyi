@@ -44,7 +44,7 @@ from asyncsim.exporting.exports import export_loss as export_loss
 from asyncsim.forecasting import calibrate as calibrate
 from asyncsim.forecasting import forecast as forecast
 from asyncsim.plotting import plot as plot
-from asyncsim.plotting import points as points
+from asyncsim.plotting._metrics import points as points
 from asyncsim.running import callbacks as callbacks
 from asyncsim.running.evaluating import evaluate as evaluate
 from asyncsim.running.running import Interrupted as Interrupted

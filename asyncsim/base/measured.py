@@ -105,10 +105,8 @@ def _columns(path: str) -> dict[str, np.ndarray]:
 
 def is_number(text: str) -> bool:
     """Whether a text is a finite number."""
-    try:
-        return math.isfinite(float(text))
-    except ValueError:
-        return False
+    value = number(text)
+    return isinstance(value, float) and math.isfinite(value)
 
 
 def number(text: str) -> float | str:

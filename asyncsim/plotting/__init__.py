@@ -15,21 +15,10 @@ if TYPE_CHECKING:
     from asyncsim.base.answers import Answer, Boundary, Prediction, Sweep
     from asyncsim.base.forecasts import Forecast
     from asyncsim.base.judgment import Judgment
-    from asyncsim.plotting._metrics import points
 
     Run = trace.Trace | records.Schedule | records.Timeline
     Drawn = Run | records.Verdict | Answer | Sweep | Boundary | Prediction
     Judged = Advice | Judgment | Forecast
-
-__all__ = ["plot", "points"]
-
-
-def __getattr__(name: str) -> Any:
-    if name == "points":
-        from asyncsim.plotting._metrics import points
-
-        return points
-    raise AttributeError(f"asyncsim.plotting has no {name!r}")
 
 
 @calls.named

@@ -58,15 +58,12 @@ class Stack(NamedTuple):
         return "writer" not in self.disk
 
 
-def _columns(text: str) -> dict[str, tuple[str, ...]]:
-    """Parse columns ours=theirs, with alternatives as theirs|theirs."""
-    return {ours: tuple(theirs.split("|")) for ours, theirs in (pair.split("=") for pair in text.split())}
-
-
 def _stack(row: Mapping[str, Any]) -> Stack:
-    """Make the conventions of a trainer from its table."""
+    """Make the conventions of a trainer from its table, in which a column is ours=theirs|theirs."""
+    pairs = (pair.split("=") for pair in row["columns"].split())
+    columns = {ours: tuple(theirs.split("|")) for ours, theirs in pairs}
     traps = {tuple(pair): why for *pair, why in row.get("traps", ())}
-    own = {"columns": _columns(row["columns"]), "layout": Layout(**row.get("layout", {})), "traps": traps}
+    own = {"columns": columns, "layout": Layout(**row.get("layout", {})), "traps": traps}
     return Stack(**{**row, **own})
 
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from asyncsim.base import calls, checks, records
 from asyncsim.base.laws import as_law
 from asyncsim.base.parts import Knob, handed_on
+from asyncsim.base.parts import flag as flag
 from asyncsim.systems._system import PLACES, System
 
 
@@ -31,10 +32,6 @@ def limit(words: str, remedy: str, low: int = 1) -> Any:
 def given(words: str, default: Any = ...) -> Any:
     """Declare a value that is passed on as given; the preset reads it together with other knobs."""
     return handed_on(default, words)
-
-
-def whether(words: str, default: bool) -> Any:
-    return Knob(default, f"whether {words}", lambda name, value: checks.boolean(name, value, f"say whether {words}"))
 
 
 def choice(*allowed: str, words: str) -> Any:

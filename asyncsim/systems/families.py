@@ -86,7 +86,7 @@ _SOURCE = "ROLL Flash (2510.11345)"
 def roll_single_turn(
     rollout_batch_size: int = k.count("P, groups per batch"),
     async_generation_ratio: float = k.share("a >= 1 in batches", 1, "0 is synchronous; give batches ahead", 1.0),
-    is_use_additional_prompts: bool = k.whether("additional groups run", False),
+    is_use_additional_prompts: bool = k.flag("additional groups run", False),
     max_additional_running_prompts: int = k.count("how many", 16, low=0),
 ) -> dict[str, Any]:
     """ROLL Flash, single turn: prompts of the oldest step first; samples staler than the ratio are aborted.
@@ -219,7 +219,7 @@ def miles(
     return k.settings(places, batch, mode=mode, recommended=recommended, **buffer, **age)
 
 
-_PARTIAL = k.whether("samples go on after a publish", True)
+_PARTIAL = k.flag("samples go on after a publish", True)
 _MINI_BATCH = k.count("groups of a mini-batch")
 _PARTS = k.count("mini-batches of a batch of P groups, an update on each", 1)
 _CONCURRENT = k.count("groups at once in a replica, C in all, of which K at most are used at once", 16)

@@ -42,7 +42,7 @@ def areal(
 def open_instruct(
     num_unique_prompts_rollout: int = k.count("P, groups per batch"),
     async_steps: int = k.count("a >= 1 in steps", 8, "count steps"),
-    inflight_updates: bool = k.whether("samples go on under new weights, else they are drained", True),
+    inflight_updates: bool = k.flag("samples go on under new weights, else they are drained", True),
 ) -> dict[str, Any]:
     """open-instruct: several steps of prompts are outstanding, batches are packed ahead, and stale ones are replaced.
 
@@ -65,7 +65,7 @@ def open_instruct(
 def openrlhf(
     rollout_batch_size: int = k.count("P, groups per batch"),
     async_queue_size: int = k.count("Q in batches", 1, "count batches"),
-    partial_rollout_enable: bool = k.whether("weights move under running samples", False),
+    partial_rollout_enable: bool = k.flag("weights move under running samples", False),
 ) -> dict[str, Any]:
     """OpenRLHF asynchronous: a queue of complete batches between generator and trainer.
 
@@ -93,7 +93,7 @@ def pipeline_rl(
     llms: int = k.count("engines", 1, "count engines"),
     ring_buffer_size: int = k.samples("samples of the open loop's queue (a batch at least)", 128),
     max_ready_samples_per_lead: int = k.samples("samples that await the trainer", 64, low=0),
-    pop_old_data: bool = k.whether("a full ring drops its oldest", True),
+    pop_old_data: bool = k.flag("a full ring drops its oldest", True),
 ) -> dict[str, Any]:
     """PipelineRL: in-flight weight updates, and a lead of generation that is bounded in samples.
 
@@ -156,7 +156,7 @@ def prime_rl(
 def prime_rl_before(
     batch_size: int = k.count("P, groups per batch"),
     max_async_level: int = k.count("L in steps", 1, "count steps", 0),
-    strict_async_level: bool = k.whether("batches use no newer weights than they must", False),
+    strict_async_level: bool = k.flag("batches use no newer weights than they must", False),
 ) -> dict[str, Any]:
     """prime-rl until May 2026: complete batches of rollouts, one per step, a bounded number of steps ahead.
 
@@ -337,7 +337,7 @@ def xtuner(
     max_staleness: int = k.count("m in syncs", 0, "count syncs", 0),
     over_sample_threshold: float = k.share("share of a batch that may run beyond it", 0.0, "give a share of a batch"),
     sync_weights_interval: int = k.count("S, steps per publish", 1, "count steps"),
-    enable_partial_rollout: bool = k.whether("samples go on after a sync or begin anew", False),
+    enable_partial_rollout: bool = k.flag("samples go on after a sync or begin anew", False),
     tail_batch_trigger_size: int = k.count(
         "-1 to drop expired groups, else they are asked again", -1, "give -1, 0 or a number of groups", -1, None
     ),

@@ -13,7 +13,7 @@ _SOURCE, _VERSIONS = "NVIDIA NeMo-RL", "give a number of versions"
 def nemo_rl_legacy(
     num_prompts_per_step: int = k.count("P, groups per batch"),
     max_trajectory_age_steps: int = k.count("N, staleness limit in steps, 1 or more", 1, _VERSIONS),
-    in_flight_weight_updates: bool = k.whether("samples go on under new weights", False),
+    in_flight_weight_updates: bool = k.flag("samples go on under new weights", False),
 ) -> dict[str, Any]:
     """NeMo-RL's first asynchronous GRPO: every group is generated for one specific future training step.
 
@@ -95,7 +95,7 @@ def nemo_rl_weight_fifo(
 def nemo_rl_windowed(
     num_prompts_per_step: int = k.count("P, groups per batch"),
     max_staleness_versions: int = k.count("N, staleness limit in versions", 1, "count versions", 0),
-    sample_freshest_first: bool = k.whether("the latest start goes first", False),
+    sample_freshest_first: bool = k.flag("the latest start goes first", False),
     max_inflight_prompts: int | None = k.limit("C, groups running at once (P unless given)", "count groups"),
     max_buffered_rollouts: int | None = k.given("K, groups in generation or finished, ((N + 1) P unless given)", None),
 ) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from asyncsim.base import checks
 from asyncsim.base.laws import Law, as_law
-from asyncsim.systems._knobs import ALONE, PLACES, ahead, count, given, preset, settings, share, source, whether
+from asyncsim.systems._knobs import ALONE, PLACES, ahead, count, flag, given, preset, settings, share, source
 
 
 @source(kind="textbook")
@@ -34,7 +34,7 @@ def synchronous(groups_per_batch: int = count("P, groups per batch", 1)) -> dict
 def colocated(
     groups_per_batch: int = count("P, groups per batch"),
     ahead: float = share("groups that run beside a batch, as a share of it", 0.0, "give a share of a batch"),
-    partial_rollout: bool = whether("running samples go on after the batch", True),
+    partial_rollout: bool = flag("running samples go on after the batch", True),
 ) -> dict[str, Any]:
     """Colocated: generation and training alternate on the same machines, and running samples continue afterwards.
 
@@ -74,7 +74,7 @@ def fixed_lag(
 
 _SERVICE = given("distribution of a worker's work between updates, however many samples they have", "exponential:1.0")
 _RATES = given("work per second of each worker, 1 unless given", None)
-_STAGGER = whether("worker w starts at w E[service] / N seconds instead of 0", False)
+_STAGGER = flag("worker w starts at w E[service] / N seconds instead of 0", False)
 
 
 @source(kind="textbook")
