@@ -166,6 +166,13 @@ def real(
     return number
 
 
+def rate(field: str, value: Any, remedy: str = "state the error rate you accept") -> float:
+    """`value` as a float strictly between 0 and 1."""
+    number = real(field, value, remedy)
+    require(0.0 < number < 1.0, field, value, "in (0, 1)", remedy)
+    return number
+
+
 def _refuse_trained(field: str, value: Any, bound: str, remedy: str) -> None:
     """Refuse tensors that require a gradient: a setting gets none, silently."""
     each = value if isinstance(value, (list, tuple)) else (value,)

@@ -15,12 +15,7 @@ USUAL = {"epochs": 1, "minibatches": 1, "cut": "groups"}
 
 
 def recommended(source: Any, name: str) -> Any:
-    """The value of `epochs`, `minibatches` or `cut` that a source recommends, else the default.
-
-    >>> from asyncsim.systems import m2po, synchronous
-    >>> recommended(m2po(2, length=1.0, load=1.0), "minibatches"), recommended(synchronous(), "minibatches")
-    (4, 1)
-    """
+    """The value of `epochs`, `minibatches` or `cut` that a source recommends, else the default."""
     return source.recommended.get(name, USUAL[name])
 
 

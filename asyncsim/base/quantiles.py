@@ -13,8 +13,7 @@ def quantile(probability: float, freedom: float = math.inf) -> float:
 
     Arguments: `probability` in (0, 1); `freedom` > 0. Returns a pure number. Raises `InputError` outside these bounds.
     """
-    checks.real("probability", probability, "give a level strictly inside (0, 1)", 0.0, 1.0, open_low=True)
-    checks.require(probability < 1.0, "probability", probability, "below 1", "give a level strictly inside (0, 1)")
+    checks.rate("probability", probability, "give a level strictly inside (0, 1)")
     checks.real("freedom", freedom, "estimate the error from two independent units", 0.0, open_low=True, finite=False)
     return float(special.ndtri(probability) if math.isinf(freedom) else special.stdtrit(freedom, probability))
 

@@ -64,12 +64,7 @@ def alone() -> Iterator[None]:
 
 
 def nested() -> bool:
-    """Whether the cores are in use: this is a worker, a thread or subprocess of the caller, or one of many calls.
-
-    >>> with alone():
-    ...     nested()
-    True
-    """
+    """Whether the cores are in use: this is a worker, a thread or subprocess of the caller, or one of many calls."""
     beside = threading.current_thread() is not threading.main_thread() or multiprocessing.parent_process() is not None
     return beside or number() is not None or _ALONE.get()
 

@@ -104,8 +104,7 @@ def compare(
     """
     start = time.monotonic()
     checks.real("smallest", smallest, "state the smallest difference that matters, as 0.05", 0.0, open_low=True)
-    checks.real("error", error, "state the error rate you accept", 0.0, 1.0, open_low=True)
-    checks.require(error < 1.0, "error", error, "below 1", "state the error rate you accept")
+    checks.rate("error", error)
     kinds, remedy = tune is None or isinstance(tune, (str, Mapping)), "write tune='adam.lr', or None for no tuning"
     checks.require(kinds, "tune", tune, "a name, a mapping to a grid, or None", remedy)
     checks.integer("max_replicates", max_replicates, FIRST, f"looks begin at {FIRST} replicates")
@@ -533,8 +532,7 @@ def power(
     """
     checks.real("effect", effect, "state the effect to find", 0.0, open_low=True)
     for name, value in (("power", power), ("error", error)):
-        checks.real(name, value, "give a probability")
-        checks.require(0.0 < value < 1.0, name, value, "in (0, 1)", "give a probability")
+        checks.rate(name, value, "give a probability")
     checks.integer("pilot", pilot, 8, "a spread takes at least eight replicates")
     specs = pairing.named(arms)
     diagnostics, name = recorded(metric)

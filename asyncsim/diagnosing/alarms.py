@@ -274,6 +274,4 @@ def band(samples: int, error: float = 0.05) -> float:
     0.1151
     """
     n = checks.integer("samples", samples, 1, "count independent runs")
-    checks.real("error", error, "give a share of runs")
-    checks.require(0.0 < error < 1.0, "error", error, "in (0, 1)", "give a share of runs")
-    return math.sqrt(math.log(2.0 / error) / (2.0 * n))
+    return math.sqrt(math.log(2.0 / checks.rate("error", error, "give a share of runs")) / (2.0 * n))

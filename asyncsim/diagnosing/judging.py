@@ -120,9 +120,9 @@ def judge_runs(
     """
     better = better or ("lower" if notation.COST.match(metric) else "higher")
     checks.one_of("better", better, ("higher", "lower"), "say which values are good")
-    for name, share in (("last", last), ("error", error), ("power", power)):
-        checks.real(name, share, "give a share", 0.0, 1.0, open_low=True)
-        checks.require(share < 1.0 or name == "last", name, share, "below 1", "state the rate you accept")
+    checks.real("last", last, "give a share", 0.0, 1.0, open_low=True)
+    for name, share in (("error", error), ("power", power)):
+        checks.rate(name, share, "state the rate you accept")
     for name, value in (("within", within), ("seed_spread", seed_spread)):
         if value is not None:
             checks.real(name, value, "give a positive number in units of the metric", 0.0, open_low=True)

@@ -78,8 +78,7 @@ def predict(
         checks.integer("watch", watch, max(leads) + 1, "watch longer than the largest lead")
     if confirm is not None:
         checks.integer("confirm", confirm, 0, "count recorded updates behind a collapse")
-    checks.real("rate", rate, "give the share of healthy runs that an alarm may wake")
-    checks.require(0.0 < rate < 1.0, "rate", rate, "in (0, 1)", "give the share of healthy runs that an alarm may wake")
+    checks.rate("rate", rate, "give the share of healthy runs that an alarm may wake")
     checks.one_of("cut", cut, ("matched", "end"), "say where healthy runs are cut")
     returns = returns or returns_of(runs)
     metrics = metrics_of(runs, list(dict.fromkeys([returns, *(each.metric for each in signals.values())])))

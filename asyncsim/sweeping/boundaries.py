@@ -93,8 +93,7 @@ def boundary(
     low = checks.real("low", low, remedy, 0.0, open_low=not whole)
     high = checks.real("high", high, remedy, low, open_low=True)
     for name, value, remedy in (("share", share, "give a share below 1"), ("error", error, "state your error rate")):
-        checks.real(name, value, remedy, 0.0, 1.0, open_low=True)
-        checks.require(value < 1.0, name, value, "below 1", remedy)
+        checks.rate(name, value, remedy)
     checks.real("ratio", ratio, "give the ratio of the ends that is narrow enough", 1.0, open_low=True)
     checks.integer("seed", seed, 0, "give a non-negative integer seed", 2**63 - 1)
     checks.integer("max_replicates", max_replicates, FIRST, f"looks begin at {FIRST} replicates")

@@ -158,11 +158,7 @@ class Source(NamedTuple):
     kind: str = "source"
 
     def line(self) -> str:
-        """Format the source in one line.
-
-        >>> Source("owner/name@1234567", "2026-08-22", "name/gate.py").line()
-        'Read: owner/name@1234567 name/gate.py, of 2026-08-22 (source)'
-        """
+        """Format the source in one line."""
         place = f"{self.origin} {self.path}".strip()
         dated = ", ".join(part for part in (place, f"of {self.date}" if self.date else "") if part)
         return f"Read: {dated} ({self.kind})" if dated else f"Read: no trainer's source ({self.kind})"

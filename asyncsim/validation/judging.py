@@ -101,8 +101,9 @@ def sample_size(
     remedy = "state the smallest deviation worth seeing"
     deviation = checks.real("effect", effect, remedy, 0.0, open_low=True)
     deviation *= checks.real("scale", scale, remedy, 0.0, open_low=True)
-    alpha = _rate("false_fail", false_fail) / checks.integer("comparisons", comparisons, 1, "judge at least one number")
-    _rate("false_pass", false_pass)
+    count = checks.integer("comparisons", comparisons, 1, "judge at least one number")
+    alpha = checks.rate("false_fail", false_fail) / count
+    checks.rate("false_pass", false_pass)
     units = 2
     while True:
         freedom = units - 1.0
@@ -110,11 +111,6 @@ def sample_size(
         if missed_rate(deviation, error, 0.0, critical(alpha, freedom, sides(kind)), freedom) <= false_pass:
             return units
         units = math.ceil(units * 1.02)
-
-
-def _rate(field: str, value: float) -> float:
-    checks.require(0.0 < value < 1.0, field, value, "in (0, 1)", "state the error rate you accept")
-    return float(value)
 
 
 @calls.named
@@ -178,8 +174,8 @@ def judge(
     checks.one_of("kind", kind, KINDS, "use a kind of `records.KINDS`")
     checks.real("scale", scale, "give the size that the effect refers to", 0.0)
     checks.real("effect", effect, "state the smallest deviation worth seeing", 0.0, open_low=True)
-    _rate("false_fail", false_fail)
-    _rate("false_pass", false_pass)
+    checks.rate("false_fail", false_fail)
+    checks.rate("false_pass", false_pass)
     checks.integer("comparisons", comparisons, 1, "count the comparisons of the claim")
     if math.isfinite(estimate.value):
         checks.real("estimate.error", estimate.error, "estimate it between independent units", 0.0, finite=False)
