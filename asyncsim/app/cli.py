@@ -37,7 +37,6 @@ app = typer.Typer(
     "\b\nExample:\n  asyncsim run --method grpo --staleness 16 --plot out.png",
 )
 
-
 results = typer.Typer(no_args_is_help=True, help="Inspect stored sweeps: ls, show, verify, gc.")
 app.add_typer(results, name="results")
 

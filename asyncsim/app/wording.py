@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from asyncsim.running.spec import Spec
     from asyncsim.systems._system import System
 
-
 FORM = "write for example task.arms=5"
 _ADDED = {"penalty": "penalties", "factor": "factors"}
 """Options of what is added to a method, by the kind of each."""

@@ -223,12 +223,7 @@ def delimiter(data: bytes) -> str:
 
 
 class Temporary:
-    """A temporary folder, in `parent` or the system's, removed with this object or when the process ends or is killed.
-
-    >>> folder = Temporary()
-    >>> Path(folder.path).is_dir(), folder.remove(), Path(folder.path).exists()
-    (True, None, False)
-    """
+    """A temporary folder in `parent` or the system's, gone with this object or when the process ends or is killed."""
 
     def __init__(self, parent: Path | None = None) -> None:
         self.path = tempfile.mkdtemp(prefix="asyncsim-", dir=parent)

@@ -50,12 +50,6 @@ class Store:
 
     Arguments: `where`, a folder, or a URI as `pyarrow.fs.FileSystem.from_uri` takes it. Raises `InputError` for an
     address that no file system understands, or a place that cannot be written.
-
-    >>> import tempfile
-    >>> store = Store(tempfile.mkdtemp())
-    >>> store.write("a/one.json", b"1")
-    >>> list(store.names()), store.read("a/one.json")
-    (['a/one.json'], b'1')
     """
 
     def __init__(self, where: str | os.PathLike[str]) -> None:

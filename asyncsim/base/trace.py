@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     import pandas as pd
     import xarray
 
-
 NAMED = 6
 """Number of metrics named in the short form of a trace."""
 LONGEST = 480

@@ -30,7 +30,6 @@ MISSED = 0.8
 CHANCES = 24
 """Number of steps from an impossible event to the rarest one that is excluded."""
 
-
 STATISTICS = ("mean", "median", "iqm", "improvement")
 INTERVALS = ("planned", "betting")
 OWN = {"median": "quantile", "iqm": "planned", "improvement": "betting"}
@@ -194,11 +193,7 @@ def unseen(x: np.ndarray, event: tuple[float, float]) -> tuple[float, float]:
 
 
 def around(estimate: Any, looks: int, alpha: float = 0.05, event: tuple[float, float] = (0.0, 0.0)) -> Interval:
-    """The interval of `planned` around an `Estimate` from n samples, with unseen falls and rises of at most `event`.
-
-    >>> around(uncertainty.between([1.0, 2.0, 3.0, 4.0]), looks=4).high > 4.554
-    True
-    """
+    """The interval of `planned` around an `Estimate` from n samples, with unseen falls and rises of at most `event`."""
     missed, bounds = _worst(looks, checks.rate("alpha", alpha), estimate.freedom)
     sizes = (x / estimate.samples for x in event)
     fall, rise = (np.max(missed * x + bounds * estimate.error) if math.isfinite(x) else x for x in sizes)

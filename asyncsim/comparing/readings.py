@@ -37,9 +37,6 @@ class Reading:
     half of its size, or the replicate diverged. "seconds" (simulated) and "slot-hours" (of `slots`): the mean over the
     last tenth before the `horizon`, or, with a target, when it is first reached (else the horizon). `target`: in units
     of the metric, needed by "time" and "reached". `better`: "higher" or "lower" values (default: by the metric's name).
-
-    >>> Reading("trained_return").orientation
-    1.0
     """
 
     metric: str = TRAINED

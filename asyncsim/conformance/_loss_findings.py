@@ -20,8 +20,6 @@ from asyncsim.methods._method import Method
 from asyncsim.step import ratios
 
 Experiment = Callable[[Case], "Finding | str | None"]
-
-
 KNOWN: list[tuple[str, str, str, Experiment]] = []
 """In the order in which a report has them, inside a kind: the kind, the name and the remedy of what it may find.
 

@@ -24,8 +24,6 @@ QUESTIONS = (ages.distribution, ages.stamps, mismatch.floor, mismatch.fresh, mis
     sizes.shown, sizes.named, sizes.tail, gradients.cosine, gradients.boundary, sizes.direction,
     returns.fall)  # fmt: skip
 """Functions from telemetry to a draft of a finding, or to None where the question does not arise."""
-
-
 FIRST = ("impossible values", "sign of k1", "stamps of staleness", "reward")
 """Questions whose findings come before others: with wrong numbers no other finding stands, and a fall costs the run."""
 ORDER = ("differs", "as predicted", "cannot tell")

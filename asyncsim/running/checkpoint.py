@@ -55,12 +55,7 @@ def flattened(tree: Any, arrays: dict[str, np.ndarray], name: str = "") -> Any:
 
 
 def rebuilt(skeleton: Any, arrays: dict[str, np.ndarray]) -> Any:
-    """Rebuild the tree from the result of `flattened`; other input raises `KeyError`, `TypeError` or `ValueError`.
-
-    >>> arrays = {}
-    >>> rebuilt(flattened({"count": 3, "rows": (np.arange(2), None)}, arrays), arrays)
-    {'count': 3, 'rows': (array([0, 1]), None)}
-    """
+    """Rebuild the tree from the result of `flattened`; other input raises `KeyError`, `TypeError` or `ValueError`."""
     if not isinstance(skeleton, dict):
         return skeleton
     if "tensor" in skeleton:

@@ -23,8 +23,6 @@ DEEPEST = 3
 """Lists inside lists that a cell may have: versions are pairs in a list."""
 LACKING = object()
 """What a record has for a name that it does not have."""
-
-
 Cells = list[Any] | np.ndarray
 """Integers have `MISSING`, floats NaN where a cell is empty; lists None."""
 

@@ -130,8 +130,6 @@ def _refuse_other(path: Path, places: list[Place], declared: Declared) -> None:
 
 
 _PLAIN = ("sample_id", "attempt", "group_id", "prompt_tokens", "reward", "fate")
-
-
 _LIKE = {"sample_id": "(sample|rollout|response).*id", "train_version": "train|learner|step",
          "start_version": "rollout|behavio|gener|sampl|actor|policy|version"}  # fmt: skip
 COUNTS = "^(n|num|completion|response|output)_(tokens?|len(gth)?s?)$|^len(gth)?$"

@@ -376,8 +376,6 @@ STALENESS = {
     "in_queue": ("v_train", "v_end", "versions from then to training"),
 }
 """Staleness of a sample: the newer version, the older one that is taken from it, and in words."""
-
-
 ENDS = {"low": "newest", "high": "head"}
 """Staleness that bounds the mean over tokens."""
 

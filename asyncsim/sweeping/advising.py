@@ -56,7 +56,6 @@ TRAINERS = {
 }
 """Trainers with a staleness limit, by their common names."""
 
-
 _ROWS = tomllib.loads(Path(__file__).with_name("fields.toml").read_text("utf-8"))
 _ROWS["trainer"][1] = _ROWS["trainer"][1].format(", ".join(TRAINERS))
 _SAID: dict[Any, Any] = {"required": ..., "unset": None}

@@ -22,9 +22,7 @@ _STEEP = 50.0
 class Size(NamedTuple):
     """Expected size of a realization: groups admitted, maximum groups outstanding, events and bytes.
 
-    Bytes are those with a record, without one, and of a record with its tables.
-
-    Upper bounds of the expected sizes, up to chance.
+    Bytes are those with a record, without one, and of a record with its tables. All are upper bounds, up to chance.
     """
 
     groups: float

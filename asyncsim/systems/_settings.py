@@ -274,8 +274,6 @@ class Settings(Source):
 _DECLARED = tuple(each for each in fields(Settings) if each.metadata)
 FIXED = ("name", "knobs", "recommended")
 """Fields of a system that are no settings of the event model."""
-
-
 CHANGEABLE = [each.name for each in fields(Settings) if each.name not in FIXED] + ["rate"]
 """Settings of the event model that a preset leaves open."""
 

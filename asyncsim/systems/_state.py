@@ -108,7 +108,6 @@ def has(settings: Any, constants: Mapping[str, float]) -> bool:
 Table = Any
 """A record, or an array of records (`np.recarray`), whose fields are attributes."""
 
-
 _REAL, _INTEGER, _SMALL = np.dtype(np.float64), np.dtype(np.int64), np.dtype(np.int32)
 LAYOUT: dict[str, tuple[np.dtype, int]] = {
     **{name: (kind, 0) for name, kind in (("settings", SETTINGS), ("run", RUN), ("sums", SUMS))},
@@ -125,7 +124,6 @@ LAYOUT: dict[str, tuple[np.dtype, int]] = {
 """Kind and number of axes of every table of `State`, in the order in which compiled code finds their addresses."""
 SLOT = 3
 """Numbers that stand for a table in the list of addresses: where it begins, and two lengths."""
-
 
 RECORDS: dict[str, int] = {}
 for _name, (_kind, _axes) in LAYOUT.items():
