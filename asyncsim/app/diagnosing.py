@@ -1,7 +1,5 @@
 """Output of `asyncsim diagnose`: findings as lines, as an HTML page, or as Markdown."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +19,7 @@ HARMLESS = "Nothing to do."
 SIGNS = {"as predicted": "✓", "differs": "✗", "cannot tell": "?"}
 
 
-def write(diagnosis: Diagnosis, path: Path, title: str = TITLE) -> None:
+def write(diagnosis: "Diagnosis", path: Path, title: str = TITLE) -> None:
     """Write findings to one self-contained HTML file, or to Markdown if the path ends in .md."""
     counts = ", ".join(f"{count} {name}" for name, count in diagnosis.counts.items())
     rate = f"At most {diagnosis.level:.1%} of healthy runs have a finding that differs."
@@ -45,7 +43,7 @@ def write(diagnosis: Diagnosis, path: Path, title: str = TITLE) -> None:
     files.write_atomically(path, lambda file: file.write(text.encode()))
 
 
-def measured(finding: Finding) -> str:
+def measured(finding: "Finding") -> str:
     """Format a measurement with half its interval and its unit; a dash if there is none."""
     if finding.measured is None or finding.low is None or finding.high is None:
         return "—"
@@ -53,7 +51,7 @@ def measured(finding: Finding) -> str:
     return f"{measurement(finding.measured, half, 0.0)} {finding.unit}".strip()
 
 
-def predicted(finding: Finding) -> str:
+def predicted(finding: "Finding") -> str:
     """Format the predicted number or range; a dash if there is none."""
     if finding.predicted is None:
         return "—"

@@ -1,7 +1,5 @@
 """Trainer logs on the command line: what each trainer writes, code to add missing columns, and reports."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -103,7 +101,7 @@ def _referred(path: Path, error: checks.InputError) -> checks.InputError:
     return error
 
 
-def _law(finding: Finding, word: str) -> str:
+def _law(finding: "Finding", word: str) -> str:
     """Format the distribution of the staleness in three lines."""
     from asyncsim.diagnosing.findings import HARMLESS
 

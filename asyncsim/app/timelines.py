@@ -1,7 +1,5 @@
 """The command `asyncsim timeline`: simulate a system, compare results with predictions, draw, and save."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
@@ -19,7 +17,7 @@ REALIZATIONS, SAMPLES = 8, 1 << 20
 """Number of realizations for the 99th percentile, and their maximum number of samples in total."""
 
 
-def header(system: System, samples: int, seed: int) -> dict[str, Any]:
+def header(system: "System", samples: int, seed: int) -> dict[str, Any]:
     """The settings that determine the result, as far as they differ from the defaults of a system."""
     usual = {f.name: records.plain(f.default) for f in fields(system)} | {"recommended": {}}
     settings = system.describe_at(samples) | {"seed": seed}
@@ -27,7 +25,7 @@ def header(system: System, samples: int, seed: int) -> dict[str, Any]:
 
 
 def timeline(
-    system: System, updates: int, samples: int, seed: int, recorded: bool
+    system: "System", updates: int, samples: int, seed: int, recorded: bool
 ) -> tuple[dict[str, Any], records.Timeline | None]:
     """Simulate a system: the result as a JSON object, and the full record if it is requested."""
     from asyncsim.systems import _summary

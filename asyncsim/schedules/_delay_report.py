@@ -1,7 +1,5 @@
 """A record of delays: its distribution, what its order holds, and what drawing them independently would change."""
 
-from __future__ import annotations
-
 import math
 from typing import Any, NamedTuple
 
@@ -158,7 +156,7 @@ class Report(NamedTuple):
     order: Order | None
 
     @classmethod
-    def of(cls, source: str, unit: str, numbers: np.ndarray) -> Report:
+    def of(cls, source: str, unit: str, numbers: np.ndarray) -> "Report":
         """Report on delays in order, float64 `[n]`."""
         quantiles = dict(zip(QUANTILES, np.quantile(numbers, QUANTILES).tolist(), strict=True))
         moments = float(numbers.mean()), float(numbers.std()), float(numbers.min()), float(numbers.max())
