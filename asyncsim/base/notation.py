@@ -93,12 +93,3 @@ def bounded(value: float, low: float, high: float) -> tuple[str, str]:
 def plural(count: float, noun: str) -> str:
     """Format a count with its noun, in the plural unless the count is 1."""
     return f"{count:{'' if isinstance(count, int) else 'g'}} {noun}{'s' * (count != 1)}"
-
-
-def unmarked(text: str) -> str:
-    """Remove the backticks that mark formulas, for output that does not render them.
-
-    >>> unmarked("held at `N-1` updates")
-    'held at N-1 updates'
-    """
-    return text.replace("`", "")

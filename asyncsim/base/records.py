@@ -253,7 +253,7 @@ class Verdict(calls.Told):
         heads = ("quantity", "predicted", "measured", "verdict", "point")
         remainder = len(self.points) - len(few)
         more = f"; {remainder} comparisons of more margin are left out" if remainder else ""
-        caption = f"{self.verdict}: {self.id}. {notation.unmarked(self.statement)}{more}"
+        caption = f"{self.verdict}: {self.id}. {self.statement.replace('`', '')}{more}"
         return showing.table([heads, *(row._cells() for row in few)], caption, heading=True)
 
     def row(self) -> dict[str, Any]:

@@ -42,7 +42,7 @@ def draw_verdict(verdict: Verdict) -> Figure:
         deviations(figure.subplots(), rows, labels(rows, verdict.points), verdict.kind)
         if len(rows) < len(judged):
             left_out = f"; the {ROWS} of {len(judged)} comparisons with the least margin"
-    statement = notation.unmarked(verdict.statement).replace("$", r"\$")
+    statement = verdict.statement.replace("`", "").replace("$", r"\$")
     lines_of_it = textwrap.wrap(statement, int(15.5 * figure.get_figwidth()))
     title = "\n".join([*lines_of_it, f"{verdict.id}: {verdict.verdict}{left_out}"])
     figure.suptitle(title, x=0.01, ha="left", color=_style.COLORS[verdict.verdict])

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import poisson
 
-from asyncsim.base import checks, notation
+from asyncsim.base import checks
 from asyncsim.claims import _openloop, _registry
 from asyncsim.claims.staleness_rules import _bounded, _few_places
 from asyncsim.claims.staleness_rules._facts import ADAPTS, Answer, Facts, PredictedStaleness, first
@@ -241,4 +241,4 @@ def _of_claim(claim: str, point: Mapping[str, Any], key: str | None, mean: float
     pmf = tuple(p for name, p in values.items() if name.startswith("p[")) or None
     support = (len(pmf) - 1,) * 2 if pmf and max(pmf) >= 1.0 else None
     mean = values[key] if key else mean
-    return PredictedStaleness(claim, mean, support, pmf, reason=notation.unmarked(law.statement))
+    return PredictedStaleness(claim, mean, support, pmf, reason=law.statement.replace("`", ""))
