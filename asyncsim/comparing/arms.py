@@ -18,7 +18,7 @@ from asyncsim.base.trace import Trace
 from asyncsim.comparing.readings import Reading, ends
 from asyncsim.comparing.tuning import spread
 from asyncsim.diagnostics._diagnostic import Metric
-from asyncsim.running.running import run
+from asyncsim.running.running import one_weight, run
 from asyncsim.running.spec import Spec
 
 PACED = 256
@@ -101,6 +101,14 @@ def notes(reading: Reading, specs: Mapping[str, Spec], seed: int) -> tuple[str, 
                 each = ", ".join(f"{name} {value}" for name, value in own.items())
                 same = "; method.advantage=NAME gives all arms one" if part == "method.advantage" else ""
                 lines.append(f"arms also differ in {part}: {each}{same}")
+    for name, spec in specs.items():
+        own, batches = spec.system, min(PACED, spec.updates // spec.passes)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", checks.RunWarning)
+            if not isinstance(own, Schedule) and not own.coupled:
+                own = own.schedule(batches, spec.samples_per_group, min(spec.task.horizon, 4), 1, seed)
+        told = one_weight(spec, own) if isinstance(own, Schedule) else ""
+        lines += [f"arm {name}, {told}"] * bool(told)
     if reading.over == "slot-hours":
         each = ", ".join(f"{name} {reading.of_arm(spec).slots:g}" for name, spec in specs.items())
         lines.append(f"a slot-hour is a slot for one hour; slots, with {reading.slots:g} of the trainer: {each}")

@@ -2,14 +2,16 @@
 
 import inspect
 import math
+import warnings
 from collections import deque
 from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
+import torch
 
-from asyncsim.base import calls, checks, files, memory, stopping
+from asyncsim.base import calls, checks, files, memory, records, stopping
 from asyncsim.base.progress import Progress
 from asyncsim.base.trace import Trace
 from asyncsim.diagnostics import _price
@@ -123,7 +125,52 @@ def run(
     assert trace is not None
     if trace.partial:
         say(f"a callback returned False, which ended the run after {how_far(trace)}")
+    if told := one_weight(spec, trace.schedule):
+        warnings.warn(checks.RunWarning(told), stacklevel=3)
     return trace
+
+
+def one_weight(spec: Spec, schedule: records.Schedule) -> str:
+    """What to say if a method with weights gives every token of the last tenth of a run the same one; else "".
+
+    No formula has to be known: the method weighs drawn log-probs, at the staleness of the run.
+    """
+    method, stale = spec.method, schedule.staleness()[:, -max(1, schedule.batches // 10) :]
+    own = not type(method.weight).__module__.startswith("asyncsim.methods.") or hasattr(method.weight, "binding")
+    age = float(stale.flat[0])
+    # With fresh data and one update on each batch, all policies agree.
+    fresh = age == 0.0 and spec.passes == 1 and not spec.trained_policy.mismatched
+    declared = own or (not fresh and (method.weight.level != "none" or method.factors))
+    if not (declared and np.all(stale == age)):
+        return ""
+    draw, shape = torch.Generator().manual_seed(0), (2, 16, min(spec.task.horizon, 4))
+    now, then, start = (-3.0 * torch.rand(shape, generator=draw, dtype=torch.float64) for _ in range(3))
+    then, start = now if fresh else then, now if spec.passes == 1 else start
+    paid, ages = torch.randn(shape[:2], generator=draw, dtype=torch.float64), torch.full_like(now, age)
+    given = {"rewards": paid, "advantages": paid, "reference_log_prob": start}
+
+    def weights(ages: torch.Tensor) -> np.ndarray:
+        found = method.weigh(now, then, start, staleness=ages, **given)
+        return (found.score_weight / found.advantage).numpy()
+
+    try:
+        every, other = weights(ages), weights(ages + torch.arange(now.numel()).reshape(shape))
+    except Exception:
+        return ""  # what reads more than log-probs is not tried
+    one = float(every.flat[0])
+    if one == 0.0 or not np.allclose(every, one, 1e-9, 0.0):
+        return ""
+    law = f"uniform:{age // 2:.0f}:{age + age // 2:.0f}"
+    remedy = "it uses neither the ratio nor the staleness of a token"
+    if method.ratio_to == "proximal" and spec.passes == 1:
+        remedy = "its ratio is to the start of the batch: write --epochs 2, or method.anchor=behavior where it has that"
+    elif fresh:
+        remedy = "all ratios are 1 at staleness 0: write --staleness 4 (sim.schedules.fixed(4))"
+    elif not np.allclose(other, one, 1e-9, 0.0):
+        remedy = f"to vary it write --schedule random --set schedule.law={law} in place of --staleness"
+        remedy += f" (in Python sim.schedules.random({law!r}))"
+    told = f"{method.name}: the weights of this run are one constant, {one:.3g}, as staleness is always {age:g}"
+    return f"{told if 'schedule' in remedy else told.partition(', as ')[0]}; {remedy}"
 
 
 def together(runs: Sequence[tuple[Spec, int]], site: Site) -> list[Trace]:
