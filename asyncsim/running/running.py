@@ -26,6 +26,10 @@ from asyncsim.running.spreading import Helpers, Piece, Site, Table, Watch
 from asyncsim.running.updating import Standing
 
 
+LARGE = 10_000_000
+"""Weights of a model above which a run that names none says which one it trains."""
+
+
 class Interrupted(stopping.Stopped):
     """Ctrl-C ended a run after a batch; `trace` has everything recorded until then, or None if there was nothing.
 
@@ -204,10 +208,23 @@ def _job(spec: Spec, seed: int) -> Source:
     if spec.trained_policy.precision == "float32" or fused.pays(spec):
         memory.keep()
     # Say where metrics that list every outcome take longer than a glance.
+    if told := unnamed_model(spec):
+        say(told)
     price = spec.price(spec.recorded[0])
     if price.in_all >= _price.NOTED:
         say(str(price))
     return source
+
+
+def unnamed_model(spec: Spec) -> str:
+    """What to say of a large language model that is trained because no policy was named; else ""."""
+    header = {} if spec.policy is not None else spec.trained_policy.describe()
+    if header.get("model_parameters", 0) < LARGE:
+        return ""
+    told = (
+        f"no policy was given, so {header['model']} is trained, {header['model_parameters']:,} weights, which is slow"
+    )
+    return f"{told}; for the tiny model of docs/language-models.md write --policy causal-lm --set policy.model=tiny"
 
 
 def _trace(training: "Training", number: int, received: list[int]) -> Trace | None:

@@ -4,12 +4,14 @@ Planted: weights that vary, and events that happen in one arm.
 """
 
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 import asyncsim as sim
 from asyncsim.base import checks
+from asyncsim.running import running
 
 TASK = sim.tasks.token_bandit(actions=3, horizon=2)
 UPDATE = sim.chain(sim.updates.adam(0.05))
@@ -126,3 +128,15 @@ def test_an_event_in_one_arm_is_compared():
     )
     assert [arm.mean for arm in answer.tasks[0].arms] == [1.0, 0.0]
     assert answer.tasks[0].blind == "" and answer.word == "worse" and math.isfinite(answer.difference)
+
+
+@pytest.mark.parametrize(("weights", "named"), [(10**8, False), (10**8, True), (10**6, False)])
+def test_a_large_model_that_nobody_named_is_named(weights, named):
+    class Model:
+        def describe(self):
+            return {"policy": "causal_lm", "model": "big", "model_parameters": weights}
+
+    own = SimpleNamespace(policy=Model() if named else None, trained_policy=Model())
+    told = running.unnamed_model(own)
+    assert bool(told) == (weights == 10**8 and not named)
+    assert not told or "big is trained, 100,000,000 weights" in told
