@@ -56,7 +56,10 @@ def names(kind: str, of: str = "") -> list[dict[str, str]]:
 
     if kind == "papers":
         said = claims.papers_of(of) if of else claims.papers().values()
-        return [{"name": each.id, "summary": f"{each.text} ({each.status})"} for each in said]
+        from asyncsim.claims._registry import paper_row
+
+        titles = {each.paper: paper_row(each.paper)[0] for each in said}
+        return [{"name": x.id, "summary": f"{titles[x.paper]}: {x.text} ({x.status})"} for x in said]
     rows = []
     for name, path in claims.claims().items():
         docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
@@ -131,7 +134,7 @@ def described(kind: str, name: str) -> dict[str, Any]:
         from asyncsim import claims
         from asyncsim.claims._registry import paged
 
-        remedy = paged(name) or "give an arXiv id or a method of `asyncsim list papers`"
+        remedy = paged(name) or "give an arXiv id or a name of `asyncsim list papers`"
         checks.one_of("paper", name, claims.papers(), remedy)
         found = claims.papers()[name]
         facts = {"status": found.status, "claims": list(found.claims), "verdict": found.verdict, "when": found.when}

@@ -542,7 +542,8 @@ def _of_method(word: str) -> str:
     """Return a word of an arm as KEY=VALUE: the name of a method, or of a loss in a file, becomes method=NAME."""
     known = plugins.summaries("asyncsim.methods")
     snake = word.replace("-", "_")
-    if snake in known or f"methods {snake}" in calls.ELSEWHERE or re.fullmatch(r"[\w./]+:\w+", word):
+    of_paper = {f"methods {snake}", f"paper {snake}"} & calls.ELSEWHERE.keys()
+    if snake in known or of_paper or re.fullmatch(r"[\w./]+:\w+", word):
         return f"method={word}"
     close = checks.near(word, known, 1, 0.8)
     checks.require("=" in word or not close, "arm", word, "a method or KEY=VALUE", f"write {''.join(close)}")

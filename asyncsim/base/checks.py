@@ -305,7 +305,9 @@ def one_of(
         names = [str(name) for name in allowed]
         some = f"{len(names)} names, {', '.join(near(str(value), names, 6, 0.5) or names[:6])}, ..."
         close = (
-            [] if re.search("did you mean|^leave it out|^it is an arg", remedy) else near(str(value), names, 1, 0.75)
+            []
+            if re.search("did you mean|^leave it out|^it is an arg|^[A-Z]\\S* is the ", remedy)
+            else near(str(value), names, 1, 0.75)
         )
         remedy = f"did you mean {close[0]}? {remedy}" if close else remedy
         bound = "one of " + (", ".join(names) if len(names) <= MANY else some)

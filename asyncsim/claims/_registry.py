@@ -96,11 +96,20 @@ def paper_of(word: str) -> str:
     return re.sub(r"^.*arxiv[^/:]*[:/](abs/|pdf/)?|(v\d+)?(\.pdf)?$", "", word.lower())
 
 
+def paper_row(word: str) -> tuple[str, str, str, str]:
+    """Name of a paper, its arXiv id, what it is here and its page, by id or name; texts are "" for one without row."""
+    row = calls.ELSEWHERE.get(f"paper {paper_of(word).replace('-', '_')}", ", |  | ")
+    title, what, page = row.split(" | ")
+    return (*title.split(", "), what, page)  # type: ignore[return-value]
+
+
 def paged(word: str) -> str:
     """Where the gallery tests a paper, given by arXiv id or name, and claims of this name; "" if it has no page."""
-    page = calls.ELSEWHERE.get(f"gallery {paper_of(word).replace('-', '_')}")
+    name, id, what, page = paper_row(word)
     exact = "".join(f"; asyncsim verify {id} its exact result" for id in claims() if f"/{word}-" in id)
-    return f"the page {page} of the repository tests this paper by simulation{exact}." if page else ""
+    said = f'["{id}/' in Path(__file__).with_name("papers.toml").read_text(encoding="utf-8")
+    exact += f"; asyncsim list papers {word} has its sentences" * (said and bool(page))
+    return f"the page {page} of the repository tests this paper by simulation{exact}. {name} is {what}." if page else ""
 
 
 def known(id: str) -> str:

@@ -25,7 +25,6 @@ from asyncsim.running.spec import Spec
 from asyncsim.running.spreading import Helpers, Piece, Site, Table, Watch
 from asyncsim.running.updating import Standing
 
-
 LARGE = 10_000_000
 """Weights of a model above which a run that names none says which one it trains."""
 
