@@ -110,7 +110,8 @@ def list_names(o: Options) -> int:
     named = [(each, name) for each, name in own if f"{name}_".replace("-", "_").startswith(f"{word}_")]
     named = [pair for pair in named if pair[0] == "systems" or len(pair[1]) == len(word)]
     write = " or ".join(f"asyncsim list {each} {name}" for each, name in named[:3])
-    write = f"asyncsim list papers {kind}" if f"paper {word}" in calls.ELSEWHERE else write
+    of_paper = f"paper {word}" in calls.ELSEWHERE and not plugins.kinds_of(word)
+    write = f"asyncsim list papers {kind}" if of_paper else write
     remedy = f"write {write}" if write else calls.ELSEWHERE.get(f"list {word}", "choose what to list")
     # Names of all claims are read only for what may be a family of them, or the arXiv id of a paper.
     alone = not o.name or (re.match(r"[\w.]+/[a-z]", o.name) and "arxiv" not in o.name.lower())

@@ -98,7 +98,7 @@ def paper_of(word: str) -> str:
 
 def paper_row(word: str) -> tuple[str, str, str, str]:
     """Name of a paper, its arXiv id, what it is here and its page, by id or name; texts are "" for one without row."""
-    row = calls.ELSEWHERE.get(f"paper {paper_of(word).replace('-', '_')}", ", |  | ")
+    row = calls.ELSEWHERE.get(f"paper {paper_of(word).replace('-', '_')}", ",  |  | ")
     title, what, page = row.split(" | ")
     return (*title.split(", "), what, page)  # type: ignore[return-value]
 
