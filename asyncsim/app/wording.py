@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from asyncsim.app import streams
 from asyncsim.app.options import DESCRIBES, PARTS, SIZES
-from asyncsim.base import calls, checks, outside, plugins
+from asyncsim.base import calls, checks, laws, outside, plugins
 
 if TYPE_CHECKING:
     from asyncsim.running.spec import Spec
@@ -177,6 +177,8 @@ def _refuse_valued(kind: str, name: str, prefix: str) -> None:
         where = f"{snake}." if option in LISTS else prefix
         setting = text if "=" in text else f"{next(iter(takes), 'KEY')}={text}"
         remedy = f"write {f'--{option} ' * bool(prefix)}{own} --set {where}{setting}"
+    elif kind == "schedules" and re.match(r"\w+:\d", name):
+        remedy = f"write {laws.varied(name)}"
     elif "=" in name and ":" not in name:
         remedy = f"give a name, and write --set {name}"
         for close in checks.near(own, known)[:1]:

@@ -264,7 +264,7 @@ def as_probabilities(field: str, value: object) -> np.ndarray:
         remedy = "give versions of one trajectory a row"
         measured.refuse_rows(field, column, numbers, whole, f"an integer in [0, {LONGEST}]", remedy)
         return np.bincount(numbers.astype(np.int64)) / len(numbers)
-    remedy = "give probabilities of 0, 1, 2, ..., uniform:low:high, or @staleness.csv:column"
+    remedy = f"give probabilities of 0, 1, 2, ..., {between(value)}, or @staleness.csv:column"
     given = value
     if isinstance(value, str):
         kind, *bounds = value.split(":")
@@ -276,6 +276,22 @@ def as_probabilities(field: str, value: object) -> np.ndarray:
     probabilities = bool((weights >= 0).all()) and abs(total - 1.0) < 1e-9
     checks.require(probabilities, field, value, "non-negative with sum 1", remedy)
     return weights / total
+
+
+def between(value: Any) -> str:
+    """The uniform distribution between the two whole numbers in a value, as 4-64 or (4, 64), else an example.
+
+    >>> between("4-64"), between("random")
+    ('uniform:4:64', 'uniform:0:8')
+    """
+    ends = sorted(map(int, re.findall(r"\d{1,9}", str(value))))
+    return "uniform:{}:{}".format(*(ends if len(ends) == 2 else (0, 8)))
+
+
+def varied(value: Any) -> str:
+    """What to write for staleness that varies within a run as a value seems to ask for."""
+    law = between(value)
+    return f"--schedule random --set schedule.law={law} (in Python sim.schedules.random({law!r}))"
 
 
 def as_law(field: str, value: Any) -> Law:
