@@ -206,7 +206,7 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
             with contextlib.suppress(checks.InputError):
                 written = wording.placed(name, words, "--" if described else "")
             # Elsewhere words of a spec stand behind --set.
-            written = written if described else re.sub(r" (?=[\w.]+=)", " --set ", written)
+            written = written if described or "--" in written else re.sub(r" (?=[\w.]+=)", " --set ", written)
             written = written or calls.ELSEWHERE.get(f"words {name}", "")
         meant = checks.near(name, [each for each in takes if takes[each] == "option"], 3, 3.0)
         own = [_dashed(each) for each in takes if takes[each] == "option"]

@@ -69,6 +69,9 @@ def named(arms: Sequence[Any], clocked: bool = False) -> dict[str, Spec]:
     for name, spec in others:
         remedy = "use one task for all arms; other tasks go into tasks="
         same = content(spec.task) == content(base.task)
+        mine, theirs = (made.arguments if (made := calls.of(each.task)) else {} for each in (spec, base))
+        if "kl_coef" in {*mine} ^ {*theirs}:
+            remedy = "kl_coef is paid by the task; of one arm write penalty=k3 k3.coefficient=0.1, a part of its method"
         checks.require(same, f"task of arm {name}", "another", f"that of arm {first}", remedy)
         wanted, lengths = ((each.updates, each.every) for each in (base, spec))
         bound, remedy = f"{wanted}, as of arm {first}", "give all arms the same updates and every"

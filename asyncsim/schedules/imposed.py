@@ -107,8 +107,8 @@ def fixed(staleness: int, *, groups_per_batch: int = 1, batches_per_publish: int
     [0.0, 1.0, 2.0, 2.0, 2.0]
     """
     remedy = "give a number of versions (of several sim.sweep(spec, {'staleness': [0, 4]}))"
-    vary = f"give a number of versions; for staleness that varies within a run write {laws.varied(staleness)}"
-    remedy = remedy if checks.is_number(staleness) else vary
+    if not checks.is_number(staleness):
+        remedy = f"{remedy}; for staleness that varies within a run write {laws.varied(staleness)}"
     staleness = checks.integer("staleness", staleness, 0, remedy, checks.LARGEST)
     knobs, versions = {"staleness": staleness}, partial(_behind, staleness)
     return Imposed("fixed", knobs, versions, groups_per_batch, batches_per_publish, staleness)
