@@ -674,6 +674,15 @@ class Alarm:
     ahead: float
     why: str
 
+    @property
+    def more(self) -> str:
+        """How many times as many runs would tell, where more would: widths fall as one over their root."""
+        area, reach = self.fair
+        if self.word != UNTOLD or self.why or not math.isfinite(reach):
+            return ""
+        times = math.ceil((reach / max(abs(area - 0.5), 0.5 + CHANCE - area)) ** 2)
+        return f"; about {times} times as many runs would tell, if the area stays"
+
     def __str__(self) -> str:
         """The verdict and its direction."""
         side = f"{'low' if self.signal.low else 'high'} {self.signal.metric}"
@@ -710,7 +719,7 @@ class Prediction(calls.Told):
             areas = (f"{notation.measurement(e.value, half[lead], 1.0)} at {lead}" for lead, e in alarm.area.items())
             fair = "area {:.2f} ± {:.2f} at equal times, wrong with probability 0.05 at most; ".format(*alarm.fair)
             fair = "no healthy run is cut at the time of a collapse; " if math.isnan(alarm.fair[0]) else fair
-            lines.append(f"{name}: {alarm} ({fair * (not alarm.why)}scored: {self.stretch})")
+            lines.append(f"{name}: {alarm}{alarm.more} ({fair * (not alarm.why)}scored: {self.stretch})")
             missed = "missed: {:.2f} [{:.2f}, {:.2f}] of collapses".format(*alarm.missed)
             ahead = f"; else the first alarm comes {alarm.ahead:g} updates ahead (median)" * (alarm.ahead > 0.0)
             told = f"  {missed}, at {alarm.false_alarms.value:.2f} false alarms{ahead}"

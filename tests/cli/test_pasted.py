@@ -1,4 +1,4 @@
-"""What a message says to write is written in place of the mistake, and works: suggestions are read from the messages."""
+"""What a message says to write is written in place of the mistake, and works: the test reads it from the message."""
 
 import re
 import shlex
