@@ -208,7 +208,9 @@ def compare(o: Options) -> int:
         *("smallest", "metric", "over", "statistic", "error", "tune", "target", "better", "interval"),
         *("horizon", "trainer_slots", "max_replicates", "seed", "store", "workers"),
     )
-    checks.require(len(o.arms) > 1, "arms", o.arms, "two or more", "write for example method=grpo method=cispo")
+    apart = f"write {o.arms[0].replace(',', ' ')}" if "=" not in o.arms[0] and "," in o.arms[0] else ""
+    apart = apart or "write for example method=grpo method=cispo"
+    checks.require(len(o.arms) > 1, "arms", o.arms, "two or more", apart)
     loose = [arm for arm in o.arms if o.along and not isinstance(wording.value(arm), str)]
     remedy = f"write --along {','.join([*(o.along or ())[-1:], *loose])}"
     checks.require(not loose, "--along", " ".join(loose), "behind commas, without spaces", remedy)

@@ -306,7 +306,7 @@ def one_of(
         some = f"{len(names)} names, {', '.join(near(str(value), names, 6, 0.5) or names[:6])}, ..."
         close = (
             []
-            if re.search("did you mean|^leave it out|^it is an arg|^[A-Z]\\S* is the ", remedy)
+            if re.search("did you mean|^leave it out|^it is an arg|^[A-Z][\\w. +]* is ", remedy)
             else near(str(value), names, 1, 0.75)
         )
         remedy = f"did you mean {close[0]}? {remedy}" if close else remedy

@@ -130,8 +130,11 @@ def known(id: str) -> str:
         hint = "see `asyncsim list claims`, or give a paper's arXiv id, of `asyncsim list papers`."
         hint = f"of this family: {', '.join(family)}." if len(family) > 1 else hint
         hint = checks.hint(key, claims(), hint, 0.4 if not family else 0.75)
-        for kind in plugins.kinds_of(name)[: len(family) < 2]:
-            hint = f"it is a {plugins.PARTS[kind]}: see `asyncsim list {kind} {name}`; or see `asyncsim list papers`."
+        about = [each for each in claims() if {key} & {*re.split("[/-]", each)}]
+        for kind in plugins.kinds_of(name := name.rpartition("/")[2])[:1]:
+            hint = f"it is a {plugins.PARTS[kind]}: see `asyncsim list {kind} {name}`; or see `asyncsim list papers`"
+            hint += f"; asyncsim timeline {name} has its staleness" * (kind == "systems")
+            hint += f"; claims: {', '.join(about)}" * bool(about) + "."
         hint = paged(key) or hint
         hint = f"write {' or '.join(own)}, its file and its class" if own else f"{hint} Your own: docs/conjecture.md"
         hint = "leave it out: without a claim all are tested" if id == "all" else hint

@@ -41,6 +41,10 @@ TYPED = {
     "commas without spaces": (ARM, "method=grpo,method.low=0.1"),
     "GAC as a method": ("run", "--method gac"),
     "GAC as a link": ("run", "--link gac"),
+    "Dr. GRPO": ("run", "--method dr_grpo"),
+    "REINFORCE++": ("run", "--method reinforce++"),
+    "RLOO": ("run", "--method rloo"),
+    "a setting of bit_chain": ("run --task bit-chain", "--set task.need=12"),
     "a name of a language model": ("run", "--policy tiny"),
     "a word of the policy": ("run", "--model tiny"),
 }
