@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from asyncsim import claims, validation
-from asyncsim.base import calls, checks, outside, records
+from asyncsim.base import checks, outside, records
 from asyncsim.base import workers as spreading
 from asyncsim.base.records import Claim, Estimate, Point, Unmeasured, Verdict
 from asyncsim.claims import _claim, _registry
@@ -233,7 +233,6 @@ def _point_at(claim: Claim, trial: Trial, at: Point) -> dict[str, Any]:
         takes = {**parameters, **point} or ["no parameter"]
         remedy = f"declare it in the class, {key} = sim.claims.Integer(0, 64, doc='versions')"
         remedy = "name a parameter of the claim's points" if parameters or point else remedy
-        remedy = calls.ELSEWHERE.get(f"{claim.id} {key}", remedy)
         meanings = {each["name"]: each["doc"] for each in getattr(claim.point, "described", list)()}
         checks.one_of(f"{claim.id} parameter", key, takes, remedy, meanings)
     point = {key: value for key, value in {**point, **at}.items() if value is not None}

@@ -202,13 +202,9 @@ class OnTask:
     """What is counted, "collapse" or "reached", where numbers are shares of replicates."""
 
     @property
-    def idle(self) -> str:
-        """That no replicate of any arm has the event, or that all have, so that nothing was tested; else ""."""
-        shares = {arm.mean for arm in self.arms}
-        if not self.event or shares not in ({0.0}, {1.0}):
-            return ""
-        does = "collapses" if self.event == "collapse" else "reaches the target"
-        return f"{'no run' if shares == {0.0} else 'every run'} of {'any' if shares == {0.0} else 'every'} arm {does}"
+    def idle(self) -> tuple[str, str]:
+        """That no replicate of any arm has the event, or that all have, and what to try; else ("", "")."""
+        return _IDLE.get((self.event, *{arm.mean for arm in self.arms}), ("", ""))
 
     @property
     def blind(self) -> str:
@@ -216,8 +212,8 @@ class OnTask:
 
         The latter only for differences in units of the metric, and if no pair is better or worse.
         """
-        if self.idle:
-            return f"{self.idle}, so nothing was tested"
+        if self.idle[0]:
+            return f"{self.idle[0]}, so nothing was tested"
         if not self.in_metric or any(pair.word in ("better", "worse", UNTOLD) for pair in self.pairs):
             return ""
         ends = [(arm.end, 2.0 * arm.end_error) for arm in self.arms]
@@ -336,15 +332,13 @@ class Answer(calls.Told):
             for pair in on.pairs:
                 word = on.word_of(pair)
                 lines.append(pair.sentence(word, f" within {self.smallest:g}" if word == "equal" else where))
-                lines += [
-                    f"  {line}" for line in (pair.details(UNTOLD if on.idle else word), pair.why, *pair.notes) if line
-                ]
+                details = pair.details(UNTOLD if on.idle[0] else word)
+                lines += [f"  {line}" for line in (details, pair.why, *pair.notes) if line]
             chain = on.task.get("task") == "bit_chain"
             other = f"{'a harder task, such as bit_chain or ' * (not chain)}a larger horizon, or fewer updates"
-            if on.idle:
-                other = _OTHERS[on.event, on.idle[:5] == "every"]
+            if on.idle[0]:
                 tuned = on.event == "collapse" and on.arms[0].tuned.knob
-                other = f"--tune none, as tuning prefers rates that spare runs, with {other}" if tuned else other
+                other = "--tune none, as tuning prefers rates that spare runs, with " * bool(tuned) + on.idle[1]
             elif on.blind.startswith("no arm"):
                 other = "more updates, a larger learning rate, or an easier task"
             elif not any(math.isfinite(pair.pairing) for pair in on.pairs):
@@ -361,8 +355,8 @@ class Answer(calls.Told):
 
     def _lost(self, arm: Arm, on: OnTask) -> str:
         """What is particular of an arm: another number of replicates, and those that diverged or end early."""
-        unlike = len({other.replicates for other in on.arms}) > 1
-        lost = f", {arm.replicates} replicates; a difference is over those of both arms" * unlike
+        lost = f", {arm.replicates} replicates; a difference is over those of both arms"
+        lost *= len({other.replicates for other in on.arms}) > 1
         lost += f", {arm.diverged} diverged ({arm.why.partition(' diverged ')[2]})" if arm.diverged else ""
         if arm.never:
             most = f"{on.bounds[1]:.6g} {self.unit}"
@@ -428,13 +422,13 @@ def _plain(value: Any, names: Sequence[str]) -> dict[str, Any]:
     return {name: plain(getattr(value, name)) for name in names}
 
 
-_OTHERS = {
-    ("collapse", False): "a larger learning rate, more staleness or more updates",
-    ("collapse", True): "a smaller learning rate or less staleness",
-    ("reached", False): "a lower target or more updates",
-    ("reached", True): "a higher target or fewer updates",
+_IDLE = {
+    ("collapse", 0.0): ("no run of any arm collapses", "a larger learning rate, more staleness or more updates"),
+    ("collapse", 1.0): ("every run of every arm collapses", "a smaller learning rate or less staleness"),
+    ("reached", 0.0): ("no run of any arm reaches the target", "a lower target or more updates"),
+    ("reached", 1.0): ("every run of every arm reaches the target", "a higher target or fewer updates"),
 }
-"""Where an event happens in some runs, by the event, and whether it happens in all."""
+"""Shares of an event that are alike in all arms and leave nothing to compare, each with what to try."""
 PACE = "groups_per_hour"
 """The metric of a system whose knee is computed."""
 PRINTED = 40

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from asyncsim.base import calls, checks, files, memory, records, stopping
+from asyncsim.base import calls, checks, files, laws, memory, records, stopping
 from asyncsim.base.progress import Progress
 from asyncsim.base.trace import Trace
 from asyncsim.diagnostics import _price
@@ -138,42 +138,36 @@ def one_weight(spec: Spec, schedule: records.Schedule) -> str:
 
     No formula has to be known: the method weighs drawn log-probs, at the staleness of the run.
     """
-    method, stale = spec.method, schedule.staleness()[:, -max(1, schedule.batches // 10) :]
-    own = not type(method.weight).__module__.startswith("asyncsim.methods.") or hasattr(method.weight, "binding")
-    age = float(stale.flat[0])
+    method, weight, late = spec.method, spec.method.weight, -max(1, schedule.batches // 10)
+    gaps = schedule.train_version[late:, None, None, None] - schedule.version[:, late:]
+    age, own = int(gaps.flat[0]), not type(weight).__module__.startswith("asyncsim.methods.")
     # With fresh data and one update on each batch, all policies agree.
-    fresh = age == 0.0 and spec.passes == 1 and not spec.trained_policy.mismatched
-    declared = own or (not fresh and (method.weight.level != "none" or method.factors))
-    if not (declared and np.all(stale == age)):
+    fresh = age == 0 and spec.passes == 1 and not spec.trained_policy.mismatched
+    declared = own or hasattr(weight, "binding") or (not fresh and (weight.level != "none" or method.factors))
+    if not declared or (gaps != age).any():
         return ""
     draw, shape = torch.Generator().manual_seed(0), (2, 16, min(spec.task.horizon, 4))
     now, then, start = (-3.0 * torch.rand(shape, generator=draw, dtype=torch.float64) for _ in range(3))
-    then, start = now if fresh else then, now if spec.passes == 1 else start
+    policies = now, now if fresh else then, now if spec.passes == 1 else start
     paid, ages = torch.randn(shape[:2], generator=draw, dtype=torch.float64), torch.full_like(now, age)
     given = {"rewards": paid, "advantages": paid, "reference_log_prob": start}
-
-    def weights(ages: torch.Tensor) -> np.ndarray:
-        found = method.weigh(now, then, start, staleness=ages, **given)
-        return (found.score_weight / found.advantage).numpy()
-
     try:
-        every, other = weights(ages), weights(ages + torch.arange(now.numel()).reshape(shape))
+        each = (method.weigh(*policies, staleness=a, **given) for a in (ages, ages + torch.arange(shape[1])[:, None]))
+        every, other = ((found.score_weight / found.advantage).numpy() for found in each)
     except Exception:
         return ""  # what reads more than log-probs is not tried
     one = float(every.flat[0])
     if one == 0.0 or not np.allclose(every, one, 1e-9, 0.0):
         return ""
-    law = f"uniform:{age // 2:.0f}:{age + age // 2:.0f}"
-    remedy = "it uses neither the ratio nor the staleness of a token"
+    told = f"{method.name}: the weights of this run are one constant, {one:.3g}"
     if method.ratio_to == "proximal" and spec.passes == 1:
-        remedy = "its ratio is to the start of the batch: write --epochs 2, or method.anchor=behavior where it has that"
-    elif fresh:
-        remedy = "all ratios are 1 at staleness 0: write --staleness 4 (sim.schedules.fixed(4))"
-    elif not np.allclose(other, one, 1e-9, 0.0):
-        remedy = f"to vary it write --schedule random --set schedule.law={law} in place of --staleness"
-        remedy += f" (in Python sim.schedules.random({law!r}))"
-    told = f"{method.name}: the weights of this run are one constant, {one:.3g}, as staleness is always {age:g}"
-    return f"{told if 'schedule' in remedy else told.partition(', as ')[0]}; {remedy}"
+        return f"{told}; ratios are to the start of a batch: write --epochs 2, or method.anchor=behavior if it has that"
+    if fresh:
+        return f"{told}: all ratios are 1 at staleness 0; write --staleness 4 (sim.schedules.fixed(4))"
+    if np.allclose(other, one, 1e-9, 0.0):
+        return f"{told}; it uses neither the ratio nor the staleness of a token"
+    varied = laws.varied((age // 2, age + age // 2))
+    return f"{told}, as staleness is always {age}; to vary it write {varied} in place of --staleness"
 
 
 def together(runs: Sequence[tuple[Spec, int]], site: Site) -> list[Trace]:
@@ -218,12 +212,10 @@ def _job(spec: Spec, seed: int) -> Source:
 def unnamed_model(spec: Spec) -> str:
     """What to say of a large language model that is trained because no policy was named; else ""."""
     header = {} if spec.policy is not None else spec.trained_policy.describe()
-    if header.get("model_parameters", 0) < LARGE:
-        return ""
-    told = (
-        f"no policy was given, so {header['model']} is trained, {header['model_parameters']:,} weights, which is slow"
-    )
-    return f"{told}; for the tiny model of docs/language-models.md write --policy causal-lm --set policy.model=tiny"
+    size = header.get("model_parameters", 0)
+    told = f"no policy was given, so {header.get('model')} is trained, {size:,} weights, which is slow; for the tiny"
+    told += " model of docs/language-models.md write --policy causal-lm --set policy.model=tiny"
+    return told * (size >= LARGE)
 
 
 def _trace(training: "Training", number: int, received: list[int]) -> Trace | None:

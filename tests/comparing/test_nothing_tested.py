@@ -50,7 +50,7 @@ CONSTANT = {
     "staleness alone": (spec(decay), "0.67, as staleness is always 4; to vary it write --schedule random"),
     "a mask of staleness that drops nothing": (spec(WITHIN), "constant, 1, as staleness is always 4"),
     "neither": (spec(plain), "it uses neither the ratio nor the staleness"),
-    "no staleness": (spec(ratio, sim.schedules.fixed(0)), "all ratios are 1 at staleness 0: write --staleness 4"),
+    "no staleness": (spec(ratio, sim.schedules.fixed(0)), "all ratios are 1 at staleness 0; write --staleness 4"),
     "start of the batch": (spec(sim.methods.grpo(anchor="proximal")), "write --epochs 2"),
 }
 VARYING = {
@@ -112,8 +112,8 @@ def test_shares_that_are_all_0_or_1_test_nothing(name):
     given, over, why, remedy = EVENTS[name]
     own = dict(given)
     answer = sim.compare(*own.pop("arms"), **own, **over)
-    assert answer.tasks[0].blind == f"{answer.tasks[0].idle}, so nothing was tested"
-    assert answer.tasks[0].idle.startswith(why)
+    assert answer.tasks[0].blind == f"{answer.tasks[0].idle[0]}, so nothing was tested"
+    assert answer.tasks[0].idle[0].startswith(why)
     text = str(answer)
     assert remedy in text
     assert answer.word == "not distinguishable on this task"
