@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from asyncsim import claims, validation
-from asyncsim.base import checks, outside, records
+from asyncsim.base import calls, checks, outside, records
 from asyncsim.base import workers as spreading
 from asyncsim.base.records import Claim, Estimate, Point, Unmeasured, Verdict
 from asyncsim.claims import _claim, _registry

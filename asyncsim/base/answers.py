@@ -672,10 +672,9 @@ class Alarm:
     def more(self) -> str:
         """How many times as many runs would tell, where more would: widths fall as one over their root."""
         area, reach = self.fair
-        if self.word != UNTOLD or self.why or not math.isfinite(reach):
-            return ""
-        times = math.ceil((reach / max(abs(area - 0.5), 0.5 + CHANCE - area)) ** 2)
-        return f"; about {times} times as many runs would tell, if the area stays"
+        times = (min(reach, 1.0) / max(abs(area - 0.5), 0.5 + CHANCE - area)) ** 2
+        untold = self.word == UNTOLD and not self.why and math.isfinite(reach)
+        return f"; about {math.ceil(times)} times as many runs would tell, if the area stays" if untold else ""
 
     def __str__(self) -> str:
         """The verdict and its direction."""

@@ -264,7 +264,7 @@ def as_probabilities(field: str, value: object) -> np.ndarray:
         remedy = "give versions of one trajectory a row"
         measured.refuse_rows(field, column, numbers, whole, f"an integer in [0, {LONGEST}]", remedy)
         return np.bincount(numbers.astype(np.int64)) / len(numbers)
-    remedy = f"give probabilities of 0, 1, 2, ..., {between(value)}, or @staleness.csv:column"
+    remedy = "give probabilities of 0, 1, 2, ..., uniform:low:high, or @staleness.csv:column"
     given = value
     if isinstance(value, str):
         kind, *bounds = value.split(":")
@@ -278,19 +278,10 @@ def as_probabilities(field: str, value: object) -> np.ndarray:
     return weights / total
 
 
-def between(value: Any) -> str:
-    """The uniform distribution between the two whole numbers in a value, as 4-64 or (4, 64), else an example.
-
-    >>> between("4-64"), between("random")
-    ('uniform:4:64', 'uniform:0:8')
-    """
-    ends = sorted(map(int, re.findall(r"\d{1,9}", str(value))))
-    return "uniform:{}:{}".format(*(ends if len(ends) == 2 else (0, 8)))
-
-
 def varied(value: Any) -> str:
-    """What to write for staleness that varies within a run as a value seems to ask for."""
-    law = between(value)
+    """What to write for staleness that varies within a run, between the two whole numbers in a value if it has two."""
+    ends = sorted(map(int, re.findall(r"\d{1,9}", str(value))))
+    law = "uniform:{}:{}".format(*(ends if len(ends) == 2 else (0, 8)))
     return f"--schedule random --set schedule.law={law} (in Python sim.schedules.random({law!r}))"
 
 

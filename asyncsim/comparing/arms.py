@@ -110,7 +110,7 @@ def notes(reading: Reading, specs: Mapping[str, Spec], seed: int) -> tuple[str, 
             warnings.simplefilter("ignore", checks.RunWarning)
             if not isinstance(own, Schedule) and not own.coupled:
                 own = own.schedule(batches, spec.samples_per_group, min(spec.task.horizon, 4), 1, seed)
-        told = one_weight(spec, own) if isinstance(own, Schedule) else ""
+        told = isinstance(own, Schedule) and one_weight(spec, own)
         lines += [f"arm {name}, {told}"] * bool(told)
     if reading.over == "slot-hours":
         each = ", ".join(f"{name} {reading.of_arm(spec).slots:g}" for name, spec in specs.items())

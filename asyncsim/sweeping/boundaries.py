@@ -195,18 +195,15 @@ class Search:
 
     def _between(self, spec: Spec, low: float, high: float, end: str, otherwise: str) -> str:
         """The remedy for an end on the wrong side: counts between the ends, and the best other end among them."""
-        values = self.inside(low, high)
-        if not len(values):
+        if not len(values := self.inside(low, high)):
             return otherwise
-        counts = self._events(spec, values, FIRST, 0)
-        half = self.share * FIRST
+        counts, half = self._events(spec, values, FIRST, 0), self.share * FIRST
         # A low end lies before a rise, the high end may lie on top of one.
-        before = counts[:-1].argmin() if len(counts) > 1 else 0
-        best = before if end == "low" else counts.argmax()
+        best = counts[: max(1, len(counts) - 1)].argmin() if end == "low" else counts.argmax()
         fits = counts[best] < half < counts[best:].max() if end == "low" else counts[best] > half
-        turns = f"the share does not rise all the way, so give {end}={values[best]:.4g}"
+        turns = f"the share does not rise all the way, so give {end}={values[best]:.4g}" if fits else otherwise
         each = ", ".join(f"{value:.4g}: {count:.0f}" for value, count in zip(values, counts, strict=True))
-        return f"{turns if fits else otherwise}; of {FIRST} replicates at values in between, {each}"
+        return f"{turns}; of {FIRST} replicates at values in between, {each}"
 
     def _sides(self, spec: Spec, values: np.ndarray, level: float) -> tuple[np.ndarray, int]:
         """-1 if p is significantly below the share, 1 if above, 0 if undecided at the cap; and the replicates used."""
