@@ -404,9 +404,7 @@ def timeline(o: Options) -> int:
     "file set updates realizations within seed plot json",
     file=argument(Path, ..., "A system as JSON or YAML; see docs/which-limit.md."),
     set="Another value of a field: machines=8,16. Repeat.",
-    updates=Row(int, 100, "Optimizer updates to simulate."),
-    realizations=Row(int, 8, "Realizations of each setting."),
-    within=Row(float, 0.05, "Share of seconds that a smaller limit may cost."),
+    **TABLES["advise"],
 )
 def advise(o: Options) -> int:
     """Recommend a staleness limit for your system.
@@ -477,11 +475,8 @@ def forecast(o: Options) -> int:
     "path stack columns set delays staleness plot json",
     called="log",
     path=argument(Path, ..., "A file of the log, a folder, or a pattern in quotes."),
-    stack=Row(str, None, "The trainer that wrote it; see `asyncsim list logs`."),
-    columns=Row(list[str], None, "Ours to theirs, as train_version=path:step_#. Repeat.", "OURS=THEIRS"),
     set="Setting of sim.schedules.replay; repeat for more.",
-    delays=Row(str, None, "Report on a column of delays instead, as ms*0.001.", "COLUMN"),
-    staleness=Row(str, None, "Expected: constant:4, uniform, geometric:7 or capped."),
+    **TABLES["read_log"],
 )
 def read_log(o: Options) -> int:
     """Measure how stale a real run was, from its log.

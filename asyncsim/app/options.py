@@ -68,13 +68,15 @@ def _row(given: dict[str, Any]) -> Row:
 
 
 _TEXT = Path(__file__).with_name("options.toml").read_text(encoding="utf-8")
-TABLES = {table: {name: _row(row) for name, row in rows.items()} for table, rows in tomllib.loads(_TEXT).items()}
+TABLES: dict[str, dict[str, Any]] = {
+    table: {name: _row(row) for name, row in rows.items()} for table, rows in tomllib.loads(_TEXT).items()
+}
 """Options by what they describe, and those that only one command has by its name."""
-DESCRIBES = TABLES["describes"]
+DESCRIBES: dict[str, Row] = TABLES["describes"]
 """Options that describe a run; they cannot be combined with the file of a spec."""
 PARTS = ("task", "policy", "method", "advantage", "system", "schedule", "rewards")
 SIZES = tuple(DESCRIBES)[tuple(DESCRIBES).index("samples") :]
 """Names of the settings of a spec that belong to no part."""
 
-OPTIONS = DESCRIBES | TABLES["shared"]
+OPTIONS: dict[str, Row] = DESCRIBES | TABLES["shared"]
 """All options that several commands share, or that describe a run."""

@@ -42,8 +42,7 @@ def settings(pairs: Sequence[str], option: str = "--set") -> dict[str, Any]:
         key, equals, text = pair.partition("=")
         kinds = plugins.kinds_of(pair.replace("-", "_"))
         part = plugins.PARTS[kinds[0]] if kinds else "method" if ":" in pair else ""
-        word = key.strip(" -") if re.search(r"\w", key) else "KEY"
-        remedy = f"write {part}={pair}" if part else f"write {word}=VALUE"
+        remedy = f"write {part}={pair}" if part else f"write {key.strip(' -+') or 'KEY'}=VALUE"
         pairs_of = re.fullmatch(r"([\w.-]+)[: ]+([-+\d.e]+|true|false|none)", pair)
         if checks.is_number(value(pair)):
             remedy = "several values are joined by commas, as --staleness 0,4,16"

@@ -422,7 +422,7 @@ def _plain(value: Any, names: Sequence[str]) -> dict[str, Any]:
     return {name: plain(getattr(value, name)) for name in names}
 
 
-_IDLE = {
+_IDLE: dict[tuple[Any, ...], tuple[str, str]] = {
     ("collapse", 0.0): ("no run of any arm collapses", "a larger learning rate, more staleness or more updates"),
     ("collapse", 1.0): ("every run of every arm collapses", "a smaller learning rate or less staleness"),
     ("reached", 0.0): ("no run of any arm reaches the target", "a lower target or more updates"),

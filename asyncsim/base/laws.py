@@ -279,7 +279,7 @@ def as_probabilities(field: str, value: object) -> np.ndarray:
 
 
 def varied(value: Any) -> str:
-    """What to write for staleness that varies within a run, between the two whole numbers in a value if it has two."""
+    """What to write for staleness that varies within a run, between the integers of a value that has two."""
     ends = sorted(map(int, re.findall(r"\d{1,9}", str(value))))
     law = "uniform:{}:{}".format(*(ends if len(ends) == 2 else (0, 8)))
     return f"--schedule random --set schedule.law={law} (in Python sim.schedules.random({law!r}))"

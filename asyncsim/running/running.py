@@ -136,15 +136,16 @@ def run(
 def one_weight(spec: Spec, schedule: records.Schedule) -> str:
     """What to say if a method with weights gives every token of the last tenth of a run the same one; else "".
 
-    No formula has to be known: the method weighs drawn log-probs, at the staleness of the run.
+    No formula has to be known: the method weighs drawn log-probs at the staleness of the run.
     """
     method, weight, late = spec.method, spec.method.weight, -max(1, schedule.batches // 10)
     gaps = schedule.train_version[late:, None, None, None] - schedule.version[:, late:]
     age, own = int(gaps.flat[0]), not type(weight).__module__.startswith("asyncsim.methods.")
     # With fresh data and one update on each batch, all policies agree.
     fresh = age == 0 and spec.passes == 1 and not spec.trained_policy.mismatched
-    declared = own or hasattr(weight, "binding") or (not fresh and (weight.level != "none" or method.factors))
-    if not declared or (gaps != age).any():
+    # Ratios to the behavior policy, which methods of this package have, differ wherever data is stale.
+    doubtful = own or hasattr(weight, "binding") or (not fresh and (method.factors or method.ratio_to == "proximal"))
+    if not doubtful or (gaps != age).any():
         return ""
     draw, shape = torch.Generator().manual_seed(0), (2, 16, min(spec.task.horizon, 4))
     now, then, start = (-3.0 * torch.rand(shape, generator=draw, dtype=torch.float64) for _ in range(3))
