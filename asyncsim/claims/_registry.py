@@ -131,7 +131,7 @@ def known(id: str) -> str:
         hint = f"of this family: {', '.join(family)}." if len(family) > 1 else hint
         hint = checks.hint(key, claims(), hint, 0.4 if not family else 0.75)
         about = [each for each in claims() if {key} & {*re.split("[/-]", each)}]
-        for kind in plugins.kinds_of(name := name.rpartition("/")[2])[:1]:
+        for kind in plugins.kinds_of(name := name.rpartition("/")[2])[: len(family) < 2 or "/" in id]:
             hint = f"it is a {plugins.PARTS[kind]}: see `asyncsim list {kind} {name}`; or see `asyncsim list papers`"
             hint += f"; asyncsim timeline {name} has its staleness" * (kind == "systems")
             hint += f"; claims: {', '.join(about)}" * bool(about) + "."
