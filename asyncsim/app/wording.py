@@ -347,6 +347,8 @@ def placed(key: str, words: Mapping[str, Any], option: str = "--") -> str:
     if found := takers(key, words, 2.0 if advice else 0.8) if not added else []:
         same = [each for each in found if each.rpartition(".")[2] == found[0].rpartition(".")[2]]
         before = "--set " * (option == "--")
+        if advice and same[0].endswith(".low"):  # a range of ratios has two ends
+            return f"write {before}{same[0]}=VALUE {before}{same[0].removesuffix('low')}high=VALUE"
         return f"write {' or '.join(f'{before}{each}=VALUE' for each in same)}"
     if advice:
         return advice
@@ -420,11 +422,11 @@ def of_file(path: Path, given: Sequence[str], trust: Sequence[str]) -> Spec:
     write = f"write --{key} {word}" if key in DESCRIBES else write
     checks.require(path.exists() or not equals, "file", str(path), "an existing file, or left out", write)
     described = [name for name in given if name in DESCRIBES]
-    remedy = "separate several names by commas, without spaces"
-    checks.require(path.exists() or not described, "file", str(path), "an existing file, or left out", remedy)
     kinds = [] if path.exists() else plugins.kinds_of(str(path).replace("-", "_"))
-    named = f"write --{plugins.PARTS[kinds[0]]} {path}" if kinds else ""
-    checks.require(not kinds, "file", str(path), "an existing file, or left out", named)
+    alone = "separate several names by commas, without spaces"
+    remedy = f"write --{plugins.PARTS[kinds[0]]} {path}" if kinds and plugins.PARTS[kinds[0]] not in given else alone
+    left = path.exists() or not (kinds or described)
+    checks.require(left, "file", str(path), "an existing file, or left out", remedy)
     for name in given:
         option = "--" + name.replace("_", "-")
         checks.require(name not in DESCRIBES, option, "given", f"left out beside {path}", "change the file instead")

@@ -242,8 +242,8 @@ def _called() -> dict[str, list[str]]:
 @functools.cache
 def _words() -> set[str]:
     """Words of the field: who writes one means it, so that it is no misspelling of a name with similar letters."""
-    rows = [*words_by_name(Path(__file__).with_name("elsewhere.txt")).values(), *_called().values()]
-    return {word.replace("-", "_") for row in rows for word in row}
+    said = [words.split() for _, words, *_ in rows(Path(__file__).with_name("elsewhere.txt"))]
+    return {word.replace("-", "_") for row in (*said, *_called().values()) for word in row}
 
 
 def near(word: str, names: Iterable[str], most: int = 1, cutoff: float = 0.6) -> list[str]:

@@ -215,8 +215,7 @@ def unnamed_model(spec: Spec) -> str:
     header = {} if spec.policy is not None else spec.trained_policy.describe()
     size = header.get("model_parameters", 0)
     told = f"no policy was given, so {header.get('model')} is trained, {size:,} weights, which is slow; for the tiny"
-    told += " model of docs/language-models.md write --policy causal-lm --set policy.model=tiny"
-    return told * (size >= LARGE)
+    return f"{told} model of docs/language-models.md write --policy causal-lm --set policy.model=tiny" * (size >= LARGE)
 
 
 def _trace(training: "Training", number: int, received: list[int]) -> Trace | None:

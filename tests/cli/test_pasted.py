@@ -45,6 +45,11 @@ TYPED = {
     "REINFORCE++": ("run", "--method reinforce++"),
     "RLOO": ("run", "--method rloo"),
     "a setting of bit_chain": ("run --task bit-chain", "--set task.need=12"),
+    "a method without its option": ("run {} --staleness 4", "grpo"),
+    "a length of no part": ("run", "--horizon 32"),
+    "a range of ratios": ("run --method grpo", "--eps 0.2"),
+    "a length of one token": ("run", "--set task.length=32"),
+    "asynchronous": ("run", "--async"),
     "a name of a language model": ("run", "--policy tiny"),
     "a word of the policy": ("run", "--model tiny"),
 }
@@ -69,7 +74,11 @@ def test_what_a_message_says_to_write_works(name, monkeypatch, capsys):
     assert message is not None, "a mistake"
     found = PART.search(message)
     assert found, message
-    written = shlex.quote(found["arm"]) if found["arm"] else found["words"].replace("VALUE", "0.1").strip(" ,")
+    written = (
+        shlex.quote(found["arm"])
+        if found["arm"]
+        else found["words"].replace("VALUE", "3" if "horizon" in message else "0.1").strip(" ,")
+    )
     pasted = frame.format(written) if "{}" in frame else f"{frame} {written}"
     if "policy.model=" in pasted:
         return  # needs a folder with a model
