@@ -18,7 +18,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from asyncsim.app import commands, conforming, logs, parsing, streams, sweeping, wording
-from asyncsim.app.options import ALSO, DESCRIBES, KINDS, OPTIONS, STDOUT, Options, Row, argument, writes
+from asyncsim.app.options import ALSO, DESCRIBES, KINDS, OPTIONS, STDOUT, TABLES, Options, Row, argument, writes
 from asyncsim.app.parsing import command
 from asyncsim.base import calls, checks, outside, plugins, records, stopping
 from asyncsim.base.notation import plural
@@ -109,6 +109,8 @@ def list_names(o: Options) -> int:
     named = [(each, name) for each, name in own if f"{name}_".replace("-", "_").startswith(f"{word}_")]
     named = [pair for pair in named if pair[0] == "systems" or len(pair[1]) == len(word)]
     write = " or ".join(f"asyncsim list {each} {name}" for each, name in named[:3])
+    of_paper = f"paper {word}" in calls.ELSEWHERE and not plugins.kinds_of(word)
+    write = f"asyncsim list papers {kind}" if of_paper else write
     remedy = f"write {write}" if write else calls.ELSEWHERE.get(f"list {word}", "choose what to list")
     # Names of all claims are read only for what may be a family of them, or the arXiv id of a paper.
     alone = not o.name or (re.match(r"[\w.]+/[a-z]", o.name) and "arxiv" not in o.name.lower())
@@ -174,19 +176,9 @@ def run(o: Options) -> int:
     "arms smallest set metric over target horizon trainer_slots statistic error tune also along better "
     "interval max_replicates seed store workers plot json",
     arms=argument(list[str], ..., 'Two or more: method=grpo "method=grpo method.low=0.1".'),
-    smallest=Row(float, ..., "Smallest difference of the metric that matters."),
     set="Setting of every arm: task=token-bandit. Repeat.",
     over="mean, end, time, reached, collapse, seconds, slot-hours",
-    horizon=Row(float, None, "Where arms are compared (default: the shortest's end)."),
-    trainer_slots=Row(float, 0.0, "Slots that the trainer counts as, in slot-hours."),
-    statistic=Row(str, "mean", "mean, median, iqm or improvement."),
-    error=Row(float, 0.05, "Probability of a wrong verdict."),
-    tune=Row(str, "lr", "Knob in which each arm is tuned first, or none."),
-    also=Row(list[str], None, 'Another task: "task.actions=8 task.horizon=32". Repeat.', "WORDS"),
-    along=Row(list[str], None, "A setting of all arms that varies: staleness=4,16,64.", "NAME=V1,V2"),
-    interval=Row(str, "auto", "auto, planned or betting."),
-    max_replicates=Row(int, 1024, "Where an undecided comparison ends."),
-    store=Row(str, None, "Folder or address that keeps each training."),
+    **TABLES["compare"],
 )
 def compare(o: Options) -> int:
     """Decide which arm is better, with stated error rates.
@@ -205,7 +197,9 @@ def compare(o: Options) -> int:
         *("smallest", "metric", "over", "statistic", "error", "tune", "target", "better", "interval"),
         *("horizon", "trainer_slots", "max_replicates", "seed", "store", "workers"),
     )
-    checks.require(len(o.arms) > 1, "arms", o.arms, "two or more", "write for example method=grpo method=cispo")
+    several = "," in o.arms[0] and "=" not in o.arms[0]
+    apart = f"write {o.arms[0].replace(',', ' ') if several else 'for example method=grpo method=cispo'}"
+    checks.require(len(o.arms) > 1, "arms", o.arms, "two or more", apart)
     loose = [arm for arm in o.arms if o.along and not isinstance(wording.value(arm), str)]
     remedy = f"write --along {','.join([*(o.along or ())[-1:], *loose])}"
     checks.require(not loose, "--along", " ".join(loose), "behind commas, without spaces", remedy)
@@ -238,18 +232,14 @@ def compare(o: Options) -> int:
     app,
     "grid set metric over target better replicates seed store workers backend address claim at plot csv other_code "
     "dry_run json",
-    grid=Row(list[str], ..., "What is varied: staleness=0,4,16. Repeat for more.", "NAME=V1,V2,..."),
     set="Words of every setting: task=token-bandit, link=adam.",
     metric=OPTIONS["metric"]._replace(help="Names separated by commas; see `asyncsim list metrics`.", of=None),
-    replicates=Row(int, 64, "Replicates of each setting."),
     store="Folder or address (s3://bucket/folder) of the numbers.",
     workers="Worker processes (default: one per core).",
-    backend=Row(str, "processes", "processes or ray."),
-    address=Row(str, None, "Address of a Ray cluster (default: this machine)."),
-    claim=Row(str, None, "Claim whose prediction is drawn.", of="claims"),
     at="Parameter of the claim that the grid lacks.",
     other_code="Count units of the store that other code made.",
     dry_run="Check every setting, count the units, and stop.",
+    **TABLES["sweep"],
 )
 def sweep(o: Options) -> int:
     """Train at every setting of a grid; store all results.
@@ -340,13 +330,11 @@ def results_gc(o: Options) -> int:
     app,
     "claims size defects at seed report evidence workers verbose json",
     claims=argument(list[str], None, "Claims, families (ess) or arXiv ids (default: all).", "claims"),
-    size=Row(str, "quick", "quick, full or long."),
-    defects=Row(bool, False, "Plant defects too: each must flip its claim's verdict."),
-    seed=Row(int, None, "Seed (default: 0, or a fresh one with --size long)."),
     report=writes("Write a page: HTML, or Markdown for a path in .md."),
     evidence=writes("Runs of --size long (default: build/evidence.json)."),
     workers="Processes (default: one per core for many claims).",
     verbose="Print every claim, even in long reports.",
+    **TABLES["verify"],
 )
 def verify(o: Options) -> int:
     """Compare formulas with simulation, and give verdicts.
@@ -366,12 +354,9 @@ def verify(o: Options) -> int:
     app,
     "preset set model updates samples sweep realizations seed plot trace save verbose json",
     preset=argument(str, ..., "A system; see `asyncsim list systems`.", "systems"),
-    model=Row(list[str], None, "Setting of the event model: rate=30. Repeat for more.", "KEY=VALUE"),
-    samples=Row(int, 1, "Samples per group."),
-    sweep=Row(list[str], None, "Simulate at every value. Repeat for more.", "KNOB=V1,V2,..."),
-    realizations=Row(int, None, "Realizations of each value of --sweep (default: 16)."),
     trace=writes("Write a trace file that ui.perfetto.dev opens."),
     save="Save the timeline; load it with sim.Timeline.load.",
+    **TABLES["timeline"],
 )
 def timeline(o: Options) -> int:
     """Simulate a system: staleness, idle time and cost.
@@ -418,9 +403,7 @@ def timeline(o: Options) -> int:
     "file set updates realizations within seed plot json",
     file=argument(Path, ..., "A system as JSON or YAML; see docs/which-limit.md."),
     set="Another value of a field: machines=8,16. Repeat.",
-    updates=Row(int, 100, "Optimizer updates to simulate."),
-    realizations=Row(int, 8, "Realizations of each setting."),
-    within=Row(float, 0.05, "Share of seconds that a smaller limit may cost."),
+    **TABLES["advise"],
 )
 def advise(o: Options) -> int:
     """Recommend a staleness limit for your system.
@@ -440,12 +423,9 @@ def advise(o: Options) -> int:
     app,
     "logs preset set out columns run stack json",
     logs=argument(list[Path], ..., "Files of one run: one row per step, token or sample."),
-    preset=Row(str, None, "The trainer that wrote it: verl, areal, skyrl, ..."),
     set="What no log has: slots_per_machine=8. Repeat.",
     out=writes("Write the description to this .yaml file."),
-    columns=Row(list[str], None, "Your column names: seconds_step=my/step. Repeat.", "OURS=THEIRS"),
-    run=Row(str, None, "The run, where a W&B chart's file has several."),
-    stack=Row(str, None, "The trainer of sample rows; see `asyncsim list logs`."),
+    **TABLES["calibrate"],
 )
 def calibrate(o: Options) -> int:
     """Estimate lengths, rates and drift from a run's log.
@@ -469,10 +449,8 @@ def calibrate(o: Options) -> int:
     "file set method draws updates seed plot json",
     file=argument(Path, ..., "What `asyncsim calibrate` wrote."),
     set="Another setting: staleness_limit=8, or =2,4,8. Repeat.",
-    method=Row(str, None, "Whose clip range is forecast.", of="methods"),
-    draws=Row(int, 32, "Random draws from the calibration's intervals."),
-    updates=Row(int, 100, "Optimizer updates to simulate."),
     plot="Draw measured and forecast numbers.",
+    **TABLES["forecast"],
 )
 def forecast(o: Options) -> int:
     """Forecast your run at another setting.
@@ -496,11 +474,8 @@ def forecast(o: Options) -> int:
     "path stack columns set delays staleness plot json",
     called="log",
     path=argument(Path, ..., "A file of the log, a folder, or a pattern in quotes."),
-    stack=Row(str, None, "The trainer that wrote it; see `asyncsim list logs`."),
-    columns=Row(list[str], None, "Ours to theirs, as train_version=path:step_#. Repeat.", "OURS=THEIRS"),
     set="Setting of sim.schedules.replay; repeat for more.",
-    delays=Row(str, None, "Report on a column of delays instead, as ms*0.001.", "COLUMN"),
-    staleness=Row(str, None, "Expected: constant:4, uniform, geometric:7 or capped."),
+    **TABLES["read_log"],
 )
 def read_log(o: Options) -> int:
     """Measure how stale a real run was, from its log.
@@ -523,16 +498,8 @@ def read_log(o: Options) -> int:
     app,
     "target like kind metric set names adapter advantages_per strict allow hazards seed json",
     target=argument(str, ..., "Your code, file.py:name or module:name; trl, torchrl."),
-    like=Row(str, None, "Loss to compare with; see `asyncsim list like`."),
-    kind=Row(str, None, "loss, metric, advantage or controller."),
-    metric=Row(bool, False, "Short for --kind metric."),
-    names=Row(list[str], None, "Your controller's name of a call, or none. Repeat.", "CALL=METHOD"),
-    adapter=Row(str, None, "Style of the loss; see `asyncsim list adapters`."),
-    advantages_per=Row(str, None, "token or sequence (default: as the adapter says)."),
-    strict=Row(bool, False, "Count hazards like bugs."),
-    allow=Row(list[str], None, "A finding that does not count; repeat for more."),
-    hazards=Row(bool, False, "Print pitfalls also in pipes and beside --json."),
     seed="Seed of the batches on which a loss is evaluated.",
+    **TABLES["conformance"],
 )
 def conformance(o: Options) -> int:
     """Identify the method of a loss, and find known mistakes.
@@ -594,18 +561,8 @@ def export(o: Options) -> int:
     app,
     "path tokens columns run batch staleness learning_rate curvature momentum cap floor verbose html json",
     path=argument(Path, ..., ".csv, .jsonl or .parquet, one row per step or token."),
-    columns=Row(list[str], None, "Your column names: kl_k3=my/kl,reward=score. Repeat.", "OURS=THEIRS"),
-    run=Row(str, None, "The run, where a W&B chart's file has several."),
-    verbose=Row(bool, False, "Show each question that stays open.", short="v"),
-    tokens=Row(Path, None, "A second file with one row per token of the same steps."),
-    batch=Row(float, None, "Weights that the logged ESS counts."),
-    staleness=Row(str, None, "Expected: 4, sawtooth, uniform, geometric or capped."),
-    learning_rate=Row(float, None, "Learning rate, beside --curvature."),
-    curvature=Row(float, None, "Maximum curvature of the loss."),
-    momentum=Row(float, None, "Momentum of the logged gradients."),
-    cap=Row(float, None, "Clamp of the logged ESS."),
-    floor=Row(float, 1e-3, "Variance in nats^2 of engines on fresh tokens."),
     html=writes("Write a page: HTML, or Markdown for a path in .md."),
+    **TABLES["diagnose"],
 )
 def diagnose(o: Options) -> int:
     """Compare the metrics of a run with theory.
@@ -627,20 +584,8 @@ def diagnose(o: Options) -> int:
     app,
     "arms a b metric columns over last at error within better run seed_spread pilot power plot json",
     arms=argument(list[str], None, "A and B: a log each, or a quoted pattern of logs."),
-    a=Row(list[str], None, "A log of another seed of A. Repeat.", "LOG"),
-    b=Row(list[str], None, "A log of another seed of B. Repeat.", "LOG"),
-    metric=Row(str, "reward", "A column, or a name such as reward or ess."),
-    columns=Row(list[str], None, "Your column names: reward=my/score. Repeat.", "OURS=THEIRS"),
-    over=Row(str, "steps", "steps, seconds, or a column that never falls."),
-    last=Row(float, 0.2, "Share of the common range that is read; 1: all."),
-    at=Row(float, None, "End of the steps compared (default: the shortest run)."),
-    error=Row(float, 0.05, "Probability of a wrong verdict."),
-    within=Row(float, None, "Differences of the metric that do not matter."),
-    run=Row(list[str], None, "Runs in W&B files, as 'grpo*'. Twice: of A, of B.", "PATTERN"),
-    seed_spread=Row(float, None, "Known standard deviation between seeds."),
-    pilot=Row(list[str], None, "Log of a pilot run, to estimate this spread. Repeat.", "LOG"),
-    power=Row(float, 0.9, "Probability with which the planned seeds decide."),
     plot="Draw curves and their difference to this path.",
+    **TABLES["judge"],
 )
 def judge(o: Options) -> int:
     """Decide from logs of finished runs whether B beats A.

@@ -56,7 +56,10 @@ def names(kind: str, of: str = "") -> list[dict[str, str]]:
 
     if kind == "papers":
         said = claims.papers_of(of) if of else claims.papers().values()
-        return [{"name": each.id, "summary": f"{each.text} ({each.status})"} for each in said]
+        from asyncsim.claims._registry import paper_row
+
+        titles = {each.paper: paper_row(each.paper)[0] for each in said}
+        return [{"name": x.id, "summary": f"{titles[x.paper]}: {x.text} ({x.status})"} for x in said]
     rows = []
     for name, path in claims.claims().items():
         docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
@@ -131,7 +134,7 @@ def described(kind: str, name: str) -> dict[str, Any]:
         from asyncsim import claims
         from asyncsim.claims._registry import paged
 
-        remedy = paged(name) or "give an arXiv id or a method of `asyncsim list papers`"
+        remedy = paged(name) or "give an arXiv id or a name of `asyncsim list papers`"
         checks.one_of("paper", name, claims.papers(), remedy)
         found = claims.papers()[name]
         facts = {"status": found.status, "claims": list(found.claims), "verdict": found.verdict, "when": found.when}
@@ -279,7 +282,8 @@ def _say_fresh(trace: Trace) -> None:
     system = trace.header["spec"].get("system") or {}
     limit = next((each.limit for each in TRAINERS.values() if each.preset == system.get("name")), "")
     allowed = (system.get("knobs") or {}).get(limit)
-    if allowed and (mean := float(np.nanmean(_last_tenth(trace)))) < FRESH:
+    # A run of fewer versions than the limit cannot be that stale.
+    if allowed and trace.schedule.batches > allowed + 1 and (mean := float(np.nanmean(_last_tenth(trace)))) < FRESH:
         cause = f"generation may be too slow: see asyncsim timeline {system['name']}"
         streams.complain(f"mean staleness is {mean:.2g}, although {limit} = {allowed} allows more; {cause}")
 
@@ -337,7 +341,7 @@ def _print_ends(trace: Trace, ends: dict[str, Any], brief: bool) -> None:
             mean, high = np.nanmean(stale), np.nanpercentile(stale, 99, method="inverted_cdf")
             print(f"  staleness of tokens in versions: mean {mean:.4g}, 99th percentile {high:.4g}")
         # Error bars can be trusted where schedules are not random, or there are several.
-        if part.schedule.random and len(np.unique(part.realization)) == 1:
+        if part.schedule.random and part.replicates > 1 and len(np.unique(part.realization)) == 1:
             remedy = "raise realizations or replicates"
             print(f"  (intervals are too narrow: replicates share one random schedule; {remedy})")
         print(f"  {'diverged replicates':{width}} {int((part.diverged >= 0).sum()):12d}")
@@ -365,7 +369,9 @@ def _brief(header: dict[str, Any], given: set[str], made: calls.Made | None) -> 
         both = zip(header["update"], short, strict=True)
         steps = (text if given & {*re.findall(r"(\w+)=", text)[1:]} else first for text, first in both)
         method = ", ".join(filter(None, (f"{header['method']}", f"advantage {header.get('advantage')}", own)))
-        yield f"{header['task']} ({header['policy']}) with {method}; {', '.join(steps)}"
+        size = f", {header.get('model_parameters', 0):,} weights"
+        policy = f"{header['policy']} {header['model']}{size}" if header["policy"] == "causal_lm" else header["policy"]
+        yield f"{header['task']} ({policy}) with {method}; {', '.join(steps)}"
     usual = {k: v for k, v in system["knobs"].items() if made and v is not None and k not in made.arguments}
     chosen = {k: v for k, v in {**system["knobs"], **system}.items() if k in {*system["knobs"], *given} - {*usual}}
     yield f"system {system['name']}: {_listed(chosen)}{f'; defaults: {_listed(usual)}' * bool(usual)}"

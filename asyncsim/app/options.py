@@ -1,11 +1,12 @@
 """Options and arguments of the command line, each declared once: type, default, help, completion."""
 
+import tomllib
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from asyncsim.app.streams import Files
-from asyncsim.base import notation, plugins
+from asyncsim.base import plugins
 
 KINDS = (*plugins.PARTS, "claims", "papers", "logs", "adapters", "like", "exports")
 """Kinds that can be listed."""
@@ -58,60 +59,24 @@ def writes(text: str) -> Row:
     return Row(Path, None, text, written=True)
 
 
-DESCRIBES = {
-    "task": Row(str, "softmax-bandit", "What is trained; see `asyncsim list tasks`.", of="tasks"),
-    "policy": Row(str, None, "Instead of the task's; see `asyncsim list policies`.", of="policies"),
-    "method": Row(str, "reinforce", "Estimator; see `asyncsim list methods`.", of="methods"),
-    "advantage": Row(str, None, "Baseline; see `asyncsim list advantages`.", of="advantages"),
-    "penalty": Row(list[str], None, "Penalty; see `asyncsim list penalties`. Repeat.", of="penalties"),
-    "factor": Row(list[str], None, "Mask or weight; see `asyncsim list factors`. Repeat.", of="factors"),
-    "staleness": Row(int, None, "Constant staleness in versions (a fixed schedule)."),
-    "system": Row(str, None, "Instead of --staleness; see `asyncsim list systems`.", of="systems"),
-    "coupled": Row(bool, False, "Lengths from the policy, not --system's distribution."),
-    "schedule": Row(str, None, "Instead of --staleness; see `asyncsim list schedules`.", of="schedules"),
-    "rewards": Row(str, None, "Late rewards; see `asyncsim list rewards late`.", of="rewards"),
-    "link": Row(list[str], None, "Update link (default: sgd, or clip-norm, adam). Repeat.", of="updates"),
-    "set": Row(list[str], None, "Set an argument; repeat for more.", "KEY=VALUE"),
-    "samples": Row(int, 16, "Samples per group, N."),
-    "updates": Row(int, 200, "Optimizer updates."),
-    "epochs": Row(int, None, "Passes over a batch (default: the system's, or 1)."),
-    "minibatches": Row(int, None, "Parts of a batch (default: the system's, or 1)."),
-    "cut": Row(str, None, "Cut by groups (default), parts, samples or tokens."),
-    "advantages_from": Row(str, "batch", "Compute advantages per batch or per minibatch."),
-    "replicates": Row(int, None, "Independent seeds, R (default: 64, language models 1)."),
-    "sampling": Row(str, "monte_carlo", "monte_carlo, counts or enumerate."),
-    "diagnostics": Row(str, "default", "default, none, or names separated by commas."),
-    "every": Row(int, 1, "Record every N-th update."),
-    "dtype": Row(str, None, "float64 or float32 (default: the policy's)."),
-    "device": Row(str, "cpu", "cpu or cuda (networks only)."),
+_TYPES: dict[str, Any] = {"int": int, "float": float, "bool": bool, "list": list[str], "path": Path}
+
+
+def _row(given: dict[str, Any]) -> Row:
+    default = ... if given.pop("required", False) else given.pop("default", None)
+    return Row(_TYPES.get(given.pop("kind", ""), str), default, **given)
+
+
+_TEXT = Path(__file__).with_name("options.toml").read_text(encoding="utf-8")
+TABLES: dict[str, dict[str, Any]] = {
+    table: {name: _row(row) for name, row in rows.items()} for table, rows in tomllib.loads(_TEXT).items()
 }
+"""Options by what they describe, and those that only one command has by its name."""
+DESCRIBES: dict[str, Row] = TABLES["describes"]
 """Options that describe a run; they cannot be combined with the file of a spec."""
 PARTS = ("task", "policy", "method", "advantage", "system", "schedule", "rewards")
 SIZES = tuple(DESCRIBES)[tuple(DESCRIBES).index("samples") :]
 """Names of the settings of a spec that belong to no part."""
 
-OPTIONS = {
-    **DESCRIBES,
-    "seed": Row(int, 0, "Seed of everything."),
-    "plot": writes("Draw a picture to this path (.png, .pdf or .svg)."),
-    "save": writes("Save the trace; load it with sim.Trace.load."),
-    "csv": writes("Write the table to this path."),
-    "json": writes("Write the result as JSON to this path."),
-    "checkpoint": writes("Keep what is reached in this file, for --resume."),
-    "checkpoint_every": Row(str, None, 'Seconds between checkpoints, or "500 updates".', "SECONDS"),
-    "resume": Row(Path, None, "Go on from this checkpoint, without other options."),
-    "trust": Row(list[str], None, "Code that a file may call, my.py:name. Repeat for more.", "PLACE"),
-    "other_code": Row(bool, False, "Continue although the code has changed."),
-    "workers": Row(int, None, "Worker processes (default: one per core if long)."),
-    "log": Row(list[str], None, "Log metrics, live or as tensorboard:FOLDER. Repeat.", "WHERE"),
-    "print_spec": Row(bool, False, "Print the spec as JSON, ready for a file, and stop."),
-    "dry_run": Row(bool, False, "Check the spec, print its header, and stop."),
-    "metric": Row(str, notation.TRAINED, "What is compared; see `asyncsim list metrics`.", of="diagnostics"),
-    "over": Row(str, "mean", "mean (over updates), end, time, reached, collapse."),
-    "target": Row(float, None, "Value to reach (time, reached, seconds or slot-hours)."),
-    "better": Row(str, None, "higher or lower (default: lower for KL, loss, time)."),
-    "store": Row(str, STORE, "Folder or address of the store."),
-    "verbose": Row(bool, False, "Print all settings and details.", short="v"),
-    "at": Row(list[str], None, "Measure one claim at another point; repeat for more.", "KEY=VALUE"),
-}
+OPTIONS: dict[str, Row] = DESCRIBES | TABLES["shared"]
 """All options that several commands share, or that describe a run."""

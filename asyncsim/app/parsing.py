@@ -15,7 +15,7 @@ import typer.core
 
 from asyncsim.app import commands, streams, wording
 from asyncsim.app.options import ALSO, DESCRIBES, KINDS, OPTIONS, PARTS, SECTIONS, SIZES, STDOUT, Options, Row
-from asyncsim.base import calls, checks, plugins, stopping
+from asyncsim.base import calls, checks, laws, plugins, stopping
 
 USAGE: Any = next(base for base in typer.BadParameter.__mro__ if base.__name__ == "UsageError")
 """What the parser raises; typer exports only a child of it."""
@@ -206,7 +206,7 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
             with contextlib.suppress(checks.InputError):
                 written = wording.placed(name, words, "--" if described else "")
             # Elsewhere words of a spec stand behind --set.
-            written = written if described else re.sub(r" (?=[\w.]+=)", " --set ", written)
+            written = written if described or "--" in written else re.sub(r" (?=[\w.]+=)", " --set ", written)
             written = written or calls.ELSEWHERE.get(f"words {name}", "")
         meant = checks.near(name, [each for each in takes if takes[each] == "option"], 3, 3.0)
         own = [_dashed(each) for each in takes if takes[each] == "option"]
@@ -258,8 +258,8 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
         if not {"task", "smallest", "grid"} & {each.name for each in context.command.params}:
             several = f"give one, as {parameter.opts[0]} {str(value).split(',')[0]}; run the command again for another"
         several = "give one; --replicates takes their number" if parameter.name == "seed" else several
-        if parameter.name == "staleness" and re.match("[a-z]", str(value)):
-            see = "write --schedule random --set schedule.law=uniform:0:8, or a list of probabilities"
+        if parameter.name == "staleness" and not checks.is_number(wording.value(str(value))):
+            see = f"for staleness that varies within a run write {laws.varied(value)}"
         return checks.InputError(parameter.opts[0], value, bound, several if wanted and "," in str(value) else see)
     if kind == "BadOptionUsage":
         bound = "given without a value" if "does not take" in text else "followed by a value"

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from asyncsim.app import streams
 from asyncsim.app.options import DESCRIBES, PARTS, SIZES
-from asyncsim.base import calls, checks, outside, plugins
+from asyncsim.base import calls, checks, laws, outside, plugins
 
 if TYPE_CHECKING:
     from asyncsim.running.spec import Spec
@@ -41,13 +41,16 @@ def settings(pairs: Sequence[str], option: str = "--set") -> dict[str, Any]:
         key, equals, text = pair.partition("=")
         kinds = plugins.kinds_of(pair.replace("-", "_"))
         part = plugins.PARTS[kinds[0]] if kinds else "method" if ":" in pair else ""
-        remedy = f"write {part}={pair}" if part else f"write {key.strip(' -') or 'KEY'}=VALUE"
+        remedy = f"write {part}={pair}" if part else f"write {key.strip(' -+') or 'KEY'}=VALUE"
         pairs_of = re.fullmatch(r"([\w.-]+)[: ]+([-+\d.e]+|true|false|none)", pair)
         if checks.is_number(value(pair)):
             remedy = "several values are joined by commas, as --staleness 0,4,16"
             remedy = f"write --at PARAMETER={pair}, of `asyncsim list claims NAME`" if option == "--at" else remedy
         elif pairs_of:
             remedy = f"write {pairs_of[1]}={pairs_of[2]}"
+        elif re.match(r"model\.", pair) and not equals:
+            model = f"--policy causal-lm --set policy.model={pair.removeprefix('model.')}"
+            remedy = f"write {model} for a language model; --model takes settings of a system, as --model rate=30"
         elif re.search(r"\.(csv|jsonl|parquet)$", pair):
             remedy = "logs are compared by asyncsim judge A.csv B.csv"
         checks.require(bool(key and equals), option, pair, "of the form KEY=VALUE", remedy)
@@ -176,6 +179,10 @@ def _refuse_valued(kind: str, name: str, prefix: str) -> None:
         where = f"{snake}." if option in LISTS else prefix
         setting = text if "=" in text else f"{next(iter(takes), 'KEY')}={text}"
         remedy = f"write {f'--{option} ' * bool(prefix)}{own} --set {where}{setting}"
+    elif kind == "policies" and (Path(name).is_dir() or re.match(r"hub:|\w[\w.-]*/[\w.-]+$", name)):
+        remedy = f"write --policy causal-lm --set policy.model={name}"
+    elif kind == "schedules" and re.match(r"\w+:\d", name):
+        remedy = f"write {laws.varied(name)}"
     elif "=" in name and ":" not in name:
         remedy = f"give a name, and write --set {name}"
         for close in checks.near(own, known)[:1]:
@@ -334,10 +341,16 @@ def placed(key: str, words: Mapping[str, Any], option: str = "--") -> str:
     # A name of a link, penalty or factor is no argument that is spelled alike.
     kind = next(iter(plugins.kinds_of(key)), None)
     added = kind in (_KINDS["link"], *_ADDED.values())
-    if found := takers(key, words, 0.8) if not added else []:
+    # Of other libraries' words no argument is a misspelling.
+    advice = calls.ELSEWHERE.get(f"words {key}")
+    if found := takers(key, words, 2.0 if advice else 0.8) if not added else []:
         same = [each for each in found if each.rpartition(".")[2] == found[0].rpartition(".")[2]]
         before = "--set " * (option == "--")
+        if advice and same[0].endswith(".low"):  # a range of ratios has two ends
+            return f"write {before}{same[0]}=VALUE {before}{same[0].removesuffix('low')}high=VALUE"
         return f"write {' or '.join(f'{before}{each}=VALUE' for each in same)}"
+    if advice:
+        return advice
     kinds = ("updates", "penalties", "factors")
     every = {name: kind for kind in kinds for name in plugins.summaries(f"asyncsim.{kind}")}
     near = checks.near(key, [*DESCRIBES, *every], cutoff=0.8)
@@ -370,6 +383,8 @@ def of_words(pairs: Sequence[str], option: str) -> Spec:
             remedy = calls.ELSEWHERE.get(f"grid {key}") or placed(key, chosen, "")
             part = next(iter(plugins.kinds_of(str(own[key]).replace("-", "_"))), "methods" * (":" in str(own[key])))
             remedy = f'to name an arm write "{key}: {plugins.PARTS[part]}={own[key]}"' if part else remedy
+            named = re.fullmatch(r"[a-z_]+=\S+", str(own[key])) if option.startswith("arm") else None
+            remedy = f'to name an arm write "{key}: {own[key]}"' if named else remedy
             fits = [name for name in known if name != "staleness" or not chosen["system"]]  # that has its own limit
             checks.one_of(option, key, fits, remedy or "name a part of the spec, or PART.KEY")
     words = {name: DESCRIBES[name].default for name in known if name not in SIZES or name == "updates"}
@@ -406,11 +421,11 @@ def of_file(path: Path, given: Sequence[str], trust: Sequence[str]) -> Spec:
     write = f"write --{key} {word}" if key in DESCRIBES else write
     checks.require(path.exists() or not equals, "file", str(path), "an existing file, or left out", write)
     described = [name for name in given if name in DESCRIBES]
-    remedy = "separate several names by commas, without spaces"
-    checks.require(path.exists() or not described, "file", str(path), "an existing file, or left out", remedy)
     kinds = [] if path.exists() else plugins.kinds_of(str(path).replace("-", "_"))
-    named = f"write --{plugins.PARTS[kinds[0]]} {path}" if kinds else ""
-    checks.require(not kinds, "file", str(path), "an existing file, or left out", named)
+    alone = "separate several names by commas, without spaces"
+    remedy = f"write --{plugins.PARTS[kinds[0]]} {path}" if kinds and plugins.PARTS[kinds[0]] not in given else alone
+    left = path.exists() or not (kinds or described)
+    checks.require(left, "file", str(path), "an existing file, or left out", remedy)
     for name in given:
         option = "--" + name.replace("_", "-")
         checks.require(name not in DESCRIBES, option, "given", f"left out beside {path}", "change the file instead")
@@ -448,6 +463,13 @@ def _check_parts(
             own = [f"{plugins.PARTS[kind]}.{key}={given}" for key, given in by_part[part].items()]
             remedy = f"a value of one arm stands in its quotes: '{plugins.PARTS[kind]}={part} {' '.join(own)}'"
         checks.require(part in used or not remedy, "--set part", part, f"one of {', '.join(used)}", remedy)
+        others = {name for each in LISTS if each != part for name in plugins.summaries(f"asyncsim.{_KINDS[each]}")}
+        for name in (each for each in links if part in LISTS and _called(each) not in others):
+            takes = inspect.signature(plugins.load(f"asyncsim.{_KINDS[part]}", name, part)).parameters
+            key, given = next(iter(by_part[part].items()))
+            near = (checks.near(key, takes) or [*takes, "KEY"])[0]
+            remedy = f"write --set {_called(name)}.{near}={given} (in an arm without --set)"
+            raise checks.InputError("--set", f"{part}.{key}", f"a setting of {name}, under its name", remedy)
         last = next(iter(by_part[part]), "").rpartition(".")[2]  # of a trainer's own name, as actor.clip_ratio
         checks.one_of("--set part", part, used, calls.ELSEWHERE.get(f"words {last}", "name a part of the run"))
     return by_part
@@ -534,6 +556,9 @@ def words_of(text: str) -> tuple[str, list[str]]:
     named = re.match(r"\s*([\w .+-]+):\s+(.*)$", text)
     own = re.sub(r"(?<!\S)--([\w-]+)[ =](?=[^\s=-][^\s=]*(\s|$))", r"\1=", named[2] if named else text)
     words = _split("arm", own.replace("--set ", ""))
+    comma = next((word for word in words if word.endswith(",")), "")
+    apart = f'write "{text.replace(", ", " ").rstrip(",")}"'
+    checks.require(not comma, "arm", comma, "without a comma at its end: spaces separate the settings of an arm", apart)
     return (named[1].strip() if named else ""), [_of_method(word) for word in words]
 
 
@@ -541,7 +566,8 @@ def _of_method(word: str) -> str:
     """Return a word of an arm as KEY=VALUE: the name of a method, or of a loss in a file, becomes method=NAME."""
     known = plugins.summaries("asyncsim.methods")
     snake = word.replace("-", "_")
-    if snake in known or f"methods {snake}" in calls.ELSEWHERE or re.fullmatch(r"[\w./]+:\w+", word):
+    of_paper = {f"methods {snake}", f"paper {snake}"} & calls.ELSEWHERE.keys()
+    if snake in known or of_paper or re.fullmatch(r"[\w./]+:\w+", word):
         return f"method={word}"
     close = checks.near(word, known, 1, 0.8)
     checks.require("=" in word or not close, "arm", word, "a method or KEY=VALUE", f"write {''.join(close)}")

@@ -198,13 +198,22 @@ class OnTask:
     target: float = math.nan
     latest: float = math.nan
     """Where on the axis the last replicate reaches the `target`; the end of the axis if some replicate never does."""
+    event: str = ""
+    """What is counted, "collapse" or "reached", where numbers are shares of replicates."""
+
+    @property
+    def idle(self) -> tuple[str, str]:
+        """That no replicate of any arm has the event, or that all have, and what to try; else ("", "")."""
+        return _IDLE.get((self.event, *{arm.mean for arm in self.arms}), ("", ""))
 
     @property
     def blind(self) -> str:
-        """Why no arm can be better here: all end at the optimum, or none leaves its start; "" if one can.
+        """Why no arm can be better here: `idle`, all end at the optimum, or none leaves its start; "" if one can.
 
-        Only for differences in units of the metric, and if no pair is better or worse.
+        The latter only for differences in units of the metric, and if no pair is better or worse.
         """
+        if self.idle[0]:
+            return f"{self.idle[0]}, so nothing was tested"
         if not self.in_metric or any(pair.word in ("better", "worse", UNTOLD) for pair in self.pairs):
             return ""
         ends = [(arm.end, 2.0 * arm.end_error) for arm in self.arms]
@@ -323,10 +332,14 @@ class Answer(calls.Told):
             for pair in on.pairs:
                 word = on.word_of(pair)
                 lines.append(pair.sentence(word, f" within {self.smallest:g}" if word == "equal" else where))
-                lines += [f"  {line}" for line in (pair.details(word), pair.why, *pair.notes) if line]
+                details = pair.details(UNTOLD if on.idle[0] else word)
+                lines += [f"  {line}" for line in (details, pair.why, *pair.notes) if line]
             chain = on.task.get("task") == "bit_chain"
             other = f"{'a harder task, such as bit_chain or ' * (not chain)}a larger horizon, or fewer updates"
-            if on.blind.startswith("no arm"):
+            if on.idle[0]:
+                tuned = on.event == "collapse" and on.arms[0].tuned.knob
+                other = "--tune none, as tuning prefers rates that spare runs, with " * bool(tuned) + on.idle[1]
+            elif on.blind.startswith("no arm"):
                 other = "more updates, a larger learning rate, or an easier task"
             elif not any(math.isfinite(pair.pairing) for pair in on.pairs):
                 alike = "settings in which the arms differ", "another kind of task, such as token_bandit"
@@ -342,7 +355,8 @@ class Answer(calls.Told):
 
     def _lost(self, arm: Arm, on: OnTask) -> str:
         """What is particular of an arm: another number of replicates, and those that diverged or end early."""
-        lost = f", {arm.replicates} replicates" * (len({other.replicates for other in on.arms}) > 1)
+        lost = f", {arm.replicates} replicates; a difference is over those of both arms"
+        lost *= len({other.replicates for other in on.arms}) > 1
         lost += f", {arm.diverged} diverged ({arm.why.partition(' diverged ')[2]})" if arm.diverged else ""
         if arm.never:
             most = f"{on.bounds[1]:.6g} {self.unit}"
@@ -408,6 +422,13 @@ def _plain(value: Any, names: Sequence[str]) -> dict[str, Any]:
     return {name: plain(getattr(value, name)) for name in names}
 
 
+_IDLE: dict[tuple[Any, ...], tuple[str, str]] = {
+    ("collapse", 0.0): ("no run of any arm collapses", "a larger learning rate, more staleness or more updates"),
+    ("collapse", 1.0): ("every run of every arm collapses", "a smaller learning rate or less staleness"),
+    ("reached", 0.0): ("no run of any arm reaches the target", "a lower target or more updates"),
+    ("reached", 1.0): ("every run of every arm reaches the target", "a higher target or fewer updates"),
+}
+"""Shares of an event that are alike in all arms and leave nothing to compare, each with what to try."""
 PACE = "groups_per_hour"
 """The metric of a system whose knee is computed."""
 PRINTED = 40
@@ -647,6 +668,14 @@ class Alarm:
     ahead: float
     why: str
 
+    @property
+    def more(self) -> str:
+        """How many times as many runs would tell, where more would: widths fall as one over their root."""
+        area, reach = self.fair
+        times = (min(reach, 1.0) / max(abs(area - 0.5), 0.5 + CHANCE - area)) ** 2
+        untold = self.word == UNTOLD and not self.why and math.isfinite(reach)
+        return f"; about {math.ceil(times)} times as many runs would tell, if the area stays" if untold else ""
+
     def __str__(self) -> str:
         """The verdict and its direction."""
         side = f"{'low' if self.signal.low else 'high'} {self.signal.metric}"
@@ -683,7 +712,7 @@ class Prediction(calls.Told):
             areas = (f"{notation.measurement(e.value, half[lead], 1.0)} at {lead}" for lead, e in alarm.area.items())
             fair = "area {:.2f} ± {:.2f} at equal times, wrong with probability 0.05 at most; ".format(*alarm.fair)
             fair = "no healthy run is cut at the time of a collapse; " if math.isnan(alarm.fair[0]) else fair
-            lines.append(f"{name}: {alarm} ({fair * (not alarm.why)}scored: {self.stretch})")
+            lines.append(f"{name}: {alarm}{alarm.more} ({fair * (not alarm.why)}scored: {self.stretch})")
             missed = "missed: {:.2f} [{:.2f}, {:.2f}] of collapses".format(*alarm.missed)
             ahead = f"; else the first alarm comes {alarm.ahead:g} updates ahead (median)" * (alarm.ahead > 0.0)
             told = f"  {missed}, at {alarm.false_alarms.value:.2f} false alarms{ahead}"

@@ -100,7 +100,7 @@ def bound(
     try:
         return signature.bind(*arguments, **settings)
     except TypeError:
-        known = {n: p for n, p in signature.parameters.items() if n != "self"}
+        known = {n: p for n, p in signature.parameters.items() if n not in ("self", "_cls")}
     field, takes = f"{name} argument", f"it takes {', '.join(known) or 'nothing'}"
     place = [n for n, p in signature.parameters.items() if p.kind is p.POSITIONAL_OR_KEYWORD]
     given = {*place[: len(arguments)], *settings}
@@ -153,7 +153,7 @@ def named(function: Called) -> Called:
             function.__setattr__ = _fixed  # type: ignore[assignment]
         function.__getattr__ = getattr(function, "__getattr__", vars(Told)["__getattr__"])  # type: ignore[attr-defined]
         return function
-    owner, _, name = function.__qualname__.removesuffix(".__init__").rpartition(".")
+    owner, _, name = re.sub(r"\.__(init|new)__$", "", function.__qualname__).rpartition(".")
     name, signature = f"{owner.lower()}.{name}" if owner else name, inspect.signature(function)
     flags = {n for n, p in signature.parameters.items() if p.annotation in (bool, "bool", bool | None, "bool | None")}
 

@@ -249,8 +249,8 @@ def _called() -> dict[str, list[str]]:
 @functools.cache
 def _words() -> set[str]:
     """Words of the field: who writes one means it, so that it is no misspelling of a name with similar letters."""
-    rows = [*words_by_name(Path(__file__).with_name("elsewhere.txt")).values(), *_called().values()]
-    return {word.replace("-", "_") for row in rows for word in row}
+    said = [words.split() for _, words, *_ in rows(Path(__file__).with_name("elsewhere.txt"))]
+    return {word.replace("-", "_") for row in (*said, *_called().values()) for word in row}
 
 
 def near(word: str, names: Iterable[str], most: int = 1, cutoff: float = 0.6) -> list[str]:
@@ -312,7 +312,9 @@ def one_of(
         names = [str(name) for name in allowed]
         some = f"{len(names)} names, {', '.join(near(str(value), names, 6, 0.5) or names[:6])}, ..."
         close = (
-            [] if re.search("did you mean|^leave it out|^it is an arg", remedy) else near(str(value), names, 1, 0.75)
+            []
+            if re.search("did you mean|^leave it out|^it is an arg|^[A-Z][\\w. +]* is ", remedy)
+            else near(str(value), names, 1, 0.75)
         )
         remedy = f"did you mean {close[0]}? {remedy}" if close else remedy
         bound = "one of " + (", ".join(names) if len(names) <= MANY else some)

@@ -278,6 +278,13 @@ def as_probabilities(field: str, value: object) -> np.ndarray:
     return weights / total
 
 
+def varied(value: Any) -> str:
+    """What to write for staleness that varies within a run, between the integers of a value that has two."""
+    ends = sorted(map(int, re.findall(r"\d{1,9}", str(value))))
+    law = "uniform:{}:{}".format(*(ends if len(ends) == 2 else (0, 8)))
+    return f"--schedule random --set schedule.law={law} (in Python sim.schedules.random({law!r}))"
+
+
 def as_law(field: str, value: Any) -> Law:
     """Convert to a `Law`: a `Law`, an object with an attribute `law`, a number (constant) or text; raises `InputError`.
 

@@ -158,6 +158,9 @@ def _hint(package: str, name: str) -> str:
     advice = calls.ELSEWHERE.get(f"{package.rpartition('.')[2]} {name}")
     if advice:
         return f"{advice}."
+    if paper := calls.ELSEWHERE.get(f"paper {name}"):
+        title, what, page = paper.split(" | ")
+        return f"{title.partition(', ')[0]} is {what}; the page {page} of the repository tests its paper."
     if package.endswith(".diagnostics") and (link := reporter(name)):
         return f"leave it out: each run with sim.updates.{link}(...) reports it"
     for kind in kinds_of(name):

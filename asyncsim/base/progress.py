@@ -17,7 +17,7 @@ class Progress:
         self.what, self.total, self.done, self.before = what, total, 0, 0
         terminal = sys.stderr is not None and sys.stderr.isatty()
         self.barred = terminal and (total >= LONG if wanted is None else wanted)
-        self.spoken = wanted is not False and not terminal
+        self.spoken = wanted is not False and not self.barred
         self.bar: Any = None
         self.start = self.last = time.monotonic()
 

@@ -67,7 +67,8 @@ class Estimate(NamedTuple):
 
 for _name in calls.SUMS:
     setattr(Estimate, _name, calls.no_number)
-setattr(Estimate, "__getattr__", vars(calls.Told)["__getattr__"])  # noqa: B010 - a tuple has no other base
+for _name, _own in (("__getattr__", vars(calls.Told)["__getattr__"]), ("__new__", calls.named(Estimate.__new__))):
+    setattr(Estimate, _name, _own)  # a tuple has no other base
 
 
 class Unmeasured(NamedTuple):

@@ -86,7 +86,11 @@ def stated(claim: type[Claim], id: str, own: bool = False) -> records.Claim:
         formula: Callable[..., Quantities], rest: Callable[[Any], Quantities] = lambda s: {}, name: str = "predict"
     ) -> Callable[..., Quantities]:
         @wraps(formula)
-        def evaluate(point: Point, *factors: float) -> Quantities:
+        def evaluate(point: Any = None, *factors: float, **given: Any) -> Quantities:
+            if point is None or given:
+                whole = {**getattr(claim, "example", dict)(), **(point or {}), **given}
+                remedy = f"write {name}({checks.shown(whole)}), with all parameters by name"
+                raise checks.CallError(f"{name} argument", ", ".join(given) or None, "one mapping", remedy)
             s = claim(point)
             try:
                 found = formula(s, *factors)

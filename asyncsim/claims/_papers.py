@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from asyncsim.base import checks, plugins
-from asyncsim.claims._registry import claim, paper_of
+from asyncsim.claims._registry import claim, paper_of, paper_row
 
 STATUSES = ("exact", "asymptotic", "conditional", "open", "false as stated")
 
@@ -148,7 +148,7 @@ def papers() -> dict[str, Statement]:
 
 def papers_of(word: str) -> list[Statement]:
     """Return the statements by id, by arXiv id or its URL, or by the name of a method or system of the paper."""
-    name = (bare := paper_of(word)).replace("-", "_")
+    name = (bare := paper_row(word)[1] or paper_of(word)).replace("-", "_")
     kinds = {"methods", "systems"} & {*plugins.kinds_of(name)}
     about = (plugins.described(f"asyncsim.{kind}", name, plugins.PARTS[kind]) for kind in kinds)
     sources = " ".join(each["doc"].partition("Source:")[2] for each in about)

@@ -96,11 +96,20 @@ def paper_of(word: str) -> str:
     return re.sub(r"^.*arxiv[^/:]*[:/](abs/|pdf/)?|(v\d+)?(\.pdf)?$", "", word.lower())
 
 
+def paper_row(word: str) -> tuple[str, str, str, str]:
+    """Name of a paper, its arXiv id, what it is here and its page, by id or name; texts are "" for one without row."""
+    row = calls.ELSEWHERE.get(f"paper {paper_of(word).replace('-', '_')}", ",  |  | ")
+    title, what, page = row.split(" | ")
+    return (*title.split(", "), what, page)  # type: ignore[return-value]
+
+
 def paged(word: str) -> str:
     """Where the gallery tests a paper, given by arXiv id or name, and claims of this name; "" if it has no page."""
-    page = calls.ELSEWHERE.get(f"gallery {paper_of(word).replace('-', '_')}")
+    name, id, what, page = paper_row(word)
     exact = "".join(f"; asyncsim verify {id} its exact result" for id in claims() if f"/{word}-" in id)
-    return f"the page {page} of the repository tests this paper by simulation{exact}." if page else ""
+    said = f'["{id}/' in Path(__file__).with_name("papers.toml").read_text(encoding="utf-8")
+    exact += f"; asyncsim list papers {word} has its sentences" * (said and bool(page))
+    return f"the page {page} of the repository tests this paper by simulation{exact}. {name} is {what}." if page else ""
 
 
 def known(id: str) -> str:
@@ -121,8 +130,11 @@ def known(id: str) -> str:
         hint = "see `asyncsim list claims`, or give a paper's arXiv id, of `asyncsim list papers`."
         hint = f"of this family: {', '.join(family)}." if len(family) > 1 else hint
         hint = checks.hint(key, claims(), hint, 0.4 if not family else 0.75)
-        for kind in plugins.kinds_of(name)[: len(family) < 2]:
-            hint = f"it is a {plugins.PARTS[kind]}: see `asyncsim list {kind} {name}`; or see `asyncsim list papers`."
+        about = [each for each in claims() if {key} & {*re.split("[/-]", each)}]
+        for kind in plugins.kinds_of(name := name.rpartition("/")[2])[: len(family) < 2 or "/" in id]:
+            hint = f"it is a {plugins.PARTS[kind]}: see `asyncsim list {kind} {name}`; or see `asyncsim list papers`"
+            hint += f"; asyncsim timeline {name} has its staleness" * (kind == "systems")
+            hint += f"; claims: {', '.join(about)}" * bool(about) + "."
         hint = paged(key) or hint
         hint = f"write {' or '.join(own)}, its file and its class" if own else f"{hint} Your own: docs/conjecture.md"
         hint = "leave it out: without a claim all are tested" if id == "all" else hint

@@ -18,7 +18,7 @@ from asyncsim.base.trace import Trace
 from asyncsim.comparing.readings import Reading, ends
 from asyncsim.comparing.tuning import spread
 from asyncsim.diagnostics._diagnostic import Metric
-from asyncsim.running.running import run
+from asyncsim.running.running import one_weight, run
 from asyncsim.running.spec import Spec
 
 PACED = 256
@@ -69,6 +69,9 @@ def named(arms: Sequence[Any], clocked: bool = False) -> dict[str, Spec]:
     for name, spec in others:
         remedy = "use one task for all arms; other tasks go into tasks="
         same = content(spec.task) == content(base.task)
+        mine, theirs = (made.arguments if (made := calls.of(each.task)) else {} for each in (spec, base))
+        if "kl_coef" in {*mine} ^ {*theirs}:
+            remedy = "kl_coef is paid by the task; of one arm write penalty=k3 k3.coefficient=0.1, a part of its method"
         checks.require(same, f"task of arm {name}", "another", f"that of arm {first}", remedy)
         wanted, lengths = ((each.updates, each.every) for each in (base, spec))
         bound, remedy = f"{wanted}, as of arm {first}", "give all arms the same updates and every"
@@ -101,6 +104,14 @@ def notes(reading: Reading, specs: Mapping[str, Spec], seed: int) -> tuple[str, 
                 each = ", ".join(f"{name} {value}" for name, value in own.items())
                 same = "; method.advantage=NAME gives all arms one" if part == "method.advantage" else ""
                 lines.append(f"arms also differ in {part}: {each}{same}")
+    for name, spec in specs.items():
+        own, batches = spec.system, min(PACED, spec.updates // spec.passes)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", checks.RunWarning)
+            if not isinstance(own, Schedule) and not own.coupled:
+                own = own.schedule(batches, spec.samples_per_group, min(spec.task.horizon, 4), 1, seed)
+        told = isinstance(own, Schedule) and one_weight(spec, own)
+        lines += [f"arm {name}, {told}"] * bool(told)
     if reading.over == "slot-hours":
         each = ", ".join(f"{name} {reading.of_arm(spec).slots:g}" for name, spec in specs.items())
         lines.append(f"a slot-hour is a slot for one hour; slots, with {reading.slots:g} of the trainer: {each}")

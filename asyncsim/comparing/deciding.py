@@ -262,11 +262,13 @@ class Question:
             about = (bounds, optimum, self.smallest, self.in_metric, seen[base].places, self.reading.axis)
             target = math.nan if self.reading.target is None else self.reading.target
             latest = max(each.numbers.max() for each in seen.values()) if self.reading.until else math.nan
-            answer = OnTask(task.describe(), kind, arms, pairs, *about, target=target, latest=latest)
+            event = self.reading.over * self.reading.event
+            answer = OnTask(task.describe(), kind, arms, pairs, *about, target=target, latest=latest, event=event)
             # Decided pairs stay decided.
             going = [name for name in others if looks[name][-1].word == "undecided"]
             last = [looks[name][-1] for name in going]
-            if not going or look == self.looks or (answer.blind and all(each.seen[-1] == "equal" for each in last)):
+            alike = answer.blind and not event and all(each.seen[-1] == "equal" for each in last)
+            if not going or look == self.looks or alike:
                 return replace(answer, pairs=tuple(self._told(pair, seen, answer) for pair in pairs))
             look = min(self._next(look, each) for each in last)
 

@@ -2,14 +2,16 @@
 
 import inspect
 import math
+import warnings
 from collections import deque
 from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
+import torch
 
-from asyncsim.base import calls, checks, files, memory, stopping
+from asyncsim.base import calls, checks, files, laws, memory, records, stopping
 from asyncsim.base.progress import Progress
 from asyncsim.base.trace import Trace
 from asyncsim.diagnostics import _price
@@ -22,6 +24,9 @@ from asyncsim.running.sources import Cut, Source, trace_of
 from asyncsim.running.spec import Spec
 from asyncsim.running.spreading import Helpers, Piece, Site, Table, Watch
 from asyncsim.running.updating import Standing
+
+LARGE = 10_000_000
+"""Weights of a model above which a run that names none says which one it trains."""
 
 
 class Interrupted(stopping.Stopped):
@@ -123,7 +128,47 @@ def run(
     assert trace is not None
     if trace.partial:
         say(f"a callback returned False, which ended the run after {how_far(trace)}")
+    if told := one_weight(spec, trace.schedule):
+        warnings.warn(checks.RunWarning(told), stacklevel=3)
     return trace
+
+
+def one_weight(spec: Spec, schedule: records.Schedule) -> str:
+    """What to say if a method with weights gives every token of the last tenth of a run the same one; else "".
+
+    No formula has to be known: the method weighs drawn log-probs at the staleness of the run.
+    """
+    method, weight, late = spec.method, spec.method.weight, -max(1, schedule.batches // 10)
+    gaps = schedule.train_version[late:, None, None, None] - schedule.version[:, late:]
+    age, own = int(gaps.flat[0]), not type(weight).__module__.startswith("asyncsim.methods.")
+    # With fresh data and one update on each batch, all policies agree.
+    fresh = age == 0 and spec.passes == 1 and not spec.trained_policy.mismatched
+    # Ratios to the behavior policy, which methods of this package have, differ wherever data is stale.
+    doubtful = own or hasattr(weight, "binding") or (not fresh and (method.factors or method.ratio_to == "proximal"))
+    if not doubtful or (gaps != age).any():
+        return ""
+    draw, shape = torch.Generator().manual_seed(0), (2, 16, min(spec.task.horizon, 4))
+    now, then, start = (-3.0 * torch.rand(shape, generator=draw, dtype=torch.float64) for _ in range(3))
+    policies = now, now if fresh else then, now if spec.passes == 1 else start
+    paid, ages = torch.randn(shape[:2], generator=draw, dtype=torch.float64), torch.full_like(now, age)
+    given = {"rewards": paid, "advantages": paid, "reference_log_prob": start}
+    try:
+        each = (method.weigh(*policies, staleness=a, **given) for a in (ages, ages + torch.arange(shape[1])[:, None]))
+        every, other = ((found.score_weight / found.advantage).numpy() for found in each)
+    except Exception:
+        return ""  # what reads more than log-probs is not tried
+    one = float(every.flat[0])
+    if one == 0.0 or not np.allclose(every, one, 1e-9, 0.0):
+        return ""
+    told = f"{method.name}: the weights of this run are one constant, {one:.3g}"
+    if method.ratio_to == "proximal" and spec.passes == 1:
+        return f"{told}; ratios are to the start of a batch: write --epochs 2, or method.anchor=behavior if it has that"
+    if fresh:
+        return f"{told}: all ratios are 1 at staleness 0; write --staleness 4 (sim.schedules.fixed(4))"
+    if np.allclose(other, one, 1e-9, 0.0):
+        return f"{told}; it uses neither the ratio nor the staleness of a token"
+    varied = laws.varied((age // 2, age + age // 2))
+    return f"{told}, as staleness is always {age}; to vary it write {varied} in place of --staleness"
 
 
 def together(runs: Sequence[tuple[Spec, int]], site: Site) -> list[Trace]:
@@ -157,10 +202,20 @@ def _job(spec: Spec, seed: int) -> Source:
     if spec.trained_policy.precision == "float32" or fused.pays(spec):
         memory.keep()
     # Say where metrics that list every outcome take longer than a glance.
+    if told := unnamed_model(spec):
+        say(told)
     price = spec.price(spec.recorded[0])
     if price.in_all >= _price.NOTED:
         say(str(price))
     return source
+
+
+def unnamed_model(spec: Spec) -> str:
+    """What to say of a large language model that is trained because no policy was named; else ""."""
+    header = {} if spec.policy is not None else spec.trained_policy.describe()
+    size = header.get("model_parameters", 0)
+    told = f"no policy was given, so {header.get('model')} is trained, {size:,} weights, which is slow; for the tiny"
+    return f"{told} model of docs/language-models.md write --policy causal-lm --set policy.model=tiny" * (size >= LARGE)
 
 
 def _trace(training: "Training", number: int, received: list[int]) -> Trace | None:

@@ -106,13 +106,10 @@ def fixed(staleness: int, *, groups_per_batch: int = 1, batches_per_publish: int
     >>> fixed(2).schedule(5, 1, 1, 1, seed=0).staleness().ravel().tolist()
     [0.0, 1.0, 2.0, 2.0, 2.0]
     """
-    staleness = checks.integer(
-        "staleness",
-        staleness,
-        0,
-        "give a number of versions (of several sim.sweep(spec, {'staleness': [0, 4]}))",
-        checks.LARGEST,
-    )
+    remedy = "give a number of versions (of several sim.sweep(spec, {'staleness': [0, 4]}))"
+    if not checks.is_number(staleness):
+        remedy = f"{remedy}; for staleness that varies within a run write {laws.varied(staleness)}"
+    staleness = checks.integer("staleness", staleness, 0, remedy, checks.LARGEST)
     knobs, versions = {"staleness": staleness}, partial(_behind, staleness)
     return Imposed("fixed", knobs, versions, groups_per_batch, batches_per_publish, staleness)
 

@@ -174,6 +174,7 @@ class Search:
             counts = f"{self.events.get(value)} (at {other:g} in {self.events.get(other)})"
             bound = f"{side_of} the boundary at {at}, measured in {counts}"
             remedy += "; an interval of these counts still includes the share: raise max_replicates" * int(side == 0)
+            remedy = remedy if side == wanted else self._between(spec, low, high, name, remedy)
             checks.require(side == wanted, name, value, bound, remedy)
         for _ in range(rounds):
             if self.narrow(low, high):
@@ -190,6 +191,18 @@ class Search:
         found: dict[str, Any] = {"low": float(low), "high": float(high)}
         found |= {f"events_{name}": self.events.get(value) for name, value in found.items()}
         return {**setting, **found, "narrow": self.narrow(low, high), "replicates": used}
+
+    def _between(self, spec: Spec, low: float, high: float, end: str, otherwise: str) -> str:
+        """The remedy for an end on the wrong side: counts between the ends, and the best other end among them."""
+        if not len(values := self.inside(low, high)):
+            return otherwise
+        counts, half = self._events(spec, values, FIRST, 0), self.share * FIRST
+        # A low end lies before a rise, the high end may lie on top of one.
+        best = counts[: max(1, len(counts) - 1)].argmin() if end == "low" else counts.argmax()
+        fits = counts[best] < half < counts[best:].max() if end == "low" else counts[best] > half
+        turns = f"the share does not rise all the way, so give {end}={values[best]:.4g}" if fits else otherwise
+        each = ", ".join(f"{value:.4g}: {count:.0f}" for value, count in zip(values, counts, strict=True))
+        return f"{turns}; of {FIRST} replicates at values in between, {each}"
 
     def _sides(self, spec: Spec, values: np.ndarray, level: float) -> tuple[np.ndarray, int]:
         """-1 if p is significantly below the share, 1 if above, 0 if undecided at the cap; and the replicates used."""

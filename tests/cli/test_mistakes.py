@@ -20,7 +20,7 @@ import typer
 import asyncsim as sim
 from asyncsim.app import parsing, sweeping, wording
 from asyncsim.app.cli import app, main
-from asyncsim.base import answers, calls, checks, measured
+from asyncsim.base import answers, calls, checks, measured, plugins
 from asyncsim.base.laws import as_law
 from asyncsim.sweeping import advising
 from asyncsim.sweeping.advising import FIELDS
@@ -1665,9 +1665,32 @@ def test_what_other_people_call_it_leads_to_what_there_is(typed, capsys):
     assert SUGGESTED[typed] in capsys.readouterr().err
 
 
-def test_pages_of_the_gallery_that_messages_name_exist():
-    pages = {advice for word, advice in calls.ELSEWHERE.items() if word.startswith("gallery ")}
+PAPERS = {word.partition(" ")[2]: row for word, row in calls.ELSEWHERE.items() if word.startswith("paper ")}
+
+
+def test_papers_lead_to_a_page_and_parts_that_exist():
+    pages = {row.split(" | ")[2] for row in PAPERS.values()}
     assert pages and all((Path(__file__).parents[2] / page).is_file() for page in pages)
+    named = [name for row in PAPERS.values() for name in re.findall(r"[a-z0-9]+(?:_[a-z0-9]+)+", row.split(" | ")[1])]
+    assert named and all(plugins.kinds_of(name) for name in named)
+    assert {each.paper for each in sim.claims.papers().values()} <= {*PAPERS}, "each paper of the list has a name"
+
+
+@pytest.mark.parametrize(
+    "typed", ["verify {}", "list papers {}", "list {}", "run --method {}", "run --link {}", "compare {} grpo"]
+)
+def test_a_papers_name_leads_to_what_it_is_here_whatever_asks_for_it(typed, monkeypatch, capsys):
+    """Of a paper with an entry of its own, and of one that only has a page."""
+    monkeypatch.setattr("asyncsim.app.verdicts._measured", lambda *_: sys.exit(0))
+    for word in ("gac", "bapo"):
+        with pytest.raises(SystemExit) as ended:
+            main([*typed.format(word).split(), *["--smallest", "0.1"] * typed.startswith("compare")])
+        title, what, _ = PAPERS[word].split(" | ")
+        said = "".join(capsys.readouterr())
+        if ended.value.code == 0:
+            assert word == "gac" and (title.partition(", ")[2] in said or typed.startswith("verify"))
+        else:
+            assert what in said or f"asyncsim list papers {word}" in said, said
 
 
 def test_options_in_an_arm_are_its_words():

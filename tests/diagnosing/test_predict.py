@@ -143,7 +143,15 @@ def test_a_word_says_what_was_planted(runs, gain, said):
     near = (np.arange(LENGTH)[:, None] >= falls - 20) & (falls < LENGTH)
     columns["noise"] += gain * near if gain >= 0.0 else gain * (falls < LENGTH)
     found = asked(columns)
-    assert str(found.alarms["noise"]) == said and f"noise: {said} (area" in str(found)
+    more = found.alarms["noise"].more
+    assert str(found.alarms["noise"]) == said and f"noise: {said}{more} (area" in str(found)
+    assert bool(more) == said.startswith("cannot tell")
+    if more:
+        # As many more runs tell, where the area is the same.
+        times, copies = int(more.split()[2]), {}
+        for name, values in columns.items():
+            copies[name] = np.tile(values, times)
+        assert asked(copies).alarms["noise"].word != "cannot tell"
 
 
 @pytest.mark.parametrize(("n", "m"), [(8, 8), (23, 51), (60, 12)])

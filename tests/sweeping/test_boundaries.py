@@ -1,6 +1,7 @@
 """Boundaries: brackets hold the exact one, miss at the stated rate at most, and refuse ends on the wrong side."""
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -98,6 +99,33 @@ def test_a_sharp_edge_is_bracketed_wherever_it_is(edge, ratio, share):
     row = Edge("lr", Reading("batch_return", "collapse"), share, ratio, 0.05, 256, 0).row(bandit(), {}, 0.01, 10.0)
     assert row["low"] <= edge < row["high"] or (row["low"] < edge <= row["high"])
     assert row["narrow"] and row["high"] / row["low"] <= ratio
+
+
+@pytest.mark.parametrize(
+    ("has", "low", "high", "wrong", "other"),
+    [
+        (lambda x: (x > 0.1) & (x < 1.0), 0.01, 20.0, "high", "high"),
+        (lambda x: (x < 0.05) | (x > 1.0), 0.01, 20.0, "low", "low"),
+        (lambda x: x > 1.0, 0.01, 0.1, "high", ""),
+        (lambda x: x < 0.05, 0.01, 20.0, "low", ""),
+    ],
+    ids=["a hump", "a valley", "too early", "a fall"],
+)
+def test_a_share_that_does_not_rise_all_the_way_is_told_with_an_end_that_works(has, low, high, wrong, other):
+    class Shape(Search):
+        def _events(self, spec, values, count, look):
+            return np.where(has(values), float(count), 0.0)
+
+    def row(low, high):
+        return Shape("lr", Reading("batch_return", "collapse"), 0.5, 1.05, 0.05, 256, 0).row(bandit(), {}, low, high)
+
+    with pytest.raises(InputError) as refused:
+        row(low, high)
+    assert refused.value.field == wrong and refused.value.remedy.count(": ") >= 7, "shares in between"
+    found = re.search(r"so give (\w+)=([\d.]+)", str(refused.value))
+    assert (found[1] if found else "") == other
+    if found:
+        assert row(**{"low": low, "high": high, other: float(found[2])})["narrow"]
 
 
 @pytest.mark.parametrize(

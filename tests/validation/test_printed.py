@@ -33,7 +33,10 @@ def test_what_changes_names_the_points_and_what_is_not_held_says_so():
 
 
 def test_inconclusive_says_what_is_missing():
-    assert "error 0.5 hides the effect 0.1" in printed([{"tickets": 8}], [2.0], error=0.5)[1]
+    line = printed([{"tickets": 8}], [2.0], error=0.5)[1]
+    assert "error 0.5 hides the effect 0.1, which needs an error below 0.0203, about 609 times as many" in line
+    assert printed([{"tickets": 8}], [2.0], error=0.5 / math.sqrt(609))[0].startswith("held")
+    assert printed([{"tickets": 8}], [2.0], error=0.5 / math.sqrt(600))[0].startswith("inconclusive")
 
 
 def test_many_comparisons_show_those_with_least_margin_in_their_order():
@@ -93,3 +96,16 @@ def test_numbers_of_every_kind_are_judged(number):
 def test_what_is_no_number_is_refused(nonsense):
     with pytest.raises(InputError, match="prediction"):
         sim.judge(Estimate(4.0, 0.01), nonsense)
+
+
+def test_a_prediction_without_a_point_is_answered_by_one():
+    claim = sim.claims.claim("ess/finite-sample")
+    for call in (lambda: claim.predict(samples=16), lambda: claim.predict(), lambda: claim.cross_check(samples=16)):
+        with pytest.raises(InputError, match="must be one mapping") as refused:
+            call()
+        point = eval(refused.value.remedy.partition("predict(")[2].partition("), with")[0])
+        assert claim.predict(point)
+    with pytest.raises(InputError, match="did you mean error"):
+        Estimate(1.0, err=0.1)
+    with pytest.raises(InputError, match=r"write Estimate\(value=1.0\)"):
+        Estimate()

@@ -1,0 +1,142 @@
+"""Runs and comparisons that cannot show what they were made for say so: one weight for all tokens, no event in any arm.
+
+Planted: weights that vary, and events that happen in one arm.
+"""
+
+import math
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+import asyncsim as sim
+from asyncsim.base import checks
+from asyncsim.running import running
+
+TASK = sim.tasks.token_bandit(actions=3, horizon=2)
+UPDATE = sim.chain(sim.updates.adam(0.05))
+
+
+def decay(log_prob, advantage, staleness):
+    return -torch.exp(-0.1 * staleness) * advantage * log_prob
+
+
+def plain(log_prob, advantage):
+    return -advantage * log_prob
+
+
+def ratio(log_prob, behavior_log_prob, advantage):
+    return -(log_prob - behavior_log_prob).exp() * advantage
+
+
+def one_sided(log_prob, advantage, staleness):
+    return -torch.exp(-0.1 * staleness) * advantage.clamp(min=0.0) * log_prob
+
+
+def spec(method, system=None, **changes):
+    method = method if hasattr(method, "weight") else sim.methods.from_loss(method)
+    sizes = {"updates": 40, "replicates": 2, "samples_per_group": 8} | changes
+    return sim.Spec(TASK, system or sim.schedules.fixed(4), method, UPDATE, **sizes)
+
+
+def noise():
+    """A sampler whose log-probs differ from the trainer's, so that ratios move at staleness 0."""
+    return TASK.policy(noise=0.1)
+
+
+UNIFORM = sim.schedules.random("uniform:2:6")
+WITHIN = sim.methods.added(sim.methods.reinforce(), factors=[sim.factors.drop_stale(8)])
+CONSTANT = {
+    "staleness alone": (spec(decay), "0.67, as staleness is always 4; to vary it write --schedule random"),
+    "a mask of staleness that drops nothing": (spec(WITHIN), "constant, 1, as staleness is always 4"),
+    "neither": (spec(plain), "it uses neither the ratio nor the staleness"),
+    "no staleness": (spec(ratio, sim.schedules.fixed(0)), "all ratios are 1 at staleness 0; write --staleness 4"),
+    "start of the batch": (spec(sim.methods.grpo(anchor="proximal")), "write --epochs 2"),
+}
+VARYING = {
+    "several values of staleness": spec(decay, UNIFORM),
+    "ratios of stale data": spec(ratio),
+    "a sign of the advantage": spec(one_sided),
+    "several updates on a batch": spec(ratio, sim.schedules.fixed(0), epochs=2),
+    "a sampler that differs": spec(ratio, sim.schedules.fixed(0), policy=noise()),
+    "a clip": spec(sim.methods.grpo()),
+    "no weight is declared": spec(sim.methods.reinforce()),
+    "no staleness was asked for": spec(sim.methods.grpo(), sim.schedules.fixed(0)),
+    "a staleness that is not reached for long": spec(decay, sim.schedules.fixed(38)),
+}
+
+
+@pytest.mark.parametrize("name", CONSTANT)
+def test_weights_that_are_one_constant_are_told(name):
+    own, text = CONSTANT[name]
+    with pytest.warns(checks.RunWarning, match="the weights of this run are one constant") as told:
+        sim.run(own, progress=False)
+    assert text in str(told[0].message)
+
+
+@pytest.mark.filterwarnings("ignore::asyncsim.base.checks.ShortRunWarning")
+@pytest.mark.parametrize("name", VARYING)
+def test_weights_that_vary_are_not(name, recwarn):
+    sim.run(VARYING[name], progress=False)
+    assert not [each for each in recwarn if "one constant" in str(each.message)]
+
+
+def test_a_comparison_notes_the_constant_of_each_setting():
+    arms = {"mine": spec(decay), "grpo": spec(sim.methods.grpo())}
+    answer = sim.compare(arms, smallest=0.2, tune=None, max_replicates=64, along={"staleness": [2, 4]}, workers=1)
+    told = [note for note in answer.notes if "one constant" in note]
+    assert ["one constant, 0.819" in told[0], "one constant, 0.67" in told[1], len(told)] == [True, True, 2]
+    assert all(note.startswith("arm mine, ") for note in told)
+
+
+def compared(**changes):
+    arms = [spec(sim.methods.grpo(), **changes), spec(sim.methods.cispo(), **changes)]
+    return {"arms": arms, "smallest": 0.3, "tune": None, "max_replicates": 64, "workers": 1}
+
+
+EVENTS = {
+    "no collapse": (compared(), {"over": "collapse"}, "no run of any arm collapses", "a larger learning rate"),
+    "no success": (compared(), {"over": "reached", "target": 0.999}, "no run of any arm reaches", "a lower target"),
+    "only successes": (compared(), {"over": "reached", "target": 0.55}, "every run of every arm reaches", "a higher"),
+    "tuned": (
+        compared() | {"tune": {"lr": [0.01, 0.02, 0.04]}},
+        {"over": "collapse"},
+        "no run of any arm collapses",
+        "try --tune none, as tuning prefers rates that spare runs",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", EVENTS)
+def test_shares_that_are_all_0_or_1_test_nothing(name):
+    given, over, why, remedy = EVENTS[name]
+    own = dict(given)
+    answer = sim.compare(*own.pop("arms"), **own, **over)
+    assert answer.tasks[0].blind == f"{answer.tasks[0].idle[0]}, so nothing was tested"
+    assert answer.tasks[0].idle[0].startswith(why)
+    text = str(answer)
+    assert remedy in text
+    assert answer.word == "not distinguishable on this task"
+    assert "the same on this task" not in text
+
+
+def test_an_event_in_one_arm_is_compared():
+    own = compared()
+    slow = spec(sim.methods.grpo()).replace(update=sim.chain(sim.updates.adam(1e-4)))
+    answer = sim.compare(
+        own["arms"][0], slow, **{k: v for k, v in own.items() if k != "arms"}, over="reached", target=0.55
+    )
+    assert [arm.mean for arm in answer.tasks[0].arms] == [1.0, 0.0]
+    assert answer.tasks[0].blind == "" and answer.word == "worse" and math.isfinite(answer.difference)
+
+
+@pytest.mark.parametrize(("weights", "named"), [(10**8, False), (10**8, True), (10**6, False)])
+def test_a_large_model_that_nobody_named_is_named(weights, named):
+    class Model:
+        def describe(self):
+            return {"policy": "causal_lm", "model": "big", "model_parameters": weights}
+
+    own = SimpleNamespace(policy=Model() if named else None, trained_policy=Model())
+    told = running.unnamed_model(own)
+    assert bool(told) == (weights == 10**8 and not named)
+    assert not told or "big is trained, 100,000,000 weights" in told
