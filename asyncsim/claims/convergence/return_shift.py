@@ -17,9 +17,8 @@ route: sums over steps. Domain: endless episodes; where one may end, the end cou
 
 import numpy as np
 
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, lab
+from asyncsim.claims._claim import FORK, Claim, Estimate, Plant, Point, lab, process
 from asyncsim.claims._mdp import Pair
-from asyncsim.claims._points import FORK, process
 
 _EVEN = (0.0, 0.0)
 _CHOICE = process(

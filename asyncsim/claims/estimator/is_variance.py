@@ -15,8 +15,7 @@ J by a complex step through a recursion in the first. Source: elementary; 1/ESS 
 import numpy as np
 
 from asyncsim.claims._bandit import PaidSequencePair, exact_gradient, share_that_pays
-from asyncsim.claims._claim import Claim, Estimate, Integer, Plant, Point, Real, lab, sim, up_to
-from asyncsim.claims._points import sequence_point
+from asyncsim.claims._claim import Claim, Estimate, Integer, Plant, Point, Real, lab, sequence_point, sim, up_to
 
 _BATCHES = 200_000
 _MARKOV = sequence_point("markov", 3, 4, success=0.5, offset=0.3, samples=1)

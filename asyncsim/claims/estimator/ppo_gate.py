@@ -19,8 +19,7 @@ from functools import partial
 import numpy as np
 
 from asyncsim.claims._bandit import PolicyPair, complex_gradient, softmax
-from asyncsim.claims._claim import Choice, Claim, Estimate, Plant, Point, Real, Vector, checks, indexed, lab, sim
-from asyncsim.claims._points import PAIR
+from asyncsim.claims._claim import PAIR, Choice, Claim, Estimate, Plant, Point, Real, Vector, checks, indexed, lab, sim
 
 _CLEAR = 1e-9
 
