@@ -56,10 +56,7 @@ def constant(step: Step) -> Tensor:
 
 
 AGGREGATORS: Mapping[str, Callable[[Step], Tensor]] = {
-    "sequence_sum": sequence_sum,
-    "sequence_mean": sequence_mean,
-    "token_mean": token_mean,
-    "constant": constant,
+    each.__name__: each for each in (sequence_sum, sequence_mean, token_mean, constant)
 }
 ANCHORS = ("behavior", "proximal")
 

@@ -246,11 +246,8 @@ class CispoWith(Cispo):
 
 
 def _once(anchor: str) -> None:
-    told, bound = (
-        "a rollout weight beside anchor='behavior'",
-        "left out: the ratio to behavior contains that weight already",
-    )
-    checks.require(anchor != "behavior", "cap", told, bound, "use anchor='proximal', or cap=None")
+    bound, remedy = "left out: the ratio to behavior contains that weight already", "use anchor='proximal', or cap=None"
+    checks.require(anchor != "behavior", "cap", "a rollout weight beside anchor='behavior'", bound, remedy)
 
 
 def _bounds(name: str, mask: Any) -> tuple[Any, ...]:

@@ -63,7 +63,7 @@ class Columns:
         self.column, self.rows = column, rows
         columns = self.layers[0][0].shape[2]
         if column >= columns:
-            self.layers = [(_longer(k, column + STEP), _longer(v, column + STEP)) for k, v in self.layers]
+            self.layers = self.resized(column + STEP).layers
 
     def update(self, key: Tensor, value: Tensor, layer_idx: int, *_: Any, **__: Any) -> Pair:
         """Write one column of a layer; return keys and values up to it, `[B, H, column + 1, D]`."""
@@ -85,9 +85,7 @@ class Columns:
 
     def resized(self, columns: int) -> "Columns":
         """The first `columns` columns, padded with zeros."""
-        return Columns(
-            [(_longer(k, columns)[:, :, :columns], _longer(v, columns)[:, :, :columns]) for k, v in self.layers]
-        )
+        return Columns([(_fitted(k, columns), _fitted(v, columns)) for k, v in self.layers])
 
 
 def together(caches: Sequence[Columns]) -> Columns:
@@ -97,11 +95,11 @@ def together(caches: Sequence[Columns]) -> Columns:
     return Columns([(torch.cat([k for k, _ in pairs]), torch.cat([v for _, v in pairs])) for pairs in layers])
 
 
-def _longer(tensor: Tensor, columns: int) -> Tensor:
-    """Pad `[B, H, C, D]` with zeros after the last column."""
+def _fitted(tensor: Tensor, columns: int) -> Tensor:
+    """`[B, H, C, D]` cut to so many columns, or padded with zeros after the last one."""
     B, H, C, D = tensor.shape
     if columns <= C:
-        return tensor
+        return tensor[:, :, :columns]
     return torch.cat([tensor, tensor.new_zeros(B, H, columns - C, D)], 2)
 
 

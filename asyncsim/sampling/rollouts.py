@@ -22,6 +22,8 @@ from asyncsim.tasks._task import Outcomes, Task, Turn
 
 COLUMNS = ("state", "action", "mask", "outputs", "index", "full", "inserted")
 """Fields of trajectories that are drawn; the others are state for further drawing, or data from the task."""
+Origin = tuple[np.ndarray, int, np.ndarray]
+"""Versions of tokens, the version that trains them, and ids of trajectories."""
 
 
 @dataclass
@@ -126,7 +128,7 @@ class Sampler:
     def unrewarded(self, view: View, trajectories: Trajectories) -> Batch:
         """A batch without rewards or versions, to be scored with the weights of a view."""
         nothing, empty = np.zeros((1, 1, 1), dtype=np.int64), trajectories.mask[..., 0]
-        return self._batch(trajectories, empty, empty, 0, nothing[..., None], 0, nothing, view)
+        return self._batch(trajectories, empty, empty, 0, (nothing[..., None], 0, nothing), view)
 
     def earned(self, trajectories: Trajectories, draws: Draws) -> Tensor:
         """Reward of each trajectory, `[R, G, N]`: the sum over its tokens if the task pays per token."""
@@ -163,25 +165,17 @@ class Sampler:
             mass = torch.full((1, *reward.shape[1:]), 1.0 / reward.shape[2], dtype=reward.dtype)
             if self.policy.mismatched:
                 trajectories.outputs = self.policy.misreport(trajectories.outputs, self.draws(trajectory))
-        return self._batch(trajectories, reward, mass, size, version, train_version, trajectory, view)
+        return self._batch(trajectories, reward, mass, size, (version, train_version, trajectory), view)
 
     def _batch(
-        self,
-        trajectories: Trajectories,
-        reward: Tensor,
-        mass: Tensor,
-        size: float,
-        version: np.ndarray,
-        train_version: int,
-        trajectory: np.ndarray,
-        view: View | None,
+        self, drawn: Trajectories, reward: Tensor, mass: Tensor, size: float, origin: Origin, view: View | None
     ) -> Batch:
-        drawn, ledger = trajectories, trajectories.per_token
         assert drawn.action is not None
         data = (drawn.action, drawn.state, drawn.own, reward, mass, size, drawn.outputs)
-        origin = (view, version, train_version, self.realization, trajectory)
+        (version, train_version, trajectory), ledger = origin, drawn.per_token
         said = (ledger.get("reward"), ledger.get("ended"), ledger.get("finished"))
-        return Batch(*data, *origin, drawn.index, drawn.full, *said, drawn.broken, drawn.world)
+        keys = (view, version, train_version, self.realization, trajectory)
+        return Batch(*data, *keys, drawn.index, drawn.full, *said, drawn.broken, drawn.world)
 
 
 def generate(

@@ -117,9 +117,8 @@ class Gym(Task):
         """Step every environment by one action, and return the reward of this token."""
         array = action.detach().cpu().numpy().reshape(-1, self.surface.actions if self.surface.first is None else 1)
         # Actions as the environment takes them, int64 `[E]` or inside its box, `[E, D]`.
-        commands = (
-            array[:, 0] if self.surface.first is not None else np.clip(array, self.surface.low, self.surface.high)
-        )
+        chosen = self.surface.first is not None
+        commands = array[:, 0] if chosen else np.clip(array, self.surface.low, self.surface.high)
         moved = self.engine.step(world.inner, commands, world.alive)
         bad, broken = ~(_readable(moved.observation) & np.isfinite(moved.reward)), world.broken
         if bad.any():
@@ -130,9 +129,8 @@ class Gym(Task):
         ended = moved.terminated | moved.truncated | bad
         cut = moved.truncated & ~moved.terminated & ~bad
         running = world.running + moved.reward
-        after = replace(
-            world, inner=moved.inner, running=running, finished=np.where(ended, running, np.nan), broken=broken
-        )
+        finished = np.where(ended, running, np.nan)
+        after = replace(world, inner=moved.inner, running=running, finished=finished, broken=broken)
         after = self._restarted(after, moved, ended, token, draws) if self.segments else self._left(after, moved, ended)
         rows = (after.alive, moved.reward, ended, cut, moved.observation, after.finished)
         shaped = (versions.tensor(row.reshape(*world.shape, *row.shape[1:])) for row in rows)

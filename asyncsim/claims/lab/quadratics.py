@@ -3,9 +3,8 @@
 And projection through the loop: gradients of a constant mean, and one mode far from its minimum.
 """
 
-import dataclasses
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -17,12 +16,13 @@ from asyncsim.base.records import Estimate, Point
 from asyncsim.base.trace import Trace
 from asyncsim.base.uncertainty import between
 from asyncsim.claims._trial import Plant, replaced, units_for
+from asyncsim.claims.lab.plants import relinked
 from asyncsim.claims.lab.runs import descent, run
 from asyncsim.diagnostics._diagnostic import Metric
 from asyncsim.running import running
 from asyncsim.running.spec import Spec
 from asyncsim.step.step import Step
-from asyncsim.updates._link import Chain, Link, Record, State
+from asyncsim.updates._link import Link, Record, State
 
 IDLE = 1e-12
 """Curvature of coordinates that carry noise alone."""
@@ -121,7 +121,7 @@ class Cycles:
     outputs = ()
 
     def fresh(self) -> "Cycles":
-        return dataclasses.replace(self, sums={}, pairs={}, previous=None, current_sum=None, previous_sum=None)
+        return replace(self, sums={}, pairs={}, previous=None, current_sum=None, previous_sum=None)
 
     def observe(self, step: Step) -> None:
         if step.update < self.after:
@@ -164,13 +164,7 @@ class Known:
 def changed(kind: type[Any], **changes: Any) -> Plant:
     """Plant that changes settings of all links of one kind."""
 
-    def plant(spec: Spec) -> Spec:
-        links: list[Any] = list(spec.update.links)
-        return spec.replace(
-            update=Chain(tuple(dataclasses.replace(x, **changes) if isinstance(x, kind) else x for x in links))
-        )
-
-    return plant
+    return relinked(lambda *links: tuple(replace(x, **changes) if isinstance(x, kind) else x for x in links))
 
 
 def projection(reference: str, strength: Any, dimension: int) -> Link:
