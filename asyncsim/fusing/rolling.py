@@ -24,8 +24,6 @@ SCRATCH = "scratch"
 """Name of the memory between loops, and of the function that returns the bytes a program needs."""
 FREE = ("arrange", "join", "same", "fill", "input", "constant")
 """Operations with few or no instructions."""
-
-
 LOOPED = 8
 """Instructions of an operation in a loop, about."""
 

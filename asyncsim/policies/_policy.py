@@ -165,13 +165,7 @@ class Policy:
         return False
 
     def write(
-        self,
-        view: View,
-        seen: Tensor,
-        draws: Draws,
-        stops: tuple[int, ...],
-        before: Written,
-        where: Tensor | None = None,
+        self, view: View, seen: Tensor, draws: Draws, stops: tuple[int, ...], before: Written, where: Tensor | None
     ) -> Written:
         """Columns of `before` with all tokens sampled that `where` selects (bool `[R, G, N, T]`; None: all).
 

@@ -214,7 +214,6 @@ class Tabular(Policy):
                 scattered = _scattered(cotangent, every, prob)
                 table += scattered - scattered.sum(-1, keepdim=True) * prob
                 continue
-            # Pull entropy and divergence.
             rows = _scattered(cotangent, self._row(cells), prob[..., 0]).unsqueeze(-1)
             if name == "entropy":
                 table -= rows * prob * (_finite(log_prob) + self._entropy(view).unsqueeze(-1))

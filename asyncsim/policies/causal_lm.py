@@ -152,13 +152,7 @@ class CausalLM(Policy):
         return None if tree is None else Memory.unpacked(tree, self.context)
 
     def act(
-        self,
-        view: View,
-        seen: Tensor,
-        draws: Draws,
-        token: int,
-        memory: Memory | None = None,
-        active: Tensor | None = None,
+        self, view: View, seen: Tensor, draws: Draws, token: int, memory: Any = None, active: Tensor | None = None
     ) -> Act:
         """Tokens by inverse CDF, int64 `[R, G, N]`, and `log_prob` of the sampling distribution.
 
@@ -178,13 +172,7 @@ class CausalLM(Policy):
         return fixed and self.cache == "reread"
 
     def write(
-        self,
-        view: View,
-        seen: Tensor,
-        draws: Draws,
-        stops: tuple[int, ...],
-        before: Written,
-        where: Tensor | None = None,
+        self, view: View, seen: Tensor, draws: Draws, stops: tuple[int, ...], before: Written, where: Tensor | None
     ) -> Written:
         """Sample all wanted tokens in a loop of fixed shapes, as `act` does one by one."""
         from asyncsim.policies._language_decoding import write

@@ -23,8 +23,6 @@ from asyncsim.claims._claim import Claim, Estimate, Plant, Point, checks, indexe
 _STEP, _EPOCHS, _SPREAD = 1e-7, 4, 0.5
 """A step so small that nothing moves, and the standard deviation of a replicate relative to the gradient's norm."""
 _REWARDS, _LOGITS = (1.0, 0.2, -0.5, 0.6), ((1.0, 0.2), (0.1, 0.9), (0.7, -0.2), (-0.3, 0.4))
-
-
 _point = named("cut", "advantages_from", rewards=_REWARDS, logits=_LOGITS, minibatches=2)
 _GROUPS, _FLAT = _point("groups", "minibatch"), _point("samples", "batch", minibatches=4)
 

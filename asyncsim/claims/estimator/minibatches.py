@@ -23,8 +23,6 @@ from asyncsim.claims._claim import Choice, Claim, Count, Estimate, Plant, Point,
 _COORDINATES = 8
 _SPREAD = 0.6
 """Standard deviation of what one replicate measures, relative to the norm of its kind (found at the points below)."""
-
-
 _POINT = {"groups": 2, "samples": 2, "epochs": 2, "minibatches": 2, "cut": "samples", "noise": 1.5, "step": 0.1}
 
 

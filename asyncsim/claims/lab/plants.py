@@ -82,12 +82,8 @@ Uncut = overriding(record=lambda policy, view, batch: {"log_prob": policy.score(
 """A sampler cut by top-p that reports the whole policy's log-probs."""
 OneNumber = overriding(act=lambda policy, view, seen, draws, token, *more: policy.act(view, seen, draws, 0, *more))
 """Every bit is drawn with the number of the first."""
-
-
 ShortProduct = rescoring(lambda policy, log_prob, batch: torch.cat([log_prob[..., :-1], 0.0 * log_prob[..., -1:]], -1))
 """The last token is left out of the sequence's log-prob."""
-
-
 Unscored = overriding(
     compared=lambda policy, view, batch: {"scored_log_prob": (batch.behavior or policy.record(view, batch))["log_prob"]}
 )
