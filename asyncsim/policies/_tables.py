@@ -128,22 +128,17 @@ class Tabular(Policy):
         the log-probs of the reference do not move.
         """
         view, cells = _narrow(view), self._cells(view, batch)
-        tables = {
-            "log_prob": lambda: view.weights["log_prob"],
-            "entropy": lambda: self._entropy(view),
-            "kl": lambda: self._kl(view),
-        }
         outputs: Outputs = {}
         for name in self.named(names):
-            if name == "log_probs":
+            if name == "log_prob":
+                outputs[name] = entries(view.weights["log_prob"], cells)
+            elif name == "log_probs":
                 outputs[name] = rows_of(view.weights["log_prob"], self._row(cells))
-                continue
-            if name in ("reference", "reference_log_probs"):
+            elif name in ("entropy", "kl"):
+                outputs[name] = entries(self._entropy(view) if name == "entropy" else self._kl(view), self._row(cells))
+            else:
                 rows = self._log_reference()[self._row(cells) % self.rows]
                 outputs[name] = rows if name != "reference" else rows.gather(-1, batch.action.unsqueeze(-1)).squeeze(-1)
-                continue
-            index = cells if name == "log_prob" else self._row(cells)
-            outputs[name] = entries(tables[name](), index)
         return Forward(outputs, lambda cotangents: self._pull(view, cells, cotangents))
 
     def score_norm(self, view: View, batch: Batch, weight: Tensor) -> Tensor:

@@ -84,14 +84,14 @@ class CutAdvantages(Claim):
         random = point["cut"] == "groups" and point["advantages_from"] == "minibatch" and parts > 1
         means = np.repeat(np.array(point["rewards"])[:, None], arms, 1)
         task, fresh = sim.tasks.softmax_bandit(arms, means, rewards="fixed"), lab.fixed(0, groups_per_batch=groups)
-        method, policy = (
+        method, greedy = (
             sim.methods.reinforce(sim.advantages.mean()),
             sim.policies.tabular(groups, arms, logits, top_k=1),
         )
         replicates = units_for(_SPREAD, effect, logits.size) if random else 2
         size = {"samples_per_group": parts, "updates": _EPOCHS * parts, "epochs": _EPOCHS, "replicates": replicates}
         size |= {name: point[name] for name in ("minibatches", "cut", "advantages_from")} | {"diagnostics": "none"}
-        spec = sim.Spec(task, fresh, method, sim.chain(sim.updates.sgd(_STEP)), policy=policy, **size)
+        spec = sim.Spec(task, fresh, method, sim.chain(sim.updates.sgd(_STEP)), policy=greedy, **size)
         moved = (lab.run(spec, seed, plant).parameters - logits.ravel()) / (_STEP * _EPOCHS * parts)
         tolerance = 1e-4 * float(np.linalg.norm(moved.mean(axis=0)))
         return {f"gradient[{k}]": lab.between(x)._replace(tolerance=tolerance) for k, x in enumerate(moved.T)}
