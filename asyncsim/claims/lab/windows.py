@@ -30,12 +30,6 @@ def realizations_for(
     return max(_FEWEST, units_for(spread, net_effect, comparisons, kind))
 
 
-def spread_of(point: Point, spread: float) -> float:
-    """Relative standard deviation of one realization, or 0 if neither work nor training time is random."""
-    texts = [str(point[name]) for name in ("length", "train_time")]
-    return spread if any(":" in text and not text.startswith("constant") for text in texts) else 0.0
-
-
 def timelines(system: Any, batches: int, samples: int, realizations: int, seed: int) -> Iterator[Timeline]:
     """Timelines of `realizations` realizations, one after the other."""
     return (system.timeline(batches, samples, seed=seed, realization=m) for m in range(realizations))
