@@ -1,7 +1,5 @@
 """An environment of gymnasium, as full episodes or as segments that continue one another."""
 
-from __future__ import annotations
-
 import inspect
 import warnings
 from collections.abc import Mapping
@@ -43,7 +41,7 @@ class Gym(Task):
         return self.trajectory == "segment"
 
     @property
-    def whole(self) -> Gym:
+    def whole(self) -> "Gym":
         """The same environment with full episodes; without a time limit, segments keep their length."""
         return replace(self, trajectory="episode", horizon=self.limit or self.horizon) if self.segments else self
 
@@ -89,7 +87,7 @@ class Gym(Task):
             return world
         return replace(world, observation=_zeroed(observation, bad), broken=self._named(world, bad, draws))
 
-    def keeping(self) -> Gym:
+    def keeping(self) -> "Gym":
         """The same task with world states that can be packed, for segments only."""
         return replace(self, engine=self.engine.keeping()) if self.segments else self
 

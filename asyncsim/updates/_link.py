@@ -3,8 +3,6 @@
 Order is placement: before `adam` a link acts on the gradient, after it on the step.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -105,7 +103,7 @@ class Chain:
             record.direction = torch.where(record.skip.unsqueeze(-1), still, record.direction)
         return record, following
 
-    def numbered(self, replicates: np.ndarray) -> Chain:
+    def numbered(self, replicates: np.ndarray) -> "Chain":
         """The same chain for replicates with these global numbers, so that draws do not depend on blocks."""
         if not any(hasattr(link, "numbered") for link in self.links):
             return self
