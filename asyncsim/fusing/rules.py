@@ -198,8 +198,7 @@ def _floor_divide(tape: Tape, out: Tensor, a: Any, b: Any) -> Var:
 )
 def _filled(tape: Tape, out: Tensor, a: Tensor, *_: Any, **__: Any) -> Var:
     value = out.reshape(-1)[0].item() if out.numel() else 0.0
-    axis = tape.var(a).axis if out.shape == a.shape else None
-    var = tape.fill(value, out, axis)
+    var = tape.fill(value, out, tape.var(a).axis if out.shape == a.shape else None)
     if out is a:
         tape.changed(a, var)
     return var

@@ -326,8 +326,7 @@ class clip_cov(Clip):
     partly = True
 
     def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
-        kept = self._kept(step, advantage)
-        return kept.mul_(super().score_weight(step, advantage))
+        return self._kept(step, advantage).mul_(super().score_weight(step, advantage))
 
     def _kept(self, step: Step, advantage: Tensor) -> Tensor:
         """1 outside the covariance band; inside 1 - share / (mass of the band), at least 0."""
@@ -382,8 +381,7 @@ class kl_cov(Weight):
         above, least = flat > least + edge, flat >= least - edge
         mass = [(share * which).sum(1, keepdim=True, dtype=torch.float64) for which in (above, least)]
         part = ((held - mass[0]) / (mass[1] - mass[0])).clamp(max=1.0).to(flat.dtype)
-        selected = (part * least).masked_fill_(above, 1.0)
-        return selected.reshape(away.shape).mul_(away)
+        return (part * least).masked_fill_(above, 1.0).reshape(away.shape).mul_(away)
 
     def _held(self, step: Step, flat: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
         """Selected mass, in units of tokens, and its minimum covariance, `[R, 1]`; NaN if any one is not finite."""

@@ -195,8 +195,7 @@ class Prompts:
 
     def occupied(self, tokens: int) -> Tensor:
         """Columns that hold a token, including `tokens` of the response: bool `[B, K + W + tokens]`."""
-        W = self.rest.shape[1]
-        column = torch.arange(-W, tokens).unsqueeze(0)
+        column = torch.arange(-self.rest.shape[1], tokens).unsqueeze(0)
         inside = column >= (self.shared.shape[0] - self.length).unsqueeze(1)
         return torch.cat([torch.ones(len(self.length), self.shared.shape[0], dtype=torch.bool), inside], 1)
 
@@ -232,8 +231,7 @@ def lay_out(seen: Tensor, context: int, sharing: bool = True) -> Prompts:
         # The last token of a prompt is read in its own row, since its logits choose the first token of the response.
         shared = min(alike, shortest - 1)
         shared = shared if shared >= WORTH else 0
-    first = int(length.argmin())
-    front = seen[first, L - shortest : L - shortest + shared]
+    front = seen[int(length.argmin()), L - shortest : L - shortest + shared]
     width = longest - shared
     rest = seen[:, L - width :]
     inside = torch.arange(-width, 0).unsqueeze(0) >= (shared - length).unsqueeze(1)
@@ -271,8 +269,7 @@ def read_through(
     # Padding sees itself: a softmax over nothing would be NaN.
     mask = (torch.cat([all_shared, earlier], 1) & occupied.unsqueeze(1)) | torch.cat([~all_shared, itself], 1)
     cache: Any = Growing(before)
-    logits = read(network, ids, place, mask.unsqueeze(1), cache, count)
-    return logits, cache.layers
+    return read(network, ids, place, mask.unsqueeze(1), cache, count), cache.layers
 
 
 def joined(before: list[Pair] | None, layers: list[Pair], which: Tensor) -> list[Pair]:

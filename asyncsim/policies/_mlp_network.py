@@ -57,8 +57,7 @@ class Layout:
 
     def shapes(self, outputs: int) -> list[tuple[int, int]]:
         """Input and output size of every layer of a network."""
-        units = (self.observation, *self.hidden, outputs)
-        return list(pairwise(units))
+        return list(pairwise((self.observation, *self.hidden, outputs)))
 
     @property
     def spread_begin(self) -> int:

@@ -155,8 +155,7 @@ class Tabular(Policy):
             table = table.unflatten(-1, (self.rows, self.actions))
             prob = view.weights["prob"][0].reshape(-1, 1, 1, self.rows, self.actions).to(table.dtype)
             return (table - table.sum(-1, keepdim=True) * prob).square().sum((-1, -2))
-        row = self._row(cells)
-        prob = rows_of(view.weights["prob"], row)
+        prob = rows_of(view.weights["prob"], self._row(cells))
         action, state = batch.action.unsqueeze(-2), batch.state
         crossed = prob.gather(-1, action.expand(*cells.shape, cells.shape[-1]))
         inner = (action == action.mT).to(prob.dtype) - crossed - crossed.mT + prob @ prob.mT

@@ -209,8 +209,7 @@ class CausalLM(Policy):
         reread, stale = batch.behavior["log_prob"], (batch.behavior["stale_cache"] > 0) & (batch.mask > 0)
         if bool(stale.any()):
             there = dataclasses.replace(batch, mask=stale.to(batch.mask.dtype))
-            sampled = self._log_prob(self.sampler, view, there)
-            reread = torch.where(stale, sampled, reread)
+            reread = torch.where(stale, self._log_prob(self.sampler, view, there), reread)
         return {"scored_log_prob": self.score(view, batch) if self.differs else reread, "reread_log_prob": reread}
 
     def forward(self, view: View, batch: Batch, names: Iterable[str]) -> Forward:
