@@ -202,9 +202,8 @@ class Policy:
 
     def score_norm(self, view: View, batch: Batch, weight: Tensor) -> Tensor:
         """Squared norm of each sample's summed score, with a weight per token; too expensive for most networks."""
-        raise checks.InputError(
-            "advantage", "opob", "one that needs no score norm of each sample", "use advantages.group_mean()"
-        )
+        bound = "one that needs no score norm of each sample"
+        raise checks.InputError("advantage", "opob", bound, "use advantages.group_mean()")
 
     def as_module(self, parameters: Tensor) -> nn.Module:
         """The network with parameters `[P]` as a plain torch module."""

@@ -479,10 +479,8 @@ def _adapters(lora: Any, train_layers: int | None) -> Mapping[str, Any] | None:
     drawn = fields.get("init_lora_weights", True)
     usual = isinstance(drawn, bool) or drawn == "gaussian"
     checks.require(usual, "init_lora_weights", drawn, "True, False or 'gaussian'", "leave it out")
-    still = not fields.get("lora_dropout")
-    checks.require(
-        still, "lora_dropout", fields.get("lora_dropout"), "0", "leave it out: a trained text is scored as sampled"
-    )
+    dropout, remedy = fields.get("lora_dropout"), "leave it out: a trained text is scored as sampled"
+    checks.require(not dropout, "lora_dropout", dropout, "0", remedy)
     return fields
 
 

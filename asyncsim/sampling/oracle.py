@@ -131,9 +131,8 @@ def moments(
     # One thread, as runs of the policy take: a second one costs small tensors more than it gives.
     with versions.threads(policy.threads):
         for start in range(0, total, BLOCK):
-            picks = np.stack(
-                np.unravel_index(np.arange(start, min(total, start + BLOCK)), (outcomes.reward.shape[1],) * samples), 1
-            )
+            numbers = np.arange(start, min(total, start + BLOCK))
+            picks = np.stack(np.unravel_index(numbers, (outcomes.reward.shape[1],) * samples), 1)
             batch, probability = _every_batch(task, policy, then, outcomes, chance, torch.from_numpy(picks))
             batch.train_version = staleness
             weights = policy.prepare(now.expand(len(picks), -1))

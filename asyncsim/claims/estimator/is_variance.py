@@ -81,11 +81,8 @@ class IsVariance(PaidSequencePair, Claim):
         spec = lab.planted(point, sim.methods.full_is(advantage=sim.advantages.offset(point["offset"])), plant)
         current, behavior = lab.places(point)
         allowance = 10.0 * lab.cut_off(spec.task, point, 2.0)
-        options = {"samples": point["samples"], "policy": spec.policy}
-        stale, fresh = (
-            sim.oracle.moments(spec.task, spec.method, current, then, **options).variance
-            for then in (behavior, current)
-        )
+        of, options = (spec.task, spec.method, current), {"samples": point["samples"], "policy": spec.policy}
+        stale, fresh = (sim.oracle.moments(*of, then, **options).variance for then in (behavior, current))
         found = {"variance": lab.exactly(stale), "inflation": lab.exactly(stale / fresh)}
         return {name: each._replace(tolerance=each.tolerance + allowance * each.value) for name, each in found.items()}
 

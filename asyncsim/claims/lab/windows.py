@@ -49,12 +49,9 @@ def engine(point: Point, **settings: Any) -> System:
 
 def synchronous(point: Point, **settings: Any) -> System:
     """Synchronous system with the point's work, training and synchronization times."""
-    return systems.synchronous(
-        point["groups_per_batch"],
-        length=laws.as_law("length", point["length"]),
-        train_time=seconds_or_law("train_time", point["train_time"]),
-        sync_time=float(point["sync_time"]),
-    ).replace(**settings)
+    length, train_time = laws.as_law("length", point["length"]), seconds_or_law("train_time", point["train_time"])
+    times: dict[str, Any] = {"length": length, "train_time": train_time, "sync_time": float(point["sync_time"])}
+    return systems.synchronous(point["groups_per_batch"], **times).replace(**settings)
 
 
 def publishes_for(out: int, groups: int) -> int:

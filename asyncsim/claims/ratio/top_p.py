@@ -74,9 +74,8 @@ class TopP(SequencePair, Claim):
             for above, below in ((current, recorded), (behavior, recorded), (current, behavior))
         )
         mean, second = (s._chained(sampler * ratio**power)[0] for power in (1, 2))
-        return s._quantities(
-            mean, second, *(0.0 - s._chained(sampler, np.log(part))[1] for part in (mismatch, staleness))
-        )
+        divergences = (0.0 - s._chained(sampler, np.log(part))[1] for part in (mismatch, staleness))
+        return s._quantities(mean, second, *divergences)
 
     def check(s) -> dict[str, float]:
         sequences = enumerate_sequences(s)
