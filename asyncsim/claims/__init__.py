@@ -4,8 +4,6 @@ A class has two sides. The prediction computes in float64 with NumPy and SciPy, 
 `_*.py`; the measurement runs the product, with what `lab/` has. Neither reaches what the other does.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping
 from types import ModuleType
@@ -39,7 +37,7 @@ sys.modules[__name__].__class__ = _Catalogue
 
 
 @calls.named
-def predicted_staleness(settings: Mapping[str, Any], samples_per_group: int) -> PredictedStaleness:
+def predicted_staleness(settings: Mapping[str, Any], samples_per_group: int) -> "PredictedStaleness":
     """Predict the steady-state distribution of staleness from the settings of a system, where a known formula applies.
 
     `settings`: all of an event system by name, as `System.describe_at` and the header of a timeline give them. Returns

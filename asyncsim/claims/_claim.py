@@ -134,3 +134,26 @@ def multiplied(quantity: str) -> Callable[[Any, float], Quantities]:
 def indexed(stem: str, values: Any) -> Quantities:
     """Name the components of a vector as quantities `stem[0]`, `stem[1]`, ..."""
     return {f"{stem}[{k}]": float(v) for k, v in enumerate(np.ravel(values))}
+
+
+BEHAVIOR = ((0.3, -0.2, 0.5), (0.0, 0.7, -0.4), (-0.5, 0.2, 0.1), (0.9, 0.1, 0.0))
+CURRENT = ((1.0, -0.6, 0.2), (0.4, 0.2, -0.8), (0.3, -0.3, 0.6), (0.2, 0.8, -0.5))
+"""Two policies on sequences of three tokens."""
+PAIR: dict[str, Any] = {"behavior_logits": (0.3, -0.2, 0.5), "current_logits": (1.5, -0.9, 0.1)}
+"""Two policies over three actions."""
+
+
+def sequence_point(dependence: str, horizon: int, rows: int, **more: Any) -> dict[str, Any]:
+    """Point with two policies on 3 actions, from logit tables of `rows` rows, plus the claim's other parameters."""
+    shape = {"actions": 3, "horizon": horizon, "dependence": dependence}
+    return {**shape, "behavior_logits": BEHAVIOR[:rows], "current_logits": CURRENT[:rows], **more}
+
+
+Rows = tuple[tuple[float, ...], ...]
+FORK: tuple[Rows, ...] = (((0.0, 1.0, 0.0), (0.0, 0.0, 1.0)), ((0.0, 1.0, 0.0),) * 2, ((0.0, 0.0, 1.0),) * 2)
+"""Transitions of three states: the choice in the first decides for ever."""
+
+
+def process(transition: tuple[Rows, ...], rewards: Rows, discount: float, **logits: Rows) -> dict[str, Any]:
+    """Point with a decision process and logits per state."""
+    return {"transition": transition, "rewards": rewards, "discount": discount, **logits}

@@ -18,8 +18,6 @@ from asyncsim.claims._bandit import softmax
 
 _POLICIES = 4096
 """Most deterministic policies that are listed."""
-
-
 _TABLE = ("a table, a row for each state", "give a row of one number per action for each state")
 
 

@@ -4,7 +4,6 @@ The second route to what `_delay` has in closed form; the two share no formula.
 """
 
 import itertools
-import math
 from collections.abc import Callable, Iterable
 
 import numpy as np
@@ -88,14 +87,3 @@ def second_moments(curvature: float, start: float, noise: float, step: float, ta
         impulse[t] = impulse[t - 1] - a * (impulse[source] if source >= 0 else 0.0)
     noise_energy = np.concatenate([[0.0], np.cumsum(impulse[:-1] ** 2)])
     return mean**2 + (step * noise) ** 2 * noise_energy
-
-
-def unless_exceeded(
-    bound: float, curvature: float, start: float, noise: float, step: float, tau: int, updates: int
-) -> float:
-    """Return a bound on the mean squared gradient of delayed descent, or the quadratic's exact value if larger.
-
-    Rounding must not make a bound that is attained to its last term count as exceeded.
-    """
-    exact = curvature**2 * math.fsum(second_moments(curvature, start, noise, step, tau, updates)) / updates
-    return bound if exact <= bound * (1.0 + 1e-12) else exact

@@ -23,8 +23,6 @@ def claims() -> dict[str, Path]:
 
 _OWN: dict[str, type[_claim.Claim]] = {}
 """Claims of users and of other packages by id."""
-
-
 _BOUND = "write kind = 'bound' for an upper bound; x >= L is -x <= -L, so predict {'-x': -L} and measure '-x'"
 _POINTS = (
     "write points = ({'cap': 4},) and the parameter cap = sim.claims.Integer(1, 64, doc='versions') in the class; a "

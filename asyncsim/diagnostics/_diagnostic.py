@@ -5,6 +5,7 @@ import functools
 import inspect
 import math
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import InitVar, dataclass
 from fnmatch import fnmatchcase
@@ -26,21 +27,17 @@ COSINE: Range = (-1.0, 1.0)
 POSITIVE: Range = (0.0, math.inf)
 ANY: Range = (-math.inf, math.inf)
 
-_LINKS = {
-    "align_invalid align_projected align_skipped ess_step_broken ess_step_ess skip_nonfinite_skipped": SHARE,
+_REPORTED = {
+    "align_invalid align_projected align_skipped ess_step_broken ess_step_ess lr_schedule_scale": SHARE,
+    "skip_nonfinite_skipped outside_nucleus kept_sequences kept_tokens normalization_broken p3o_ess": SHARE,
+    "unknown_staleness bapo_share *_dropped": SHARE,
     "align_cosine": COSINE,
     "ess_step_scale lr_by_lag_scale norm_before_clip scale staleness_step_scale": POSITIVE,
-    "lr_schedule_scale": SHARE,
-    "ess_step_log_mean": ANY,
+    "bapo_high bapo_low group_mass sat_gate weight_before_normalization *_nonfinite": POSITIVE,
+    "ess_step_log_mean *_penalty *_theta": ANY,
 }
-_METHODS = {
-    "*_dropped bapo_share kept_sequences kept_tokens normalization_broken p3o_ess unknown_staleness": SHARE,
-    "outside_nucleus": SHARE,
-    "*_nonfinite bapo_high bapo_low group_mass sat_gate weight_before_normalization": POSITIVE,
-    "*_penalty *_theta": ANY,
-}
-"""What methods, factors and penalties report, and links."""
-RANGES = {name: value for reported in (_LINKS, _METHODS) for names, value in reported.items() for name in names.split()}
+"""What links, methods, factors and penalties report."""
+RANGES = {name: value for names, value in _REPORTED.items() for name in names.split()}
 
 SUBJECTS = ("step", "batch", "policy")
 Hear = Callable[[int, dict[str, np.ndarray], Any], None]
@@ -278,7 +275,7 @@ class Recorder:
         self.every, self.active = spec.every, bool(self.metrics or self.accumulators)
         everything: list[Any] = [*self.metrics, *self.accumulators]
         self.outputs = tuple(sorted({output for diagnostic in everything for output in diagnostic.outputs}))
-        self.rows = {m.name: Column(self.room) for m in self.metrics}
+        self.rows = defaultdict(functools.partial(Column, self.room), {m.name: Column(self.room) for m in self.metrics})
         self.updates: list[int] = []
         self.alive = torch.ones(replicates, dtype=torch.bool)
         # No gradient yet: as wide as one, but no memory.
@@ -303,13 +300,8 @@ class Recorder:
             rows |= {m.name: self.masked(m.at(step), alive) for m in self.metrics if m.name not in rows}
             rows |= {name: self.masked(value, alive) for name, value in statistics.items()}
             for name, row in rows.items():
-                self._column(name).add(row)
+                self.rows[name].add(row)
         self.previous = step.gradient
-
-    def _column(self, name: str) -> Column:
-        if name not in self.rows:
-            self.rows[name] = Column(self.room)
-        return self.rows[name]
 
     def masked(self, value: Tensor, alive: Tensor) -> Tensor:
         """Value of each replicate as recorded, `[R]`: NaN for frozen ones; one number for all is no such value."""
@@ -338,7 +330,7 @@ class Recorder:
         """Restore the records that `packed` returned."""
         self.updates, self.alive, self.previous = tree["updates"].tolist(), tree["alive"], tree["previous"]
         for name, rows in tree["rows"].items():
-            self._column(name).add(*rows.unbind(0))
+            self.rows[name].add(*rows.unbind(0))
         for accumulator, attributes in zip(self.accumulators, tree["accumulators"], strict=True):
             vars(accumulator).update(attributes)
 

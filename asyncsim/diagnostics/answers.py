@@ -116,9 +116,8 @@ class Texts:
         age = (batch.staleness.expand(R, G, N, T)[:, group, sample].cpu() * mask).sum(-1) / mask.sum(-1).clamp(min=1.0)
         if hasattr(step.task, "read"):
             answers = step.task.read(action.unsqueeze(1), mask.unsqueeze(1))
-            prompts = [
-                step.task.tokenizer.decode([i for i in row if i >= 0]) for row in state[:, :, 0].flatten(0, 1).tolist()
-            ]
+            asked = state[:, :, 0].flatten(0, 1).tolist()
+            prompts = [step.task.tokenizer.decode([i for i in row if i >= 0]) for row in asked]
             responses, ended = [answer.text for answer in answers], [answer.ended for answer in answers]
         else:
             prompts = [_listed(row[:1]) for row in state.flatten(0, 1)]

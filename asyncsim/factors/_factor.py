@@ -14,15 +14,9 @@ from asyncsim.base.parts import T, choice, number
 from asyncsim.step.step import Step
 
 RATIO = choice("r", "h", words="pi/mu or pi_prox/mu", remedy="r is pi/mu, h is pi_prox/mu")
-LOW, HIGH = (
-    number(
-        usual,
-        f"{side} ratio that is kept",
-        *limits,
-        remedy=f"a band that leaves 1 out drops on-policy data; give a ratio such as {usual:g}",
-    )
-    for usual, side, limits in ((0.5, "smallest", (0.0, 1.0)), (2.0, "largest", (1.0,)))
-)
+_INSTEAD = "a band that leaves 1 out drops on-policy data; give a ratio such as"
+LOW = number(0.5, "smallest ratio that is kept", 0.0, 1.0, remedy=f"{_INSTEAD} 0.5")
+HIGH = number(2.0, "largest ratio that is kept", 1.0, remedy=f"{_INSTEAD} 2")
 _FARTHEST = 1e30
 """Log ratios beyond it (in truth: infinite ones) are outside every band, also of one that is open below."""
 

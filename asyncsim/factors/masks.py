@@ -9,20 +9,8 @@ from torch import Tensor
 from asyncsim.base import checks, plugins
 from asyncsim.base.knobs import per_sample
 from asyncsim.base.parts import choice, flag, number
-from asyncsim.factors._factor import (
-    HIGH,
-    LOW,
-    RATIO,
-    Band,
-    Bounded,
-    Factor,
-    Mask,
-    ages,
-    at_level,
-    factor,
-    log_bound,
-    log_ratio,
-)
+from asyncsim.factors import _factor
+from asyncsim.factors._factor import HIGH, LOW, RATIO, Band, Bounded, Factor, Mask, factor
 from asyncsim.step.step import Step
 
 _USED = {"constant": (), "threshold": ("cutoff", "after", "average"), "polynomial": ("exponent", "average")}
@@ -118,9 +106,9 @@ class token_veto(Mask):
     ratio: str = RATIO
 
     def keep(self, step: Step, advantage: Tensor) -> Tensor:
-        of_tokens = log_ratio(step, self.ratio)
+        of_tokens = _factor.log_ratio(step, self.ratio)
         # NaN passes no comparison; infinity is no ratio.
-        return ((of_tokens >= log_bound(self.threshold)) & (of_tokens < torch.inf)).all(-1, keepdim=True)
+        return ((of_tokens >= _factor.log_bound(self.threshold)) & (of_tokens < torch.inf)).all(-1, keepdim=True)
 
 
 @factor("2512.02556, off-policy sequence masking")
@@ -170,8 +158,8 @@ class log_clamp(Mask):
     )
 
     def keep(self, step: Step, advantage: Tensor) -> Tensor:
-        each = step.drift if self.ratio == "u" else log_ratio(step, self.ratio)
-        return at_level(step, each, self.level).abs() <= per_sample(self.limit)
+        each = step.drift if self.ratio == "u" else _factor.log_ratio(step, self.ratio)
+        return _factor.at_level(step, each, self.level).abs() <= per_sample(self.limit)
 
 
 @factor("open-instruct, `rho_mask_tv_divergence`, as released (signed, h, its upper bound)")
@@ -192,7 +180,7 @@ class tv_mask(Mask):
 
     def keep(self, step: Step, advantage: Tensor) -> Tensor:
         """Sequences with small total variation, `[R, G, N, 1]`; with `signed` also returning tokens, `[R, G, N, T]`."""
-        of_tokens = log_ratio(step, self.ratio)
+        of_tokens = _factor.log_ratio(step, self.ratio)
         distance = step.geometric(torch.expm1(of_tokens.double()).abs())
         near = distance <= per_sample(self.high)
         if not self.signed:
@@ -218,7 +206,7 @@ class drop_stale(Mask):
 
     def keep(self, step: Step, advantage: Tensor) -> Tensor:
         """Tokens, or sequences with all their tokens, that are fresh enough, `[R, G, N, T or 1]`."""
-        age, known = ages(step)
+        age, known = _factor.ages(step)
         young = known & (age <= per_sample(self.limit))
         if self.of == "token" or young.shape[-1] == 1:
             return young
@@ -253,7 +241,7 @@ class staleness_weight(Factor):
 
     def factor(self, step: Step, advantage: Tensor) -> Tensor:
         """Weight of each token by its staleness, `[R, G, N, T or 1]`, 0 if that is unknown."""
-        age, known = ages(step)
+        age, known = _factor.ages(step)
         age = torch.where(known, age, torch.zeros_like(age)).to(step.mask.dtype)
         usual = torch.ones_like(age[:, :1, :1, :1]) * per_sample(self.average)
         return torch.where(known, self._weight(age) / self._weight(usual), torch.zeros_like(age))

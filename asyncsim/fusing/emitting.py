@@ -305,16 +305,12 @@ _larger, _smaller = _extreme("gt"), _extreme("lt")
 
 
 def _either(name: str) -> Callable[..., Name]:
-    """An instruction with different forms for numbers and integers."""
+    """An instruction with different forms for numbers and integers; one on bits has the second form alone."""
     return lambda w, kind, a, b: w.two(f"f{name}" if kind == "f" else name, a, b, kind)
 
 
-def _bitwise(name: str) -> Callable[..., Name]:
-    return lambda w, kind, a, b: w.two(name, a, b, kind)
-
-
 TREES: dict[str, Callable[..., Name]] = {
-    "sum": _either("add"), "amax": _larger, "amin": _smaller, "any": _bitwise("or"), "all": _bitwise("and"),
+    "sum": _either("add"), "amax": _larger, "amin": _smaller, "any": _either("or"), "all": _either("and"),
 }  # fmt: skip
 COMPARED = ("lt", "le", "gt", "ge", "eq", "ne")
 
@@ -361,9 +357,9 @@ _OPERATIONS: dict[str, Callable[..., Name]] = {
     "div": _either("div"),
     "maximum": _larger,
     "minimum": _smaller,
-    "and": _bitwise("and"),
-    "or": _bitwise("or"),
-    "xor": _bitwise("xor"),
+    "and": _either("and"),
+    "or": _either("or"),
+    "xor": _either("xor"),
     "not": lambda w, kind, a: w.two("xor", a, w.number(True, "b"), "b"),
     "same": lambda w, kind, a: a,
     "where": lambda w, kind, c, a, b: w.select(c, a, b, kind),

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+Shape = tuple[int, ...]
 LARGEST = 131_072
 """Maximum size per replicate of an operation's result; larger arrays use a processor well without a program."""
 
@@ -23,13 +24,13 @@ class Var:
 
     operation: str
     operands: "tuple[Var, ...]"
-    shape: tuple[int, ...]
+    shape: Shape
     axis: int | None
     kind: str
     about: Any = None
 
     @property
-    def inner(self) -> tuple[int, ...]:
+    def inner(self) -> Shape:
         """Sizes of all axes except that of the replicates."""
         return tuple(size for place, size in enumerate(self.shape) if place != self.axis)
 
@@ -52,13 +53,7 @@ class Graph:
     scalars: list[float] = field(default_factory=list)
 
     def make(
-        self,
-        operation: str,
-        operands: tuple[Var, ...],
-        shape: tuple[int, ...],
-        axis: int | None,
-        kind: str,
-        about: Any = None,
+        self, operation: str, operands: tuple[Var, ...], shape: Shape, axis: int | None, kind: str, about: Any = None
     ) -> Var:
         """Result of an operation, the same object for the same operation on the same operands."""
         known = about.tobytes() if isinstance(about, np.ndarray) else about
@@ -70,7 +65,7 @@ class Graph:
             self.known[key] = made
         return self.known[key]
 
-    def fill(self, value: float | int | bool, shape: tuple[int, ...] = (), axis: int | None = None) -> Var:
+    def fill(self, value: float | int | bool, shape: Shape = (), axis: int | None = None) -> Var:
         """A constant in every element."""
         kind = "b" if isinstance(value, bool) else "i" if isinstance(value, int) else "f"
         about: Any = value
@@ -81,11 +76,11 @@ class Graph:
             about = ("scalar", self.scalars.index(value))
         return self.make("fill", (), shape, axis, kind, about)
 
-    def cast_fill(self, value: float | int | bool, shape: tuple[int, ...], axis: int | None, kind: str) -> Var:
+    def cast_fill(self, value: float | int | bool, shape: Shape, axis: int | None, kind: str) -> Var:
         """A constant in every element, converted to a kind."""
         return self.fill({"f": float, "i": int, "b": bool}[kind](value), shape, axis)
 
-    def arranged(self, source: Var, places: np.ndarray, shape: tuple[int, ...], axis: int | None) -> Var:
+    def arranged(self, source: Var, places: np.ndarray, shape: Shape, axis: int | None) -> Var:
         """Rearrange the lanes of a value: `places` has the index of the lane for each element of the result."""
         flat = np.ascontiguousarray(places).reshape(-1)
         if source.operation == "fill":
@@ -100,7 +95,7 @@ class Graph:
         """Convert numbers to another kind."""
         return value if value.kind == kind else self.make("cast", (value,), value.shape, value.axis, kind)
 
-    def broadcast(self, value: Var, shape: tuple[int, ...], axis: int | None) -> Var:
+    def broadcast(self, value: Var, shape: Shape, axis: int | None) -> Var:
         """Broadcast a value to the shape of a result with replicates on `axis`; a shared value keeps size 1 there."""
         ahead = len(shape) - len(value.shape)
         own = None if value.axis is None else value.axis + ahead

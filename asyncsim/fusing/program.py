@@ -92,10 +92,8 @@ class Program:
         order = ordered(outputs)
         used = sorted({var.about for var in order if var.operation == "input"})
         self.width = WIDTH if replicates >= WIDTH else 1
-        self.call, self.scratch = compiled(
-            f"{self.width} {held(order)}\n{described(order, outputs)}",
-            lambda: emitted(order, outputs, used, self.width),
-        )
+        description = f"{self.width} {held(order)}\n{described(order, outputs)}"
+        self.call, self.scratch = compiled(description, lambda: emitted(order, outputs, used, self.width))
         self.replicates, self.constants = replicates, tape.constants
         self.paths = [found[number][0] for number in used]
         self.expected = [inputs[number].shape for number in used]

@@ -24,8 +24,6 @@ SCRATCH = "scratch"
 """Name of the memory between loops, and of the function that returns the bytes a program needs."""
 FREE = ("arrange", "join", "same", "fill", "input", "constant")
 """Operations with few or no instructions."""
-
-
 LOOPED = 8
 """Instructions of an operation in a loop, about."""
 
@@ -94,11 +92,9 @@ class Body(Registers):
         for how, nodes in self.plan.steps():
             if how == LOOP:
                 self._loop(nodes)
+            work = self._small if how == REGISTERS else self._whole
             for node in nodes if how != LOOP else ():
-                if how == REGISTERS:
-                    self._small(node)
-                else:
-                    self._whole(node)
+                work(node)
 
     # Loops and memory.
 
@@ -141,10 +137,8 @@ class Body(Registers):
         key = np.asarray(numbers, dtype=np.int64).tobytes()
         if key not in self.named:
             name = self.named[key] = f"@table{len(self.named)}"
-            row = ", ".join(f"i32 {int(n)}" for n in numbers)
-            self.tables.append(
-                f"{name} = private unnamed_addr constant [{len(numbers)} x i32] [{row}], align {ALIGNED}"
-            )
+            row = f"[{len(numbers)} x i32] [{', '.join(f'i32 {int(n)}' for n in numbers)}]"
+            self.tables.append(f"{name} = private unnamed_addr constant {row}, align {ALIGNED}")
         return self.named[key]
 
     def _memory(self, offset: int, kind: str, lane: Name) -> Name:
@@ -216,10 +210,8 @@ class Body(Registers):
             return
         if var.operation == "take":
             starts = np.frombuffer(var.about[0], dtype=np.int64)
-            lanes = [
-                self._looked_up(node, index, str(int(start)))
-                for index, start in zip(self._lanes_of(node.reads[1]), starts, strict=True)
-            ]
+            pairs = zip(self._lanes_of(node.reads[1]), starts, strict=True)
+            lanes = [self._looked_up(node, index, str(int(start))) for index, start in pairs]
         else:
             lanes = self._lanes(var, [self._lanes_of(read) for read in node.reads])
         self.values[id(node)] = lanes
@@ -364,9 +356,8 @@ class Body(Registers):
                 self._into(node.spare, var.kind, i, combine(self.w, var.kind, *both))
             if count % 2:
                 with self._over(each) as i:
-                    self._into(
-                        node.spare, var.kind, self._scaled(i, 1, half * each), take(self._scaled(i, 1, 2 * half * each))
-                    )
+                    place = self._scaled(i, 1, half * each)
+                    self._into(node.spare, var.kind, place, take(self._scaled(i, 1, 2 * half * each)))
             count, take = half + count % 2, spare
         with self._over(each) as i:
             rows = [take(self._scaled(i, 1, row * each)) for row in range(count)]

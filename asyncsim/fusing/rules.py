@@ -198,8 +198,7 @@ def _floor_divide(tape: Tape, out: Tensor, a: Any, b: Any) -> Var:
 )
 def _filled(tape: Tape, out: Tensor, a: Tensor, *_: Any, **__: Any) -> Var:
     value = out.reshape(-1)[0].item() if out.numel() else 0.0
-    axis = tape.var(a).axis if out.shape == a.shape else None
-    var = tape.fill(value, out, axis)
+    var = tape.fill(value, out, tape.var(a).axis if out.shape == a.shape else None)
     if out is a:
         tape.changed(a, var)
     return var
@@ -362,9 +361,21 @@ def reduced(tape: Tape, operation: str, out: Tensor, var: Var, dim: Any) -> Var:
     return graph.arranged(whole, np.arange(rows.shape[0]), tuple(out.shape), axis)
 
 
-@rule("sum", "sum.dim_IntList")
-def _sum(tape: Tape, out: Tensor, a: Tensor, dim: Any = None, keepdim: bool = False, **_: Any) -> Var:
-    return reduced(tape, "sum", out, tape.var(a), dim)
+def _reduces(operation: str) -> Callable[..., Var]:
+    def reduction(tape: Tape, out: Tensor, a: Tensor, dim: Any = None, keepdim: bool = False, **_: Any) -> Var:
+        return reduced(tape, operation, out, tape.var(a), dim)
+
+    return reduction
+
+
+rule("sum", "sum.dim_IntList")(_reduces("sum"))
+rule("amax", "max")(_reduces("amax"))
+rule("amin", "min")(_reduces("amin"))
+rule("any", "any.dim", "any.dims")(_reduces("any"))
+rule("all", "all.dim", "all.dims")(_reduces("all"))
+# Where the extreme stands is not told.
+rule("max.dim")(lambda tape, out, a, dim, keepdim=False: (reduced(tape, "amax", out[0], tape.var(a), dim), None))
+rule("min.dim")(lambda tape, out, a, dim, keepdim=False: (reduced(tape, "amin", out[0], tape.var(a), dim), None))
 
 
 @rule("mean", "mean.dim")
@@ -372,21 +383,6 @@ def _mean(tape: Tape, out: Tensor, a: Tensor, dim: Any = None, keepdim: bool = F
     graph, total = tape.graph, reduced(tape, "sum", out, tape.var(a), dim)
     count = math.prod(a.shape[d] for d in _dims(dim, a.ndim))
     return together(tape, "div", out, [total, graph.fill(float(count))])
-
-
-rule("amax")(lambda tape, out, a, dim=(), keepdim=False: reduced(tape, "amax", out, tape.var(a), dim))
-rule("amin")(lambda tape, out, a, dim=(), keepdim=False: reduced(tape, "amin", out, tape.var(a), dim))
-rule("max")(lambda tape, out, a: reduced(tape, "amax", out, tape.var(a), None))
-rule("min")(lambda tape, out, a: reduced(tape, "amin", out, tape.var(a), None))
-# Where the extreme stands is not told.
-rule("max.dim")(lambda tape, out, a, dim, keepdim=False: (reduced(tape, "amax", out[0], tape.var(a), dim), None))
-rule("min.dim")(lambda tape, out, a, dim, keepdim=False: (reduced(tape, "amin", out[0], tape.var(a), dim), None))
-rule("any", "any.dim", "any.dims")(
-    lambda tape, out, a, dim=None, keepdim=False: reduced(tape, "any", out, tape.var(a), dim)
-)
-rule("all", "all.dim", "all.dims")(
-    lambda tape, out, a, dim=None, keepdim=False: reduced(tape, "all", out, tape.var(a), dim)
-)
 
 
 @rule("linalg_vector_norm")

@@ -135,7 +135,9 @@ class Plan:
     def _add(self, var: Var, reads: list[Read]) -> Node:
         how = self._how(var)
         if var.operation == "take":
-            reads = [self._table(reads[0]), *reads[1:]]
+            # Few lanes of a table are in registers, else all of them in order in memory.
+            table = reads[0] if reads[0].plain or reads[0].few else self._laid(reads[0])
+            reads = [Read(table.sources, table.which, table.places, True), *reads[1:]]
         if how != REGISTERS:
             reads = [x if len(x.sources) == 1 or (x.table and x.few) else self._laid(x) for x in reads]
         shared = var.operation == "fill" or (var.operation in ("input", "constant") and var.axis is None)
@@ -154,11 +156,6 @@ class Plan:
             return REGISTERS
         whole = ("input", "constant", "cumsum", "scatter", "philox", "store", *REDUCTIONS)
         return WHOLE if var.operation in whole else LOOP
-
-    def _table(self, read: Read) -> Read:
-        """Lanes of a table: few of them in registers, else all of them in order in memory."""
-        read = read if read.plain or read.few else self._laid(read)
-        return Read(read.sources, read.which, read.places, True)
 
     def _laid(self, read: Read) -> Read:
         """Lanes of several values copied to one value, once."""

@@ -284,7 +284,7 @@ class _Learner:
         size = self.sampler.samples
         first = np.array([group.number for group in self.groups]) * (size + self.sampler.redundant)
         ids = (first[:, None] + np.arange(size))[None]
-        return self.sampler.batch(rows, reward, size, version, train_version, ids, None)
+        return self.sampler.batch(rows, reward, size, (version, train_version, ids, None))
 
     def trained(self, at: Standing) -> bool:
         """After a batch: wait for its training time and log it; return whether to stop."""

@@ -298,7 +298,6 @@ class Searched(Adaptive):
             torch.where(broken, tight, bound.expand(shape).gather(-1, first)[..., 0])
             for bound, tight in ((low, low[..., -1]), (high, high[..., 0]))
         ]
-        # Report bounds and share of positive signal.
         part = positive.gather(-1, first)[..., 0]
         both = part + negative.gather(-1, first)[..., 0]
         share = torch.where(both > 0, part / both, torch.full_like(both, torch.nan))

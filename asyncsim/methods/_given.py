@@ -16,8 +16,6 @@ from asyncsim.step.step import Step, given
 
 _ABOVE_ZERO = 1e-5
 """Log-probs of a categorical distribution may exceed 0 by rounding of float32, not by more."""
-
-
 Weigher = Any
 """A `Method`, whose module imports this one."""
 
@@ -62,7 +60,6 @@ def received(
     categorical: bool = True,
 ) -> Received:
     """Check tensors with log-probs `[..., N, T]` and make a step of them; see `Method.weigh`."""
-    # Lift the tensors to `[R, G, N, T]`.
     bound = "a tensor [N, T], [G, N, T] or [R, G, N, T]"
     remedy = "one row for each sequence; groups and replicates lead"
     shape = tuple(_sized("log_prob", log_prob, lambda axes: 2 <= len(axes) <= 4, bound, remedy).shape)
@@ -111,7 +108,6 @@ _RECEIVED = inspect.signature(received).parameters
 
 def stepped(method: Weigher, tensors: Received) -> Step:
     """Step of a method on checked tensors, with its advantages."""
-    # Bind knobs of one number per replicate.
     mask = tensors.step.mask
     replicates = mask.shape[0] if len(tensors.shape) == 4 else 1
     lengths = knobs.lengths(method)
@@ -155,7 +151,6 @@ def weigh(method: Weigher, *arguments: Any, **settings: Any) -> Weighed:
     tensors = received(*arguments, **settings)
     step = stepped(method, tensors)
     advantage = step.advantages if step.advantages.ndim == 4 else step.advantages.unsqueeze(-1)
-    # Divide cotangents by shares.
     cotangent, share = step.cotangents["log_prob"], step.method.share(step)
     weight = torch.where(share > 0, cotangent / torch.where(share > 0, share, torch.ones_like(share)), 0.0)
     columns = [x.expand(step.mask.shape).reshape(tensors.shape) for x in (cotangent, weight, share, advantage)]

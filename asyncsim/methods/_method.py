@@ -56,10 +56,7 @@ def constant(step: Step) -> Tensor:
 
 
 AGGREGATORS: Mapping[str, Callable[[Step], Tensor]] = {
-    "sequence_sum": sequence_sum,
-    "sequence_mean": sequence_mean,
-    "token_mean": token_mean,
-    "constant": constant,
+    each.__name__: each for each in (sequence_sum, sequence_mean, token_mean, constant)
 }
 ANCHORS = ("behavior", "proximal")
 
@@ -238,7 +235,6 @@ class Method:
             remaining = ((factor != 0) & (mask > 0)).to(share.dtype)
             step.statistics["kept_tokens"] = (step.share * remaining).sum((1, 2, 3))
             step.statistics["kept_sequences"] = (step.step_mass * remaining.amax(-1)).sum((1, 2))
-        # Penalties add their own.
         for penalty in self.penalties:
             added, wide = penalty.score_weight(step), penalty.spread(step)
             weight = weight if added is None else weight + added

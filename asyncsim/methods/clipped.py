@@ -246,11 +246,8 @@ class CispoWith(Cispo):
 
 
 def _once(anchor: str) -> None:
-    told, bound = (
-        "a rollout weight beside anchor='behavior'",
-        "left out: the ratio to behavior contains that weight already",
-    )
-    checks.require(anchor != "behavior", "cap", told, bound, "use anchor='proximal', or cap=None")
+    bound, remedy = "left out: the ratio to behavior contains that weight already", "use anchor='proximal', or cap=None"
+    checks.require(anchor != "behavior", "cap", "a rollout weight beside anchor='behavior'", bound, remedy)
 
 
 def _bounds(name: str, mask: Any) -> tuple[Any, ...]:
@@ -329,8 +326,7 @@ class clip_cov(Clip):
     partly = True
 
     def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
-        kept = self._kept(step, advantage)
-        return kept.mul_(super().score_weight(step, advantage))
+        return self._kept(step, advantage).mul_(super().score_weight(step, advantage))
 
     def _kept(self, step: Step, advantage: Tensor) -> Tensor:
         """1 outside the covariance band; inside 1 - share / (mass of the band), at least 0."""
@@ -385,8 +381,7 @@ class kl_cov(Weight):
         above, least = flat > least + edge, flat >= least - edge
         mass = [(share * which).sum(1, keepdim=True, dtype=torch.float64) for which in (above, least)]
         part = ((held - mass[0]) / (mass[1] - mass[0])).clamp(max=1.0).to(flat.dtype)
-        selected = (part * least).masked_fill_(above, 1.0)
-        return selected.reshape(away.shape).mul_(away)
+        return (part * least).masked_fill_(above, 1.0).reshape(away.shape).mul_(away)
 
     def _held(self, step: Step, flat: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
         """Selected mass, in units of tokens, and its minimum covariance, `[R, 1]`; NaN if any one is not finite."""

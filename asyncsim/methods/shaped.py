@@ -64,8 +64,7 @@ def sapo(
     ratio = ratios.usable(step.anchored)
     at = times(ratio - 1.0, by_sign(a, positive, negative))
     # 1 - S as S of the negative: no digits are lost where the gate is shut.
-    slope = torch.sigmoid(at).mul_(at.neg_().sigmoid_())
-    return times(slope.mul_(ratio), 4.0 * a)
+    return times(torch.sigmoid(at).mul_(at.neg_().sigmoid_()).mul_(ratio), 4.0 * a)
 
 
 @estimator("2602.10693", level="sequence", shape="1", advantage=advantages.group_std)
@@ -102,8 +101,7 @@ def topr(step: Step, a: Tensor) -> Tensor:
     With rewards of +-1 and a share p of good samples, a baseline b inside A = r - b acts like another share, p (1 - b)
     / (1 + (1 - 2 p) b). The paper subtracts one number from all rewards, `offset`.
     """
-    ratio = ratios.usable(step.sequence(step.log_ratio)).clamp(max=1.0)
-    return torch.where(a < 0, ratio * a, a)
+    return torch.where(a < 0, ratios.usable(step.sequence(step.log_ratio)).clamp(max=1.0) * a, a)
 
 
 def _weighted(positive: float, negative: float) -> str:

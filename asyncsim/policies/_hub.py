@@ -100,12 +100,9 @@ def load(name: str, dtype: torch.dtype = torch.float32) -> tuple[nn.Module, Word
         where = str(Path(where).expanduser())
     # Copies for other devices are made of weights that stay here.
     with quiet(transformers), torch.device("cpu"):
-        network, loading = reading(
-            lambda: transformers.AutoModelForCausalLM.from_pretrained(
-                where, dtype=dtype, local_files_only=local, attn_implementation="sdpa", output_loading_info=True, **SAFE
-            ),
-            where,
-        )
+        model, how = transformers.AutoModelForCausalLM, {"attn_implementation": "sdpa", "output_loading_info": True}
+        how |= {"dtype": dtype, "local_files_only": local, **SAFE}
+        network, loading = reading(lambda: model.from_pretrained(where, **how), where)
         about = {"local_files_only": local, "trust_remote_code": False}
         tokenizer = reading(lambda: transformers.AutoTokenizer.from_pretrained(where, **about), where)
         missing = sorted(loading["missing_keys"])
@@ -273,12 +270,8 @@ def convert(path: Path, target: Path) -> None:
 
 def dequantized(transformers: Any, path: Path) -> Any:
     """Network of a GGUF file in float32."""
-    return transformers.AutoModelForCausalLM.from_pretrained(
-        str(path.parent),
-        gguf_file=path.name,
-        quantization_config=transformers.GgufConfig(dequantize=True),
-        dtype=torch.float32,
-    )
+    how = {"quantization_config": transformers.GgufConfig(dequantize=True), "dtype": torch.float32}
+    return transformers.AutoModelForCausalLM.from_pretrained(str(path.parent), gguf_file=path.name, **how)
 
 
 def reading(read: Callable[[], Any], where: str) -> Any:

@@ -162,8 +162,6 @@ def contiguous(array: Any) -> np.ndarray:
 
 NORMAL, UNIFORM = 0, 1
 ROOT_3 = math.sqrt(3.0)
-
-
 LOG_2, LOG2_E = math.log(2.0), 1.0 / math.log(2.0)
 MAGIC = 1.5 * 2.0**52
 LN2_HIGH, LN2_LOW = 6.93145751953125e-1, 1.42860682030941723212e-6

@@ -135,8 +135,7 @@ def rounds(owner: np.ndarray, wanted: np.ndarray, apart: bool = False) -> Iterat
     >>> [(x.rows.tolist(), x.begin.tolist(), x.end.tolist()) for x in rounds(owner, owner >= 0)]
     [([0, 1], [0, 0], [2, 3]), ([0], [2], [3])]
     """
-    marked = np.where(wanted, owner, -1)
-    number = (np.diff(marked, axis=1, prepend=-1) != 0).astype(np.int64)
+    number = (np.diff(np.where(wanted, owner, -1), axis=1, prepend=-1) != 0).astype(np.int64)
     number = np.where(wanted, (number * wanted).cumsum(1), 0)
     for k in range(1, int(number.max(initial=0)) + 1):
         inside = number == k
@@ -176,8 +175,7 @@ def write(
 
 def _columns(policy: Any, view: View, before: Written) -> Outputs:
     """Existing columns of outputs, and 0 in columns still to be sampled."""
-    dtype = view.weights["parameters"].dtype
-    empty = before.mask.new_zeros(before.mask.shape, dtype=dtype)
+    empty = before.mask.new_zeros(before.mask.shape, dtype=view.weights["parameters"].dtype)
     fresh = {"log_prob": empty} | ({"value": empty} if policy.model.critic else {})
     if policy.distributions and "log_probs" not in before.outputs:
         fresh["log_probs"] = empty.new_zeros(*empty.shape, policy.model.vocabulary)

@@ -63,7 +63,7 @@ class Columns:
         self.column, self.rows = column, rows
         columns = self.layers[0][0].shape[2]
         if column >= columns:
-            self.layers = [(_longer(k, column + STEP), _longer(v, column + STEP)) for k, v in self.layers]
+            self.layers = self.resized(column + STEP).layers
 
     def update(self, key: Tensor, value: Tensor, layer_idx: int, *_: Any, **__: Any) -> Pair:
         """Write one column of a layer; return keys and values up to it, `[B, H, column + 1, D]`."""
@@ -85,9 +85,7 @@ class Columns:
 
     def resized(self, columns: int) -> "Columns":
         """The first `columns` columns, padded with zeros."""
-        return Columns(
-            [(_longer(k, columns)[:, :, :columns], _longer(v, columns)[:, :, :columns]) for k, v in self.layers]
-        )
+        return Columns([(_fitted(k, columns), _fitted(v, columns)) for k, v in self.layers])
 
 
 def together(caches: Sequence[Columns]) -> Columns:
@@ -97,11 +95,11 @@ def together(caches: Sequence[Columns]) -> Columns:
     return Columns([(torch.cat([k for k, _ in pairs]), torch.cat([v for _, v in pairs])) for pairs in layers])
 
 
-def _longer(tensor: Tensor, columns: int) -> Tensor:
-    """Pad `[B, H, C, D]` with zeros after the last column."""
+def _fitted(tensor: Tensor, columns: int) -> Tensor:
+    """`[B, H, C, D]` cut to so many columns, or padded with zeros after the last one."""
     B, H, C, D = tensor.shape
     if columns <= C:
-        return tensor
+        return tensor[:, :, :columns]
     return torch.cat([tensor, tensor.new_zeros(B, H, columns - C, D)], 2)
 
 
@@ -197,8 +195,7 @@ class Prompts:
 
     def occupied(self, tokens: int) -> Tensor:
         """Columns that hold a token, including `tokens` of the response: bool `[B, K + W + tokens]`."""
-        W = self.rest.shape[1]
-        column = torch.arange(-W, tokens).unsqueeze(0)
+        column = torch.arange(-self.rest.shape[1], tokens).unsqueeze(0)
         inside = column >= (self.shared.shape[0] - self.length).unsqueeze(1)
         return torch.cat([torch.ones(len(self.length), self.shared.shape[0], dtype=torch.bool), inside], 1)
 
@@ -234,8 +231,7 @@ def lay_out(seen: Tensor, context: int, sharing: bool = True) -> Prompts:
         # The last token of a prompt is read in its own row, since its logits choose the first token of the response.
         shared = min(alike, shortest - 1)
         shared = shared if shared >= WORTH else 0
-    first = int(length.argmin())
-    front = seen[first, L - shortest : L - shortest + shared]
+    front = seen[int(length.argmin()), L - shortest : L - shortest + shared]
     width = longest - shared
     rest = seen[:, L - width :]
     inside = torch.arange(-width, 0).unsqueeze(0) >= (shared - length).unsqueeze(1)
@@ -273,8 +269,7 @@ def read_through(
     # Padding sees itself: a softmax over nothing would be NaN.
     mask = (torch.cat([all_shared, earlier], 1) & occupied.unsqueeze(1)) | torch.cat([~all_shared, itself], 1)
     cache: Any = Growing(before)
-    logits = read(network, ids, place, mask.unsqueeze(1), cache, count)
-    return logits, cache.layers
+    return read(network, ids, place, mask.unsqueeze(1), cache, count), cache.layers
 
 
 def joined(before: list[Pair] | None, layers: list[Pair], which: Tensor) -> list[Pair]:

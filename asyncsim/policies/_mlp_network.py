@@ -57,8 +57,7 @@ class Layout:
 
     def shapes(self, outputs: int) -> list[tuple[int, int]]:
         """Input and output size of every layer of a network."""
-        units = (self.observation, *self.hidden, outputs)
-        return list(pairwise(units))
+        return list(pairwise((self.observation, *self.hidden, outputs)))
 
     @property
     def spread_begin(self) -> int:
@@ -294,7 +293,6 @@ def score_norm(head: Head, evaluated: list[tuple[Evaluation, Tensor | None]], ac
     pairs = shape.numel() * shape[3]
     remedy = "take fewer samples or shorter trajectories, or another advantage than opob"
     checks.require(pairs <= _PAIRS, "pairs of tokens in score_norm", pairs, f"at most {_PAIRS}", remedy)
-    # Collect inputs and deltas of every layer.
     results = []
     for at, chosen in evaluated:
         rows = {"log_prob": weight.expand(shape).flatten(1).to(at.parameters.dtype)}

@@ -165,13 +165,7 @@ class Policy:
         return False
 
     def write(
-        self,
-        view: View,
-        seen: Tensor,
-        draws: Draws,
-        stops: tuple[int, ...],
-        before: Written,
-        where: Tensor | None = None,
+        self, view: View, seen: Tensor, draws: Draws, stops: tuple[int, ...], before: Written, where: Tensor | None
     ) -> Written:
         """Columns of `before` with all tokens sampled that `where` selects (bool `[R, G, N, T]`; None: all).
 
@@ -208,9 +202,8 @@ class Policy:
 
     def score_norm(self, view: View, batch: Batch, weight: Tensor) -> Tensor:
         """Squared norm of each sample's summed score, with a weight per token; too expensive for most networks."""
-        raise checks.InputError(
-            "advantage", "opob", "one that needs no score norm of each sample", "use advantages.group_mean()"
-        )
+        bound = "one that needs no score norm of each sample"
+        raise checks.InputError("advantage", "opob", bound, "use advantages.group_mean()")
 
     def as_module(self, parameters: Tensor) -> nn.Module:
         """The network with parameters `[P]` as a plain torch module."""

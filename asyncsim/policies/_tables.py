@@ -1,4 +1,4 @@
-"""A softmax over a table of logits: one row per state, one column per action, with closed-form pullbacks."""
+"""A softmax over a table of logits, one row per state, one column per action: free, or computed by a perceptron."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,7 +12,8 @@ from torch import Tensor
 from asyncsim.base import checks
 from asyncsim.fusing.tape import added, counted, entries, first_places, primitive, rows_of
 from asyncsim.policies._engine import PLAIN, Engine
-from asyncsim.policies._policy import Act, Forward, Keys, Moves, Policy, Replicates, Walk, count
+from asyncsim.policies._mlp_network import HEADS, Evaluation, Layout, Network, passes, score_norm
+from asyncsim.policies._policy import Act, Forward, Keys, Moves, Policy, Replicates, Walk, count, numbers
 from asyncsim.step.batch import Batch, Draws, Outputs
 from asyncsim.step.versions import View, Weights
 
@@ -127,22 +128,17 @@ class Tabular(Policy):
         the log-probs of the reference do not move.
         """
         view, cells = _narrow(view), self._cells(view, batch)
-        tables = {
-            "log_prob": lambda: view.weights["log_prob"],
-            "entropy": lambda: self._entropy(view),
-            "kl": lambda: self._kl(view),
-        }
         outputs: Outputs = {}
         for name in self.named(names):
-            if name == "log_probs":
+            if name == "log_prob":
+                outputs[name] = entries(view.weights["log_prob"], cells)
+            elif name == "log_probs":
                 outputs[name] = rows_of(view.weights["log_prob"], self._row(cells))
-                continue
-            if name in ("reference", "reference_log_probs"):
+            elif name in ("entropy", "kl"):
+                outputs[name] = entries(self._entropy(view) if name == "entropy" else self._kl(view), self._row(cells))
+            else:
                 rows = self._log_reference()[self._row(cells) % self.rows]
                 outputs[name] = rows if name != "reference" else rows.gather(-1, batch.action.unsqueeze(-1)).squeeze(-1)
-                continue
-            index = cells if name == "log_prob" else self._row(cells)
-            outputs[name] = entries(tables[name](), index)
         return Forward(outputs, lambda cotangents: self._pull(view, cells, cotangents))
 
     def score_norm(self, view: View, batch: Batch, weight: Tensor) -> Tensor:
@@ -159,8 +155,7 @@ class Tabular(Policy):
             table = table.unflatten(-1, (self.rows, self.actions))
             prob = view.weights["prob"][0].reshape(-1, 1, 1, self.rows, self.actions).to(table.dtype)
             return (table - table.sum(-1, keepdim=True) * prob).square().sum((-1, -2))
-        row = self._row(cells)
-        prob = rows_of(view.weights["prob"], row)
+        prob = rows_of(view.weights["prob"], self._row(cells))
         action, state = batch.action.unsqueeze(-2), batch.state
         crossed = prob.gather(-1, action.expand(*cells.shape, cells.shape[-1]))
         inner = (action == action.mT).to(prob.dtype) - crossed - crossed.mT + prob @ prob.mT
@@ -213,7 +208,6 @@ class Tabular(Policy):
                 scattered = _scattered(cotangent, every, prob)
                 table += scattered - scattered.sum(-1, keepdim=True) * prob
                 continue
-            # Pull entropy and divergence.
             rows = _scattered(cotangent, self._row(cells), prob[..., 0]).unsqueeze(-1)
             if name == "entropy":
                 table -= rows * prob * (_finite(log_prob) + self._entropy(view).unsqueeze(-1))
@@ -224,6 +218,59 @@ class Tabular(Policy):
     def _gradient(self, view: View, table: Tensor) -> Tensor:
         """Ascent direction `[R, P]` from cotangents of the logits of every slot, `[H, R, S, A]`."""
         return (table[0] if table.shape[0] == 1 else table.sum(0)).reshape(table.shape[1], -1)
+
+
+@dataclass(frozen=True)
+class Shared(Tabular):
+    """A softmax over logits that a perceptron computes from one-hot states; see `mlp`."""
+
+    hidden: tuple[int, ...] = ()
+    gain: float = 0.0
+
+    # A product of matrices rounds by how many replicates stand beside one another.
+    apart: ClassVar[bool] = False
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Position of each layer in the flat parameters."""
+        return Layout(self.rows, self.hidden, self.actions, 0, 0, False)
+
+    @property
+    def size(self) -> int:
+        return self.layout.size
+
+    def initial(self, replicates: Replicates, dtype: torch.dtype = torch.float64, seed: int = 0) -> Tensor:
+        """Initial parameters `[R, P]`: orthogonal weights with a gain and no bias."""
+        return self.layout.initial(numbers(replicates), seed, self.gain, 0.0).to(dtype)
+
+    def prepare(self, parameters: Tensor) -> Weights:
+        """Tables to publish, and the parameters from which they were computed."""
+        logits = self._network(parameters).outputs
+        return {**super().prepare(logits.contiguous()), "parameters": parameters}
+
+    def score_norm(self, view: View, batch: Batch, weight: Tensor) -> Tensor:
+        """Score norm of the perceptron on the states of all tokens."""
+        shape, seen = batch.action.shape[:4], self._seen[0, batch.state].flatten(1, 3)
+        evaluated = [(Evaluation(self.layout, own, seen), rows) for own, rows in passes(view, shape)]
+        return score_norm(HEADS["categorical"], evaluated, batch.action, weight)
+
+    def describe(self) -> dict[str, Any]:
+        return {**super().describe(), "policy": "mlp", "hidden": list(self.hidden)}
+
+    def _gradient(self, view: View, table: Tensor) -> Tensor:
+        parameters = view.weights["parameters"].flatten(0, 1)
+        gradient = torch.zeros_like(parameters)
+        self._network(parameters).pull(table.flatten(0, 1), self.layout.actor(gradient))
+        return gradient.unflatten(0, table.shape[:2]).sum(0)
+
+    def _network(self, parameters: Tensor) -> Network:
+        """Evaluate the perceptron on all states, logits `[R, S, A]`."""
+        seen = self._seen.to(parameters.dtype).expand(len(parameters), -1, -1)
+        return Network(self.layout.actor(parameters), seen)
+
+    @cached_property
+    def _seen(self) -> Tensor:
+        return torch.eye(self.rows, dtype=torch.float64).unsqueeze(0)
 
 
 def _scattered(cotangent: Tensor, index: Tensor, like: Tensor) -> Tensor:

@@ -152,13 +152,7 @@ class CausalLM(Policy):
         return None if tree is None else Memory.unpacked(tree, self.context)
 
     def act(
-        self,
-        view: View,
-        seen: Tensor,
-        draws: Draws,
-        token: int,
-        memory: Memory | None = None,
-        active: Tensor | None = None,
+        self, view: View, seen: Tensor, draws: Draws, token: int, memory: Any = None, active: Tensor | None = None
     ) -> Act:
         """Tokens by inverse CDF, int64 `[R, G, N]`, and `log_prob` of the sampling distribution.
 
@@ -178,13 +172,7 @@ class CausalLM(Policy):
         return fixed and self.cache == "reread"
 
     def write(
-        self,
-        view: View,
-        seen: Tensor,
-        draws: Draws,
-        stops: tuple[int, ...],
-        before: Written,
-        where: Tensor | None = None,
+        self, view: View, seen: Tensor, draws: Draws, stops: tuple[int, ...], before: Written, where: Tensor | None
     ) -> Written:
         """Sample all wanted tokens in a loop of fixed shapes, as `act` does one by one."""
         from asyncsim.policies._language_decoding import write
@@ -221,8 +209,7 @@ class CausalLM(Policy):
         reread, stale = batch.behavior["log_prob"], (batch.behavior["stale_cache"] > 0) & (batch.mask > 0)
         if bool(stale.any()):
             there = dataclasses.replace(batch, mask=stale.to(batch.mask.dtype))
-            sampled = self._log_prob(self.sampler, view, there)
-            reread = torch.where(stale, sampled, reread)
+            reread = torch.where(stale, self._log_prob(self.sampler, view, there), reread)
         return {"scored_log_prob": self.score(view, batch) if self.differs else reread, "reread_log_prob": reread}
 
     def forward(self, view: View, batch: Batch, names: Iterable[str]) -> Forward:
@@ -492,10 +479,8 @@ def _adapters(lora: Any, train_layers: int | None) -> Mapping[str, Any] | None:
     drawn = fields.get("init_lora_weights", True)
     usual = isinstance(drawn, bool) or drawn == "gaussian"
     checks.require(usual, "init_lora_weights", drawn, "True, False or 'gaussian'", "leave it out")
-    still = not fields.get("lora_dropout")
-    checks.require(
-        still, "lora_dropout", fields.get("lora_dropout"), "0", "leave it out: a trained text is scored as sampled"
-    )
+    dropout, remedy = fields.get("lora_dropout"), "leave it out: a trained text is scored as sampled"
+    checks.require(not dropout, "lora_dropout", dropout, "0", remedy)
     return fields
 
 

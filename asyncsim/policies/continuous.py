@@ -135,8 +135,7 @@ class Quadratic(Policy):
 
     def forward(self, view: View, batch: Batch, names: Iterable[str]) -> Forward:
         """`loss` `[R, G, N, 1]` and the pullback: d loss / dx = lambda x + xi."""
-        shape = tuple(batch.action.shape[:3])
-        iterate = gathered(view, shape).unsqueeze(3)
+        iterate = gathered(view, tuple(batch.action.shape[:3])).unsqueeze(3)
         curvature = torch.tensor(self.curvatures, dtype=iterate.dtype)
         loss = (0.5 * curvature * iterate**2 + batch.action * iterate).sum(-1)
 

@@ -11,7 +11,7 @@ from asyncsim.base import checks
 from asyncsim.base.parts import choice, handed_on, made, real, whole
 from asyncsim.policies import _mlp_network as network
 from asyncsim.policies._policy import Act, Forward, Replicates, numbers
-from asyncsim.policies._shared import Shared
+from asyncsim.policies._tables import Shared
 from asyncsim.step.batch import Batch, Draws, Outputs
 from asyncsim.step.versions import View
 
@@ -110,10 +110,7 @@ class Mlp(network.Networked):
     def forward(self, view: View, batch: Batch, names: Iterable[str]) -> Forward:
         """Outputs by name, `[R, G, N, T]` (for all actions `[R, G, N, T, A]`), and a hand-written pullback."""
         shape = batch.action.shape[:4]
-        action, evaluated = (
-            batch.action.flatten(1, 3),
-            self._evaluated(network.passes(view, shape), self._observations(batch)),
-        )
+        action, evaluated = batch.action.flatten(1, 3), self._at(view, batch)
         outputs: Outputs = {}
         for name in self.named(names):
             rows = [(self._output(name, at, action), chosen) for at, chosen in evaluated]
@@ -122,10 +119,7 @@ class Mlp(network.Networked):
         def pullback(cotangents: Outputs) -> Tensor:
             gradient = torch.zeros_like(evaluated[0][0].parameters)
             for at, chosen in evaluated:
-                rows = {
-                    name: _masked(self._rows(name, cotangent, shape).to(gradient.dtype), chosen)
-                    for name, cotangent in cotangents.items()
-                }
+                rows = {k: self._rows(k, x, shape, chosen).to(gradient.dtype) for k, x in cotangents.items()}
                 self._pull(at, action, rows, gradient)
             return gradient
 
@@ -137,10 +131,7 @@ class Mlp(network.Networked):
         The gradient of a layer is the sum over tokens of input x delta. So the inner product of two tokens is (delta .
         delta') (input . input' + 1), added over layers: T^2 numbers per sample.
         """
-        shape = batch.action.shape[:4]
-        return network.score_norm(
-            self._head, self._evaluated(network.passes(view, shape), self._observations(batch)), batch.action, weight
-        )
+        return network.score_norm(self._head, self._at(view, batch), batch.action, weight)
 
     def absorb(self, parameters: Tensor, batch: Batch) -> Tensor:
         """Parameters with the observation normalizer updated from the batch (Welford's sums, per replicate).
@@ -160,9 +151,8 @@ class Mlp(network.Networked):
         squares = variance * count + squares + shift**2 * count * fresh / total
         known = fresh > 0
         out = parameters.clone()
-        for part, new in zip(
-            self.layout.normalizer(out), (mean + shift * fresh / total, squares / total, count + fresh), strict=True
-        ):
+        renewed = mean + shift * fresh / total, squares / total, count + fresh
+        for part, new in zip(self.layout.normalizer(out), renewed, strict=True):
             part.copy_(torch.where(known, new.to(out.dtype), part))
         return out
 
@@ -187,6 +177,10 @@ class Mlp(network.Networked):
     def _evaluated(self, weights: list[network.Pass], rows: Tensor) -> list[tuple[network.Evaluation, Tensor | None]]:
         return [(network.Evaluation(self.layout, each, rows), chosen) for each, chosen in weights]
 
+    def _at(self, view: View, batch: Batch) -> list[tuple[network.Evaluation, Tensor | None]]:
+        """Evaluations at all tokens of a batch, each with the rows that use it."""
+        return self._evaluated(network.passes(view, batch.action.shape[:4]), self._observations(batch))
+
     def _output(self, name: str, at: network.Evaluation, action: Tensor) -> Tensor:
         if name == "value":
             return at.value
@@ -197,13 +191,17 @@ class Mlp(network.Networked):
         raw = at.actor.outputs
         if name == "log_probs":
             return network.log_softmax(raw)
-        return (
-            self._head.log_prob(raw, at.log_std, action) if name == "log_prob" else self._head.entropy(raw, at.log_std)
-        )
+        if name == "log_prob":
+            return self._head.log_prob(raw, at.log_std, action)
+        return self._head.entropy(raw, at.log_std)
 
-    def _rows(self, name: str, cotangent: Tensor, shape: tuple[int, ...]) -> Tensor:
-        """Cotangents `[R, n]`, or `[R, n, A]` for an output over all actions."""
-        return (cotangent.expand(*shape, self.actions) if name in _WIDE else cotangent.expand(shape)).flatten(1, 3)
+    def _rows(self, name: str, cotangent: Tensor, shape: tuple[int, ...], chosen: Tensor | None) -> Tensor:
+        """Cotangents `[R, n]`, or `[R, n, A]` for an output over all actions; 0 in rows that are not `chosen`."""
+        wide = name in _WIDE
+        rows = (cotangent.expand(*shape, self.actions) if wide else cotangent.expand(shape)).flatten(1, 3)
+        if chosen is None:
+            return rows
+        return torch.where(chosen.unsqueeze(-1) if wide else chosen, rows, torch.zeros_like(rows))
 
     def _pull(self, at: network.Evaluation, action: Tensor, cotangents: Outputs, gradient: Tensor) -> None:
         """Accumulate the gradient for cotangents `[R, n]` of one set of weights."""
@@ -220,13 +218,6 @@ class Mlp(network.Networked):
             if "action_value" in cotangents:
                 every = every.scatter_add(-1, action.unsqueeze(-1), cotangents["action_value"].unsqueeze(-1))
             at.valuer.pull(every, layout.valuer(gradient))
-
-
-def _masked(rows: Tensor, chosen: Tensor | None) -> Tensor:
-    if chosen is None:
-        return rows
-    chosen = chosen.reshape(chosen.shape + (1,) * (rows.ndim - 2))
-    return torch.where(chosen, rows, torch.zeros((), dtype=rows.dtype, device=rows.device))
 
 
 @made(
@@ -274,10 +265,8 @@ def mlp(
     checks.integer("actions", actions, least, remedy)
     units = isinstance(hidden, (tuple, list))
     checks.require(units, "hidden", hidden, "a tuple of layer widths", "write hidden=(64, 64), or () for none")
-    widths = tuple(
-        checks.integer(f"hidden[{number}]", width, 1, "give every hidden layer a unit")
-        for number, width in enumerate(hidden)
-    )
+    remedy = "give every hidden layer a unit"
+    widths = tuple(checks.integer(f"hidden[{number}]", width, 1, remedy) for number, width in enumerate(hidden))
     by_action = isinstance(critic, str)
     if by_action:
         checks.one_of("critic", critic, ("action",), "say whether there is one, or 'action' for a value of each choice")

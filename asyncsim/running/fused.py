@@ -237,7 +237,7 @@ class FusedSampling:
         trajectories = Trajectories(**made)
         if reward is None:
             reward = sampler.earned(trajectories, sampler.draws(trajectory))
-        return sampler.batch(trajectories, reward, sampler.samples, version, train_version, trajectory, view)
+        return sampler.batch(trajectories, reward, sampler.samples, (version, train_version, trajectory, view))
 
 
 def _rolled_out(sampler: Sampler, trajectory: np.ndarray, paid: bool, tree: dict[str, Any]) -> dict[str, Any]:

@@ -109,7 +109,8 @@ class Early:
         version, trajectory = self.feed.take(batch, None)
         trajectories = self.pending.pop(batch)
         reward = self.sampler.earned(trajectories, self.sampler.draws(trajectory))
-        return self.sampler.batch(trajectories, reward, self.sampler.samples, version, train_version, trajectory, None)
+        origin = version, train_version, trajectory, None
+        return self.sampler.batch(trajectories, reward, self.sampler.samples, origin)
 
     def packed(self) -> dict[str, Any]:
         """Trajectories drawn for later batches, in plain containers; the inverse of `restore`."""
@@ -149,7 +150,8 @@ class Ahead:
         trajectories = _stack(rows, (M, G, N))
         self.store.retire(self.feed.uninstalled())
         reward = self.sampler.earned(trajectories, self.sampler.draws(trajectory))
-        return self.sampler.batch(trajectories, reward, self.sampler.samples, version, train_version, trajectory, None)
+        origin = version, train_version, trajectory, None
+        return self.sampler.batch(trajectories, reward, self.sampler.samples, origin)
 
     def lengths(self, realization: np.ndarray, trajectory: np.ndarray, token_version: np.ndarray) -> np.ndarray:
         """Tokens per trajectory, float64 [k], of coupled trajectories [k] with token versions [k, T] known so far."""
@@ -268,8 +270,6 @@ class Arriving:
 DRAWING = {"late": Late, "early": Early}
 COUPLED = {"late": Late, "early": Ahead}
 """The sources for a system that takes its lengths from the policy."""
-
-
 SHARE, FEWEST, MOST = 8, 4, 32
 """One evaluation per `SHARE` batches, but at least `FEWEST` and at most `MOST` in a run."""
 
@@ -317,5 +317,5 @@ class Fresh:
         ids = (number * self.samples + np.arange(self.samples)).reshape(1, -1, 1)
         view = versions.current(step.weights)
         drawn, reward = rolled_out(sampler, view, sampler.draws(ids), sampler.prompts(ids))
-        batch = sampler.batch(drawn, reward, 1, ids[..., None] * 0, 0, ids, view, torch.ones_like(reward[:1]))
+        batch = sampler.batch(drawn, reward, 1, (ids[..., None] * 0, 0, ids, view), torch.ones_like(reward[:1]))
         return sampler.task.reward(batch, batch.behavior).double().mean((1, 2))

@@ -131,16 +131,14 @@ def moments(
     # One thread, as runs of the policy take: a second one costs small tensors more than it gives.
     with versions.threads(policy.threads):
         for start in range(0, total, BLOCK):
-            picks = np.stack(
-                np.unravel_index(np.arange(start, min(total, start + BLOCK)), (outcomes.reward.shape[1],) * samples), 1
-            )
+            numbers = np.arange(start, min(total, start + BLOCK))
+            picks = np.stack(np.unravel_index(numbers, (outcomes.reward.shape[1],) * samples), 1)
             batch, probability = _every_batch(task, policy, then, outcomes, chance, torch.from_numpy(picks))
             batch.train_version = staleness
             weights = policy.prepare(now.expand(len(picks), -1))
             gradient = evaluate(method, task, policy, weights, batch).gradient.double()
             first += probability @ gradient
             second += (probability.unsqueeze(-1) * gradient).T @ gradient
-    # Center the moments.
     truth = task.exact(policy, now, prompt)[1][0]
     return Moments(first.numpy(), (second - torch.outer(first, first)).numpy(), truth.numpy())
 
@@ -173,7 +171,6 @@ def batch_variance(step: Step) -> Tensor:
     checks.require(next(knobs.bound(step.method), None) is None, "diagnostics", "variance", bound, remedy)
     if step.method.proximal and step.start is not None:
         return torch.full((batch.reward.shape[0],), math.nan, dtype=torch.float64)
-    # Locate prompt and weights.
     staleness = batch.train_version - int(batch.version.flat[0])
     prompt = int(batch.trajectory.flat[0]) // step.drawn.trajectory.shape[2] % step.task.prompts
     step.task.outcomes(torch.tensor([prompt]))  # refuses, by name, what cannot be enumerated
@@ -220,7 +217,7 @@ def _every_batch(
     rows = Trajectories(pick(outcomes.state), pick(outcomes.action), pick(outcomes.mask), per_token=ledger)
     rows.outputs = sampler.record(view, rows)
     nothing = np.zeros((1, 1, samples), dtype=np.int64)
-    batch = sampler.batch(rows, pick(outcomes.reward), samples, NO_VERSION, 0, nothing, view)
+    batch = sampler.batch(rows, pick(outcomes.reward), samples, (NO_VERSION, 0, nothing, view))
     return batch, chance[picks].prod(-1)
 
 

@@ -22,6 +22,8 @@ from asyncsim.tasks._task import Outcomes, Task, Turn
 
 COLUMNS = ("state", "action", "mask", "outputs", "index", "full", "inserted")
 """Fields of trajectories that are drawn; the others are state for further drawing, or data from the task."""
+Origin = tuple[np.ndarray, int, np.ndarray, View | None]
+"""Versions of tokens, the version that trains them, ids of trajectories, and the view of weights that drew them."""
 
 
 @dataclass
@@ -126,7 +128,7 @@ class Sampler:
     def unrewarded(self, view: View, trajectories: Trajectories) -> Batch:
         """A batch without rewards or versions, to be scored with the weights of a view."""
         nothing, empty = np.zeros((1, 1, 1), dtype=np.int64), trajectories.mask[..., 0]
-        return self._batch(trajectories, empty, empty, 0, nothing[..., None], 0, nothing, view)
+        return self._batch(trajectories, empty, empty, 0, (nothing[..., None], 0, nothing, view))
 
     def earned(self, trajectories: Trajectories, draws: Draws) -> Tensor:
         """Reward of each trajectory, `[R, G, N]`: the sum over its tokens if the task pays per token."""
@@ -142,15 +144,7 @@ class Sampler:
         return reward
 
     def batch(
-        self,
-        trajectories: Trajectories,
-        reward: Tensor,
-        size: float,
-        version: np.ndarray,
-        train_version: int,
-        trajectory: np.ndarray,
-        view: View | None,
-        mass: Tensor | None = None,
+        self, drawn: Trajectories, reward: Tensor, size: float, origin: Origin, mass: Tensor | None = None
     ) -> Batch:
         """Arrange trajectories as a batch, by default with equal masses; refuses rewards that are not finite."""
         # The sum is finite iff every reward is (rewards near the largest double aside, which are refused as well).
@@ -162,26 +156,16 @@ class Sampler:
         if mass is None:
             mass = torch.full((1, *reward.shape[1:]), 1.0 / reward.shape[2], dtype=reward.dtype)
             if self.policy.mismatched:
-                trajectories.outputs = self.policy.misreport(trajectories.outputs, self.draws(trajectory))
-        return self._batch(trajectories, reward, mass, size, version, train_version, trajectory, view)
+                drawn.outputs = self.policy.misreport(drawn.outputs, self.draws(origin[2]))
+        return self._batch(drawn, reward, mass, size, origin)
 
-    def _batch(
-        self,
-        trajectories: Trajectories,
-        reward: Tensor,
-        mass: Tensor,
-        size: float,
-        version: np.ndarray,
-        train_version: int,
-        trajectory: np.ndarray,
-        view: View | None,
-    ) -> Batch:
-        drawn, ledger = trajectories, trajectories.per_token
+    def _batch(self, drawn: Trajectories, reward: Tensor, mass: Tensor, size: float, origin: Origin) -> Batch:
         assert drawn.action is not None
         data = (drawn.action, drawn.state, drawn.own, reward, mass, size, drawn.outputs)
-        origin = (view, version, train_version, self.realization, trajectory)
+        (version, train_version, trajectory, view), ledger = origin, drawn.per_token
         said = (ledger.get("reward"), ledger.get("ended"), ledger.get("finished"))
-        return Batch(*data, *origin, drawn.index, drawn.full, *said, drawn.broken, drawn.world)
+        keys = (view, version, train_version, self.realization, trajectory)
+        return Batch(*data, *keys, drawn.index, drawn.full, *said, drawn.broken, drawn.world)
 
 
 def generate(
@@ -340,7 +324,6 @@ def _follow(sampler: Sampler, trajectories: Trajectories, view: View, turn: Turn
         assert trajectories.action is not None
         going = going & task.goes_on(trajectories.action[..., : t + 1])
     last = t + 1 == task.horizon
-    # Fill mask and state ahead.
     if not last:
         mask = trajectories.mask
         mask[..., t + 1] = torch.where(active, going.to(mask.dtype), mask[..., t + 1])
@@ -350,7 +333,6 @@ def _follow(sampler: Sampler, trajectories: Trajectories, view: View, turn: Turn
         return
     assert turn.reward is not None and turn.ended is not None and turn.cut is not None
     nothing = torch.zeros((), dtype=turn.reward.dtype)
-    # Record rewards, ends and returns.
     ended, ledger = turn.ended & active, trajectories.per_token
     ledger["reward"] = _put(ledger.get("reward"), torch.where(active, turn.reward, nothing), t, task.horizon, None)
     ledger["ended"] = _put(ledger.get("ended"), ended, t, task.horizon, None)
@@ -397,7 +379,7 @@ def monte_carlo(
     """Draw N samples per group, each with mass 1/N; segments continue from the state `carried`."""
     draws = sampler.draws(trajectory)
     trajectories, reward = rolled_out(sampler, view, draws, sampler.prompts(trajectory), carried)
-    return sampler.batch(trajectories, reward, sampler.samples, version, train_version, trajectory, view)
+    return sampler.batch(trajectories, reward, sampler.samples, (version, train_version, trajectory, view))
 
 
 def rolled_out(
@@ -428,7 +410,7 @@ def counts(
     outcome = first + (drawn.reward != torch.gather(reward, 2, first)).long()
     number = torch.zeros_like(reward).scatter_add_(2, outcome, torch.ones_like(drawn.reward))
     mass = number / sampler.samples
-    batch = sampler.batch(outcomes, reward, sampler.samples, version, train_version, trajectory, view, mass)
+    batch = sampler.batch(outcomes, reward, sampler.samples, (version, train_version, trajectory, view), mass)
     return replace(batch, cells=True)
 
 
@@ -439,7 +421,7 @@ def enumerate_outcomes(
     version, view = _by_group(version, view)
     outcomes, reward, chance = _enumerate(sampler, trajectory)
     mass = chance * torch.exp(_listed(sampler, view, outcomes))
-    return sampler.batch(outcomes, reward, math.inf, version, train_version, trajectory, view, mass)
+    return sampler.batch(outcomes, reward, math.inf, (version, train_version, trajectory, view), mass)
 
 
 SAMPLING: dict[str, Any] = {"monte_carlo": monte_carlo, "counts": counts, "enumerate": enumerate_outcomes}

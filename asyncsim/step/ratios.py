@@ -192,7 +192,6 @@ def pareto_k(log_weight: Tensor, mass: Tensor | None = None) -> Tensor:
     excess = (top - top[:, :1]).exp() - (top.gather(-1, m) - top[:, :1]).exp()
     x = torch.where(used, excess, torch.zeros_like(excess)) / excess[:, :1]
     quarter = x.gather(-1, m - (m / 4 + 0.5).long())
-    # Weigh the grid by its likelihood.
     size = 30 + m.double().sqrt().long()
     grid = torch.arange(1, int(size.max()) + 1, device=top.device).double()
     b = 1.0 + (1.0 - (size / (grid - 0.5)).sqrt()) / (3.0 * quarter)

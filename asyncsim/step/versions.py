@@ -13,11 +13,7 @@ from asyncsim.fusing import tape
 
 Weights = dict[str, Tensor]
 """A policy's prepared weights: named tensors with the replicate axis first, `[R, ...]`."""
-
-
 _DEVICES = ["cpu"]
-
-
 AT_HAND = "at hand: torch finds no CUDA device"
 """What a requested device has to be."""
 

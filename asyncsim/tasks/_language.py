@@ -99,13 +99,9 @@ class LanguageTask(Task):
         longest, shortest = (pick(range(self.prompts), key=lambda q: len(encoded[q])) for pick in (max, min))
         tokens = len(encoded[shortest])
         checks.require(tokens > 0, f"tokens of prompt {shortest}", tokens, "at least 1", "give every prompt a text")
-        checks.require(
-            len(encoded[longest]) + self.horizon <= context,
-            f"tokens of prompt {longest} and its answer",
-            len(encoded[longest]) + self.horizon,
-            f"at most {context}, the context of the model",
-            "give shorter prompts, fewer shots or a shorter horizon, or a model with a longer context",
-        )
+        tokens, field = len(encoded[longest]) + self.horizon, f"tokens of prompt {longest} and its answer"
+        remedy = "give shorter prompts, fewer shots or a shorter horizon, or a model with a longer context"
+        checks.require(tokens <= context, field, tokens, f"at most {context}, the context of the model", remedy)
         lengths = self.needed(tokenizer)
         worst = max(range(len(lengths)), key=lambda q: lengths[q], default=0)
         longest_answer = lengths[worst] if lengths else 0

@@ -382,7 +382,6 @@ class TabularTask(Task):
         mask = torch.ones(action.shape, dtype=torch.float64)
         world = self.begin(prompt[:, None].expand(-1, action.shape[1]), None)
         alive = torch.ones(action.shape[:2], dtype=torch.bool)
-        # Step through the tokens.
         rewards, ended = torch.zeros_like(mask), torch.zeros(mask.shape, dtype=torch.bool)
         inserted, chance = torch.zeros_like(mask), torch.ones(action.shape[:2], dtype=torch.float64)
         for t in range(self.horizon):
@@ -403,7 +402,6 @@ class TabularTask(Task):
         if self.rewards != "bernoulli":
             per_token = {"reward": rewards[:, keep], "ended": ended[:, keep]} if self.pays else {}
             return Outcomes(state, action, mask, score, chance, per_token=per_token)
-        # Split each outcome by its reward.
         state, action, mask = (x.repeat_interleave(2, dim=1) for x in (state, action, mask))
         success = torch.tensor([1.0, 0.0], dtype=score.dtype).repeat(score.shape[1]).expand(len(prompt), -1)
         chance = (chance.unsqueeze(-1) * torch.stack([score, 1.0 - score], -1)).reshape(len(prompt), -1)

@@ -108,9 +108,8 @@ def surface(environment: Any) -> Surface:
 
     observations, actions = environment.observation_space, environment.action_space
     for name, space in (("observation", observations), ("action", actions)):
-        remedy = "wrap it in an environment with a Box or Discrete space" + (
-            ", gymnasium.wrappers.FlattenObservation for example" if name == "observation" else ""
-        )
+        such = ", gymnasium.wrappers.FlattenObservation for example" if name == "observation" else ""
+        remedy = f"wrap it in an environment with a Box or Discrete space{such}"
         checks.require(isinstance(space, (Box, Discrete)), f"{name} space", space, "Box or Discrete", remedy)
     if isinstance(observations, Box):
         width, onehot = math.prod(observations.shape), None

@@ -18,11 +18,6 @@ from asyncsim.step.versions import Weights
 from asyncsim.tasks import _tabular
 from asyncsim.tasks._task import Turn
 
-_ROWS = {
-    "iid": lambda actions, horizon: 1,
-    "position": lambda actions, horizon: horizon,
-    "markov": lambda actions, horizon: actions + 1,
-}
 _OWN = "a task whose own policy is `policies.tabular`"
 
 
@@ -163,7 +158,7 @@ def token_bandit(
     actions: int = whole(3, "A, number of actions", 2, checks.LARGEST, remedy="a token needs a choice"),
     horizon: int = whole(4, "T, length in tokens", 1, checks.LARGEST, remedy="a sequence has at least one token"),
     dependence: str = choice(
-        *_ROWS,
+        *("iid", "position", "markov"),
         words="which row of the table `[S, A]` a token reads (S = 1, S = T or S = A + 1: row 0 the start, row 1 + a "
         "after token a)",
     ),
@@ -191,7 +186,8 @@ def token_bandit(
     """
     if success is not None:
         checks.real("success", success, "give the fraction of right tokens that earns 1", 0.0, 1.0)
-    own = _tabular.table((_ROWS[dependence](actions, horizon), actions), kl_coef, reference, kl_at, logits, start=start)
+    rows = {"iid": 1, "position": horizon, "markov": actions + 1}[dependence]
+    own = _tabular.table((rows, actions), kl_coef, reference, kl_at, logits, start=start)
     own |= {"horizon": horizon, "rewards": rewards, "deviation": deviation}
     return TokenBandit(**own, dependence=dependence, success=success, ends=ends)
 

@@ -1,7 +1,5 @@
 """An environment of gymnasium, as full episodes or as segments that continue one another."""
 
-from __future__ import annotations
-
 import inspect
 import warnings
 from collections.abc import Mapping
@@ -43,7 +41,7 @@ class Gym(Task):
         return self.trajectory == "segment"
 
     @property
-    def whole(self) -> Gym:
+    def whole(self) -> "Gym":
         """The same environment with full episodes; without a time limit, segments keep their length."""
         return replace(self, trajectory="episode", horizon=self.limit or self.horizon) if self.segments else self
 
@@ -89,7 +87,7 @@ class Gym(Task):
             return world
         return replace(world, observation=_zeroed(observation, bad), broken=self._named(world, bad, draws))
 
-    def keeping(self) -> Gym:
+    def keeping(self) -> "Gym":
         """The same task with world states that can be packed, for segments only."""
         return replace(self, engine=self.engine.keeping()) if self.segments else self
 
@@ -117,9 +115,8 @@ class Gym(Task):
         """Step every environment by one action, and return the reward of this token."""
         array = action.detach().cpu().numpy().reshape(-1, self.surface.actions if self.surface.first is None else 1)
         # Actions as the environment takes them, int64 `[E]` or inside its box, `[E, D]`.
-        commands = (
-            array[:, 0] if self.surface.first is not None else np.clip(array, self.surface.low, self.surface.high)
-        )
+        chosen = self.surface.first is not None
+        commands = array[:, 0] if chosen else np.clip(array, self.surface.low, self.surface.high)
         moved = self.engine.step(world.inner, commands, world.alive)
         bad, broken = ~(_readable(moved.observation) & np.isfinite(moved.reward)), world.broken
         if bad.any():
@@ -130,9 +127,8 @@ class Gym(Task):
         ended = moved.terminated | moved.truncated | bad
         cut = moved.truncated & ~moved.terminated & ~bad
         running = world.running + moved.reward
-        after = replace(
-            world, inner=moved.inner, running=running, finished=np.where(ended, running, np.nan), broken=broken
-        )
+        finished = np.where(ended, running, np.nan)
+        after = replace(world, inner=moved.inner, running=running, finished=finished, broken=broken)
         after = self._restarted(after, moved, ended, token, draws) if self.segments else self._left(after, moved, ended)
         rows = (after.alive, moved.reward, ended, cut, moved.observation, after.finished)
         shaped = (versions.tensor(row.reshape(*world.shape, *row.shape[1:])) for row in rows)

@@ -75,13 +75,9 @@ class TabularMDP(TabularTask):
             for a in range(A):
                 for k, outcome in enumerate(law[s][a]):
                     probability[s, a, k], following[s, a, k], reward[s, a, k], terminal[s, a, k] = outcome
-        return Transitions(
-            torch.from_numpy(probability),
-            torch.from_numpy(following.astype(np.int64)),
-            torch.from_numpy(reward),
-            torch.from_numpy(terminal > 0),
-            torch.as_tensor(np.asarray(environment.initial_state_distrib, dtype=np.float64)),
-        )
+        start = np.asarray(environment.initial_state_distrib, dtype=np.float64)
+        tables = probability, following.astype(np.int64), reward, terminal > 0, start
+        return Transitions(*map(torch.as_tensor, tables))
 
     def environment(self) -> Any:
         """gymnasium's own environment, without a time limit."""

@@ -17,7 +17,6 @@ from asyncsim.base import checks, files, outside
 from asyncsim.base.parts import choice, flag, handed_on, made, whole
 from asyncsim.tasks._language import PARTS, Answer, LanguageTask, chosen, reward_of
 
-_TEMPLATES = ("chat",)
 _OWN = ("prompts", "completions", "completion_ids", "ended")
 """What a reward may ask for beside the columns of the data."""
 
@@ -55,10 +54,8 @@ class Text(LanguageTask):
         else:
             remedy = "use a model whose tokenizer has a chat template, or template=None"
             checks.require(hasattr(tokenizer, "chat"), "template", self.template, "known to the model", remedy)
-            rows = [
-                tokenizer.chat([{"role": "user", "content": each}] if isinstance(each, str) else each)
-                for each in self.asked
-            ]
+            chats = ([{"role": "user", "content": each}] if isinstance(each, str) else each for each in self.asked)
+            rows = [tokenizer.chat(each) for each in chats]
         if self.bos:
             first = getattr(tokenizer, "bos", None)
             remedy = "leave bos out: the model has no such token"
@@ -101,9 +98,8 @@ class Text(LanguageTask):
         count = len(given) if listed else 1
         checks.require(listed and count == len(answers), f"rewards of {name}", given, f"{len(answers)} numbers", remedy)
         values = given.tolist() if hasattr(given, "tolist") else given
-        return [
-            reward_of(f"{name}, of an answer to prompt {q}", x, remedy) for q, x in zip(prompts, values, strict=True)
-        ]
+        paid = zip(prompts, values, strict=True)
+        return [reward_of(f"{name}, of an answer to prompt {q}", x, remedy) for q, x in paid]
 
     def describe(self) -> dict[str, Any]:
         """Header of a run, with the digest of the data."""
@@ -148,7 +144,7 @@ def text(
     ),
     stop: str | None = handed_on(None, "text that ends an answer beside the model's own end (None: nothing else)"),
     template: str | None = choice(
-        *_TEMPLATES, words="that the prompt is a message, or a list of messages, in the model's chat format"
+        "chat", words="that the prompt is a message, or a list of messages, in the model's chat format"
     ).but(None, optional=True),
     horizon: int = whole(64, "T, tokens of the longest answer", 1, checks.LARGEST, remedy="give at least one token"),
     bos: bool = flag("the token that begins a text stands in front of every prompt"),
@@ -179,13 +175,12 @@ def text(
     checks.require(not reserved, f"columns of {where}", ", ".join(reserved), "other names", "rename these columns")
     asked = _filled(columns, prompt, where)
     for row, each in enumerate(asked):
-        field, remedy = (
-            f"prompt of row {row} of {where}",
-            "give every row a text" + (" or a list of messages" if template else ", or template='chat' for messages"),
+        remedy = "give every row a text" + (
+            " or a list of messages" if template else ", or template='chat' for messages"
         )
-        bound = "a text that is not empty"
         usable = isinstance(each, str) or (template is not None and _is_chat(each))
-        checks.require(usable and bool(_words(each).strip()), field, each, bound, remedy)
+        fits = usable and bool(_words(each).strip())
+        checks.require(fits, f"prompt of row {row} of {where}", each, "a text that is not empty", remedy)
     rows = chosen(range(len(asked)), len(range(len(asked))[PARTS[part]]) if prompts is None else prompts, part)
     exact = isinstance(reward, str) and reward == "exact"
     right = _column(columns, answer or "answer", "answer", where) if exact or answer else [""] * len(asked)

@@ -114,8 +114,7 @@ class Calculator(LanguageTask):
 
     def policy(self, **settings: Any) -> Policy:
         """The character model, pretrained on two-operand sums of this kind, a fifth of them with a call."""
-        sign = SIGNS[self.operation]
-        recipe = {"operations": sign, "high": 10**self.digits - 1, "calls": 0.2}
+        recipe = {"operations": SIGNS[self.operation], "high": 10**self.digits - 1, "calls": 0.2}
         return super().policy(**{"model": "char", "recipe": recipe, **settings})
 
     def _due(self, prompt: list[int], written: list[int]) -> int:
@@ -221,5 +220,4 @@ def _line(number: int, base: int, terms: int, sign: str) -> str:
     >>> _line(345, 10, 3, "+")
     '3+4+5='
     """
-    operands = [str(number // base**k % base) for k in reversed(range(terms))]
-    return f"{sign.join(operands)}="
+    return f"{sign.join([str(number // base**k % base) for k in reversed(range(terms))])}="

@@ -206,8 +206,7 @@ def logs(
 @st.composite
 def _logs(draw: Any, schedules: st.SearchStrategy[Schedule], contradictions: bool) -> LogRows:
     schedule = draw(schedules)
-    stamps = draw(st.sampled_from(("both", "versions", "ends")))
-    rows = _rows(schedule, stamps)
+    rows = _rows(schedule, draw(st.sampled_from(("both", "versions", "ends"))))
     if not contradictions:
         return LogRows(tuple(rows), schedule)
     name = draw(st.sampled_from(list(CONTRADICTIONS)))

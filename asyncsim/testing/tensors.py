@@ -88,7 +88,7 @@ def batches(
     return _batches(sizes, _pools(_between(0.0, far)), _pools(st.integers(0, tokens)), advantages_per, empty)
 
 
-Pool = tuple[list[float], int]
+Pools = st.SearchStrategy[tuple[list[float], int]]
 
 
 def _between(low: float, high: float) -> st.SearchStrategy[float]:
@@ -96,7 +96,7 @@ def _between(low: float, high: float) -> st.SearchStrategy[float]:
     return st.sampled_from([low, high]) | st.floats(low, high, allow_subnormal=False)
 
 
-def _pools(elements: st.SearchStrategy[Any]) -> st.SearchStrategy[Pool]:
+def _pools(elements: st.SearchStrategy[Any]) -> Pools:
     """Strategy for a few numbers and a seed for their positions, since arrays drawn one by one would not shrink."""
     return st.tuples(st.lists(elements, min_size=1, max_size=8), st.integers(0, 255))
 
@@ -106,7 +106,7 @@ _LEVELS, _HOLES = _pools(_between(0.0, _SURE)), _pools(_RIGHT)
 _REWARDS = _pools(_RIGHT) | _pools(_RIGHT | _between(-_LARGEST, _LARGEST))
 
 
-def _laid_out(pool: Pool, shape: tuple[int, ...]) -> np.ndarray:
+def _laid_out(pool: tuple[list[float], int], shape: tuple[int, ...]) -> np.ndarray:
     """Array with the numbers of a pool in turn (seed 0), or at random positions."""
     (numbers, seed), size = pool, math.prod(shape)
     index = np.random.default_rng(seed).integers(0, len(numbers), size) if seed else np.arange(size) % len(numbers)
@@ -114,14 +114,7 @@ def _laid_out(pool: Pool, shape: tuple[int, ...]) -> np.ndarray:
 
 
 @st.composite
-def _batches(
-    draw: Any,
-    sizes: tuple[int, ...],
-    gaps: st.SearchStrategy[Pool],
-    lengths: st.SearchStrategy[Pool],
-    per: str,
-    empty: bool,
-) -> Batch:
+def _batches(draw: Any, sizes: tuple[int, ...], gaps: Pools, lengths: Pools, per: str, empty: bool) -> Batch:
     shape = tuple(draw(st.integers(1, most)) for most in sizes)
     # Each policy stands below a common level, so that no log-prob is above 0 and no log ratio beyond the largest gap.
     level = _laid_out(draw(_LEVELS), shape)

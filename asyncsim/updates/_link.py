@@ -3,8 +3,6 @@
 Order is placement: before `adam` a link acts on the gradient, after it on the step.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -97,14 +95,15 @@ class Chain:
             if skipped is not nobody and not none(skipped):
                 if hasattr(link, "lost"):
                     state = link.lost(state, skipped & ~torch.isfinite(direction).all(-1))
-                fresh = {name: torch.where(_column(skipped, new), state[name], new) for name, new in fresh.items()}
+                for name, new in fresh.items():
+                    fresh[name] = torch.where(skipped.reshape(-1, *(1,) * (new.ndim - 1)), state[name], new)
             following.append(fresh)
         if record.skip is not nobody and not none(record.skip):
             still = torch.zeros_like(record.direction)
             record.direction = torch.where(record.skip.unsqueeze(-1), still, record.direction)
         return record, following
 
-    def numbered(self, replicates: np.ndarray) -> Chain:
+    def numbered(self, replicates: np.ndarray) -> "Chain":
         """The same chain for replicates with these global numbers, so that draws do not depend on blocks."""
         if not any(hasattr(link, "numbered") for link in self.links):
             return self
@@ -256,10 +255,6 @@ def remembered(direction: Tensor) -> Tensor:
     """The direction as a later reference; a direction that is not finite becomes zero, which means none."""
     usable = torch.isfinite(direction).all(-1, keepdim=True)
     return torch.where(usable, direction, torch.zeros_like(direction))
-
-
-def _column(flag: Tensor, like: Tensor) -> Tensor:
-    return flag.reshape(-1, *(1,) * (like.ndim - 1))
 
 
 def link(source: str, *, reports: str = "") -> Callable[[type[T]], type[T]]:

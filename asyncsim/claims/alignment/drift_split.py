@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 
 from asyncsim.claims import _bandit, lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Real, indexed, sim
-from asyncsim.claims._points import sequence_point
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Real, indexed, sequence_point, sim
 
 _IID = sequence_point("iid", 5, 1, success=None, baseline=0.1)
 _MARKOV = sequence_point("markov", 4, 4, success=0.5, baseline=-0.3)

@@ -172,17 +172,13 @@ class VersionIdentity(Claim):
     def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         # Equal coordinates of each curvature under one realization of delays.
         curvatures, after, step = point["curvatures"] * 24, _warm_up(point), point["step"]
-        descent = sim.updates.sgd(step)
+        descent, rule = sim.updates.sgd(step), point["optimizer"]
         with_memory = {"momentum": (sim.updates.momentum(_BETA), descent), "sign": (lab.adam(step, 0.0, 0.0, 0.0),)}
-        spec = lab.descent(
-            sim.tasks.quadratic(curvatures, noise=point["noise"]),
-            sim.schedules.random(point["law"]),
-            *with_memory.get(point["optimizer"], (descent,)),
-            updates=_UPDATES + after,
-            replicates=units_for(_SPREAD[point["optimizer"]], effect, 8),
-            diagnostics=[Stamped(curvatures, len(point["law"]) + 2, after)],
-        )
-        trace = lab.run(spec, seed, plant)
+        links, replicates = with_memory.get(rule, (descent,)), units_for(_SPREAD[rule], effect, 8)
+        task, late = sim.tasks.quadratic(curvatures, noise=point["noise"]), sim.schedules.random(point["law"])
+        stamped = Stamped(curvatures, len(point["law"]) + 2, after)
+        size = {"updates": _UPDATES + after, "replicates": replicates, "diagnostics": [stamped]}
+        trace = lab.run(lab.descent(task, late, *links, **size), seed, plant)
         sums, unit = trace.accumulated, trace.realization
         return {name: lab.ratio(sums[name], sums["energy"], unit, random=True) for name in ("after", "before")}
 

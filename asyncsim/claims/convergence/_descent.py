@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from asyncsim.base.declared import Declared, Integer, Positive, Real
-from asyncsim.claims._recursion import unless_exceeded
+from asyncsim.claims._recursion import second_moments
 
 
 class Descent(Declared):
@@ -35,7 +35,7 @@ class Descent(Declared):
     }
 
     def budget(self, mean: float, part: float) -> dict[str, float]:
-        """The bound summed over updates: integer delays whose running mean tracks the mean, plus the remainder."""
+        """The bound summed over updates, or what exceeds it: integer delays whose running mean tracks the mean."""
         energy, terms = (self.step * self.noise) ** 2, []
         late = part * self.step * self.curvature**2 * energy
         for update in range(1, self.updates + 1):
@@ -43,8 +43,10 @@ class Descent(Declared):
             terms += [late] * (math.floor(update * mean) - math.floor((update - 1) * mean))
         terms.append(late * (self.updates * mean % 1.0))
         budget = (self.curvature / 2.0 * self.start**2 + math.fsum(terms)) / (self.step / 2.0 * self.updates)
-        point = self.curvature, self.start, self.noise, self.step, math.floor(mean), self.updates
-        return {"bound": unless_exceeded(budget, *point)}
+        path = second_moments(self.curvature, self.start, self.noise, self.step, math.floor(mean), self.updates)
+        exact = self.curvature**2 * math.fsum(path) / self.updates
+        # Rounding must not make a bound that is attained to its last term count as exceeded.
+        return {"bound": budget if exact <= budget * (1.0 + 1e-12) else exact}
 
     def bound(self, late: float, descent: float = 2.0, noise: float = 1.0, delay: float = 1.0) -> dict[str, float]:
         """Bound 2 Delta/(step T) + step L noise^2 + (step L)^2 late noise^2, with a factor per term."""

@@ -14,9 +14,8 @@ W_f J_f with W_f ~ prod_s pi(f_s|s) det(I - gamma P_f), differentiated as a soft
 import numpy as np
 
 from asyncsim.claims._bandit import softmax
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed, lab
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed, lab, process
 from asyncsim.claims._mdp import Process, arms, logits
-from asyncsim.claims._points import process
 
 _RING = process((((0.0, 1.0), (1.0, 0.0)),) * 2, ((0.2, 1.0), (0.0, 0.5)), 0.25, logits=((0.3, -0.2), (0.7, 0.1)))
 _MIXED = process(

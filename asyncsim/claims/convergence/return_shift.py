@@ -17,10 +17,11 @@ route: sums over steps. Domain: endless episodes; where one may end, the end cou
 
 import numpy as np
 
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, lab
+from asyncsim.claims._claim import FORK, Claim, Estimate, Plant, Point, lab, process, up_to
 from asyncsim.claims._mdp import Pair
-from asyncsim.claims._points import FORK, process
 
+_LONGEST = 4000
+"""Steps of an episode at most."""
 _EVEN = (0.0, 0.0)
 _CHOICE = process(
     FORK, ((1.0, 0.0), (1.0, 1.0), _EVEN), 0.9,
@@ -59,7 +60,8 @@ class ReturnShift(Pair, Claim):
     points = (_CHOICE, _SLIP, _ANY)
     more = ({**_SLIP, "discount": 0.99}, {**_SLIP, "current_logits": ((-1.0, 0.0), (0.0, 0.0))})
 
-    reach = staticmethod(lambda point: lab.mdp.why_long(point))
+    _long = f"a discount whose powers vanish within {_LONGEST} steps; lower it"
+    reach = staticmethod(up_to(_LONGEST, lambda point: lab.mdp.task_of(point).horizon, _long))
 
     def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         places = [point["behavior_logits"], point["current_logits"]]

@@ -18,9 +18,8 @@ derived.
 
 import numpy as np
 
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, lab, sim
+from asyncsim.claims._claim import FORK, Claim, Estimate, Plant, Point, lab, process, sim
 from asyncsim.claims._mdp import Pair
-from asyncsim.claims._points import FORK, process
 
 _SPLIT = process(
     FORK, ((0.0, 0.0), (1.0, -1.0), (-1.0, 1.0)), 0.2,

@@ -23,8 +23,6 @@ from asyncsim.claims._claim import Claim, Estimate, Plant, Point, checks, indexe
 _STEP, _EPOCHS, _SPREAD = 1e-7, 4, 0.5
 """A step so small that nothing moves, and the standard deviation of a replicate relative to the gradient's norm."""
 _REWARDS, _LOGITS = (1.0, 0.2, -0.5, 0.6), ((1.0, 0.2), (0.1, 0.9), (0.7, -0.2), (-0.3, 0.4))
-
-
 _point = named("cut", "advantages_from", rewards=_REWARDS, logits=_LOGITS, minibatches=2)
 _GROUPS, _FLAT = _point("groups", "minibatch"), _point("samples", "batch", minibatches=4)
 
@@ -84,21 +82,16 @@ class CutAdvantages(Claim):
         logits, parts = np.array(point["logits"]), point["minibatches"]
         groups, arms = logits.shape
         random = point["cut"] == "groups" and point["advantages_from"] == "minibatch" and parts > 1
-        spec = sim.Spec(
-            sim.tasks.softmax_bandit(arms, np.repeat(np.array(point["rewards"])[:, None], arms, 1), rewards="fixed"),
-            lab.fixed(0, groups_per_batch=groups),
+        means = np.repeat(np.array(point["rewards"])[:, None], arms, 1)
+        task, fresh = sim.tasks.softmax_bandit(arms, means, rewards="fixed"), lab.fixed(0, groups_per_batch=groups)
+        method, greedy = (
             sim.methods.reinforce(sim.advantages.mean()),
-            sim.chain(sim.updates.sgd(_STEP)),
-            policy=sim.policies.tabular(groups, arms, logits=logits, top_k=1),
-            samples_per_group=parts,
-            updates=_EPOCHS * parts,
-            epochs=_EPOCHS,
-            minibatches=parts,
-            cut=point["cut"],
-            advantages_from=point["advantages_from"],
-            replicates=units_for(_SPREAD, effect, logits.size) if random else 2,
-            diagnostics="none",
+            sim.policies.tabular(groups, arms, logits, top_k=1),
         )
+        replicates = units_for(_SPREAD, effect, logits.size) if random else 2
+        size = {"samples_per_group": parts, "updates": _EPOCHS * parts, "epochs": _EPOCHS, "replicates": replicates}
+        size |= {name: point[name] for name in ("minibatches", "cut", "advantages_from")} | {"diagnostics": "none"}
+        spec = sim.Spec(task, fresh, method, sim.chain(sim.updates.sgd(_STEP)), policy=greedy, **size)
         moved = (lab.run(spec, seed, plant).parameters - logits.ravel()) / (_STEP * _EPOCHS * parts)
         tolerance = 1e-4 * float(np.linalg.norm(moved.mean(axis=0)))
         return {f"gradient[{k}]": lab.between(x)._replace(tolerance=tolerance) for k, x in enumerate(moved.T)}

@@ -114,17 +114,12 @@ class DelayedRewardBias(Arms, Claim):
         age = metric("age", lambda step: step.mean(step.staleness[..., 0]))
         task = sim.tasks.softmax_bandit(len(means), means, logits=point["logits"])
         behind = point["by"] + point["staleness"]
-        spec = sim.Spec(
-            task,
-            lab.fixed(point["staleness"]),
-            sim.methods.reinforce(sim.advantages.offset(point["offset"])),
-            sim.chain(sim.updates.scale(0.0)),
-            samples_per_group=_SAMPLES,
-            updates=behind + _BATCHES,
-            replicates=max(48, units_for(_SPREAD, effect, len(means) + 2)),
-            diagnostics=[*scores, lab.Metric("trained", _trained, subject="policy"), age],
-            rewards=sim.rewards.late(shares, "reinject", point["by"], point["reinjected"]),
-        )
+        method, still = sim.methods.reinforce(sim.advantages.offset(point["offset"])), sim.chain(sim.updates.scale(0.0))
+        replicates = max(48, units_for(_SPREAD, effect, len(means) + 2))
+        size = {"samples_per_group": _SAMPLES, "updates": behind + _BATCHES, "replicates": replicates}
+        size["diagnostics"] = [*scores, lab.Metric("trained", _trained, subject="policy"), age]
+        late = sim.rewards.late(shares, "reinject", point["by"], point["reinjected"])
+        spec = sim.Spec(task, lab.fixed(point["staleness"]), method, still, rewards=late, **size)
         trace = lab.run(spec, seed, plant)
         # In front of that, less comes back, or is as old as the run.
         found = {name: lab.between(values[behind:].mean(axis=0)) for name, values in trace.metrics.items()}

@@ -8,8 +8,7 @@ J from a forward recursion on counts, without enumeration and without a score.
 """
 
 from asyncsim.claims import _bandit, lab
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed, sim
-from asyncsim.claims._points import sequence_point
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed, sequence_point, sim
 
 _MARKOV = sequence_point("markov", 4, 4, success=0.5)
 

@@ -18,8 +18,7 @@ from collections import defaultdict
 import numpy as np
 
 from asyncsim.claims._bandit import SequencePair, chained, enumerate_sequences, softmax
-from asyncsim.claims._claim import Claim, Estimate, Integer, Plant, Point, Real, checks, lab, sim
-from asyncsim.claims._points import sequence_point
+from asyncsim.claims._claim import Claim, Estimate, Integer, Plant, Point, Real, checks, lab, sequence_point, sim
 
 _CLEAR = 1e-9
 _BAND = {"low": 0.8, "high": 1.25}

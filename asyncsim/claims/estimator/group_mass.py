@@ -12,8 +12,7 @@ some. First route: ordered batches. Second: counts of arms, their mean less the 
 import numpy as np
 
 from asyncsim.claims._bandit import PaidGroup, counted
-from asyncsim.claims._claim import Claim, Estimate, Integer, Plant, Point, Positive, indexed, lab, sim
-from asyncsim.claims._points import PAIR
+from asyncsim.claims._claim import PAIR, Claim, Estimate, Integer, Plant, Point, Positive, indexed, lab, sim
 
 _POINT = {**PAIR, "rewards": (0.2, 0.5, 1.0), "samples": 3, "cap": 1.2}
 

@@ -15,8 +15,7 @@ J by a complex step through a recursion in the first. Source: elementary; 1/ESS 
 import numpy as np
 
 from asyncsim.claims._bandit import PaidSequencePair, exact_gradient, share_that_pays
-from asyncsim.claims._claim import Claim, Estimate, Integer, Plant, Point, Real, lab, sim, up_to
-from asyncsim.claims._points import sequence_point
+from asyncsim.claims._claim import Claim, Estimate, Integer, Plant, Point, Real, lab, sequence_point, sim, up_to
 
 _BATCHES = 200_000
 _MARKOV = sequence_point("markov", 3, 4, success=0.5, offset=0.3, samples=1)
@@ -82,11 +81,8 @@ class IsVariance(PaidSequencePair, Claim):
         spec = lab.planted(point, sim.methods.full_is(advantage=sim.advantages.offset(point["offset"])), plant)
         current, behavior = lab.places(point)
         allowance = 10.0 * lab.cut_off(spec.task, point, 2.0)
-        options = {"samples": point["samples"], "policy": spec.policy}
-        stale, fresh = (
-            sim.oracle.moments(spec.task, spec.method, current, then, **options).variance
-            for then in (behavior, current)
-        )
+        of, options = (spec.task, spec.method, current), {"samples": point["samples"], "policy": spec.policy}
+        stale, fresh = (sim.oracle.moments(*of, then, **options).variance for then in (behavior, current))
         found = {"variance": lab.exactly(stale), "inflation": lab.exactly(stale / fresh)}
         return {name: each._replace(tolerance=each.tolerance + allowance * each.value) for name, each in found.items()}
 

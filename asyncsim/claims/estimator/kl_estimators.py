@@ -19,8 +19,7 @@ from typing import Any
 import numpy as np
 
 from asyncsim.claims._bandit import SequencePair, complex_gradient, enumerate_sequences, softmax
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed, lab, sim
-from asyncsim.claims._points import sequence_point
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, indexed, lab, sequence_point, sim
 
 _MARKOV = sequence_point("markov", 4, 4)
 _VALUES = {"k1": "kl_k1", "k2": "kl_k2", "k3": "kl", "reverse": "kl_reverse"}

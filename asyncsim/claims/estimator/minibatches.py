@@ -23,8 +23,6 @@ from asyncsim.claims._claim import Choice, Claim, Count, Estimate, Plant, Point,
 _COORDINATES = 8
 _SPREAD = 0.6
 """Standard deviation of what one replicate measures, relative to the norm of its kind (found at the points below)."""
-
-
 _POINT = {"groups": 2, "samples": 2, "epochs": 2, "minibatches": 2, "cut": "samples", "noise": 1.5, "step": 0.1}
 
 
@@ -87,25 +85,17 @@ class Minibatches(Claim):
     def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         parts = point["minibatches"]
         count = point["epochs"] * parts
-        spec = lab.descent(
-            sim.tasks.quadratic((1.0,) * _COORDINATES, noise=point["noise"]),
-            lab.fixed(0, groups_per_batch=point["groups"]),
-            sim.updates.sgd(point["step"]),
-            samples_per_group=point["samples"],
-            updates=count,
-            epochs=point["epochs"],
-            minibatches=parts,
-            cut=point["cut"],
-            replicates=units_for(_SPREAD, effect, count + parts + 1),
-            diagnostics=[
-                lab.Metric("squares", lambda step: (step.parameters**2).mean(-1)),
-                sim.diagnostics.autocorrelogram(parts),
-            ],
-        )
+        task = sim.tasks.quadratic((1.0,) * _COORDINATES, noise=point["noise"])
+        fresh, descent = lab.fixed(0, groups_per_batch=point["groups"]), sim.updates.sgd(point["step"])
+        squares = lab.Metric("squares", lambda step: (step.parameters**2).mean(-1))
+        size = {"samples_per_group": point["samples"], "updates": count, "epochs": point["epochs"], "cut": point["cut"]}
+        size |= {"minibatches": parts, "replicates": units_for(_SPREAD, effect, count + parts + 1)}
+        metrics = [squares, sim.diagnostics.autocorrelogram(parts)]
+        spec = lab.descent(task, fresh, descent, diagnostics=metrics, **size)
         trace = lab.run(spec, seed, plant)
         # The start is 0, and so is the mean gradient of the only batch.
-        squares = [*trace["squares"][1:], (trace.parameters**2).mean(-1)]
-        found = {f"variance[{k}]": lab.between(np.asarray(x)) for k, x in enumerate(squares)}
+        variances = [*trace["squares"][1:], (trace.parameters**2).mean(-1)]
+        found = {f"variance[{k}]": lab.between(np.asarray(x)) for k, x in enumerate(variances)}
         products = point["step"] ** 2 * trace.accumulated["autocorrelogram"] / _COORDINATES
         return found | {f"covariance[{k}]": lab.between(x) for k, x in enumerate(products)}
 

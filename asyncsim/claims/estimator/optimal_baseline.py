@@ -12,8 +12,7 @@ route: the variance by enumeration at three baselines and the vertex of the para
 import numpy as np
 
 from asyncsim.claims._bandit import PolicyPair, score_norm_squared
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Positive, Vector, lab, sim
-from asyncsim.claims._points import PAIR
+from asyncsim.claims._claim import PAIR, Claim, Estimate, Plant, Point, Positive, Vector, lab, sim
 
 _ROUNDING = 1e-9
 _POINT = {"rewards": (0.2, 0.5, 1.0), **PAIR}

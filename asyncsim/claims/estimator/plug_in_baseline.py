@@ -17,8 +17,7 @@ import math
 import numpy as np
 
 from asyncsim.claims._bandit import PaidGroup, compositions, score_norm_squared
-from asyncsim.claims._claim import Choice, Claim, Estimate, Flag, Integer, Plant, Point, indexed, lab, sim
-from asyncsim.claims._points import PAIR
+from asyncsim.claims._claim import PAIR, Choice, Claim, Estimate, Flag, Integer, Plant, Point, indexed, lab, sim
 
 _POINT = {**PAIR, "rewards": (0.2, 0.5, 1.0), "samples": 3, "leave_one_out": False}
 _PLUG_IN = {**_POINT, "baseline": "plug_in"}

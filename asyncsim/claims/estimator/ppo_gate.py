@@ -19,12 +19,9 @@ from functools import partial
 import numpy as np
 
 from asyncsim.claims._bandit import PolicyPair, complex_gradient, softmax
-from asyncsim.claims._claim import Choice, Claim, Estimate, Plant, Point, Real, Vector, checks, indexed, lab, sim
-from asyncsim.claims._points import PAIR
+from asyncsim.claims._claim import PAIR, Choice, Claim, Estimate, Plant, Point, Real, Vector, checks, indexed, lab, sim
 
 _CLEAR = 1e-9
-
-
 _POINT = {**PAIR, "means": (0.3, 0.5, 0.8), "low": 0.2, "high": 0.2, "offset": 0.4}
 _STALE = {**_POINT, "anchor": "behavior", "dual": 2.0}
 _RECOMPUTED = {**_POINT, "anchor": "proximal", "dual": None}

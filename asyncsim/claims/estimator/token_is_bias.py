@@ -17,8 +17,7 @@ import numpy as np
 
 from asyncsim.claims import _bandit, lab
 from asyncsim.claims._bandit import softmax
-from asyncsim.claims._claim import Claim, Estimate, Integer, Plant, Point, indexed, sim
-from asyncsim.claims._points import sequence_point
+from asyncsim.claims._claim import Claim, Estimate, Integer, Plant, Point, indexed, sequence_point, sim
 
 _NEAR = 2e-3
 """Share of the way at which slopes are taken, and twice that, on both sides: their error is of its fourth power."""

@@ -10,8 +10,7 @@ bias beyond), at most 2^20 sequences. Second route: truncated mean by enumeratio
 import numpy as np
 
 from asyncsim.claims._bandit import PaidSequencePair, exact_gradient
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Positive, indexed, lab, sim
-from asyncsim.claims._points import sequence_point
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Positive, indexed, lab, sequence_point, sim
 
 _MARKOV = {**sequence_point("markov", 4, 4, success=0.5), "cap": 1.5}
 

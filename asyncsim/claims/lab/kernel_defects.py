@@ -27,9 +27,8 @@ class Mistaken(System):
         self, batches: int, samples_per_group: int, realization: int, seed: int, *, record: bool = True, warm: int = 0
     ) -> State:
         """Simulate, inject the mistake, and return the finished kernel state."""
-        state = self._roomy(samples_per_group).start(
-            batches, samples_per_group, realization, seed, drawn=True, record=record, warm=warm
-        )
+        size = batches, samples_per_group, realization, seed
+        state = self._roomy(samples_per_group).start(*size, drawn=True, record=record, warm=warm)
         # Places for what is freed once too often: they exist, but nobody is given them.
         state.run.free -= self.spare
         for until in (max(self.batches_per_publish, int(batches * self.when)), batches):

@@ -24,16 +24,8 @@ def ran(
     groups, tickets = point["publish_groups"], point["tickets"]
     permits = {"groups_per_batch": groups, "tickets": tickets, "release": point["release"], "train_time": 0.2}
     system = plant(System("permits", {}, length, (1.0,) * tickets, **permits))
-    spec = Spec(
-        tasks.token_bandit(),
-        system,
-        methods.reinforce(),
-        chain(updates.sgd(0.1)),
-        samples_per_group=_SAMPLES,
-        updates=batches,
-        replicates=1,
-        compiled=False,
-    )
+    size: dict[str, Any] = {"samples_per_group": _SAMPLES, "updates": batches, "replicates": 1, "compiled": False}
+    spec = Spec(tasks.token_bandit(), system, methods.reinforce(), chain(updates.sgd(0.1)), **size)
     made = live.run(spec, seed=seed % 2**31, actors=_ACTORS, second=second)
     rows = [json.loads(line) for line in made.log.read_text().splitlines()]
     shutil.rmtree(made.log.parent)

@@ -18,8 +18,6 @@ from asyncsim.updates._link import chain
 _LEFT_OUT = 1e-9
 """Discount of the first step that episodes leave out; where every outcome is listed, only so much as is affordable."""
 _LISTED = 3**7
-LONGEST = 4000
-"""Steps of an episode at most."""
 
 
 def task_of(point: Point, rewards: Any = None) -> Any:
@@ -62,13 +60,6 @@ def discount_in_advantage(spec: Spec) -> Spec:
     """Plant with the discount in the advantage only, so that later states weigh as much as the first."""
     discount = spec.task.discount  # type: ignore[attr-defined]
     return with_method(advantage=advantages.returns_to_go(discount))(with_task(lambda task: {"discount": 1.0})(spec))
-
-
-def why_long(point: Point) -> str | None:
-    """Return why the episodes of a point are too long for a trial; else None."""
-    if point["discount"] > 0.0 and task_of(point).horizon > LONGEST:
-        return f"a discount whose powers vanish within {LONGEST} steps; lower it"
-    return None
 
 
 def why_random(point: Point) -> str | None:

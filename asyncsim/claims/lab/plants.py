@@ -1,9 +1,8 @@
 """Defects to plant and instruments to measure with: wrappers of product components, never edits of them."""
 
 import copy
-import dataclasses
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,7 +27,7 @@ class OffByOne(Wrapped):
 
     def schedule(self, *arguments: Any) -> records.Schedule:
         schedule = self._inner.schedule(*arguments)
-        return dataclasses.replace(schedule, version=np.maximum(schedule.version - 1, 0).astype(np.int32))
+        return replace(schedule, version=np.maximum(schedule.version - 1, 0).astype(np.int32))
 
 
 def off_by_one_version(spec: Spec) -> Spec:
@@ -43,7 +42,7 @@ def with_method(**settings: Any) -> Plant:
 
 def with_task(change: Callable[[Any], dict[str, Any]]) -> Plant:
     """Plant that changes settings of the spec's task, computed from the task."""
-    return lambda spec: spec.replace(task=dataclasses.replace(spec.task, **change(spec.task)))
+    return lambda spec: spec.replace(task=replace(spec.task, **change(spec.task)))
 
 
 def wrapping_advantage(kind: type[Wrapped]) -> Plant:
@@ -82,12 +81,8 @@ Uncut = overriding(record=lambda policy, view, batch: {"log_prob": policy.score(
 """A sampler cut by top-p that reports the whole policy's log-probs."""
 OneNumber = overriding(act=lambda policy, view, seen, draws, token, *more: policy.act(view, seen, draws, 0, *more))
 """Every bit is drawn with the number of the first."""
-
-
 ShortProduct = rescoring(lambda policy, log_prob, batch: torch.cat([log_prob[..., :-1], 0.0 * log_prob[..., -1:]], -1))
 """The last token is left out of the sequence's log-prob."""
-
-
 Unscored = overriding(
     compared=lambda policy, view, batch: {"scored_log_prob": (batch.behavior or policy.record(view, batch))["log_prob"]}
 )
@@ -96,9 +91,7 @@ Unscored = overriding(
 
 def engine_replaced(**settings: Any) -> Plant:
     """Plant that changes settings of the engine of the spec's policy."""
-    return with_policy(
-        lambda policy: dataclasses.replace(policy, engine=dataclasses.replace(policy.engine, **settings))
-    )
+    return with_policy(lambda policy: replace(policy, engine=replace(policy.engine, **settings)))
 
 
 def with_policy(change: Callable[[Any], Any]) -> Plant:

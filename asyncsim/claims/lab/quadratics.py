@@ -3,9 +3,8 @@
 And projection through the loop: gradients of a constant mean, and one mode far from its minimum.
 """
 
-import dataclasses
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -17,12 +16,13 @@ from asyncsim.base.records import Estimate, Point
 from asyncsim.base.trace import Trace
 from asyncsim.base.uncertainty import between
 from asyncsim.claims._trial import Plant, replaced, units_for
+from asyncsim.claims.lab.plants import relinked
 from asyncsim.claims.lab.runs import descent, run
 from asyncsim.diagnostics._diagnostic import Metric
 from asyncsim.running import running
 from asyncsim.running.spec import Spec
 from asyncsim.step.step import Step
-from asyncsim.updates._link import Chain, Link, Record, State
+from asyncsim.updates._link import Link, Record, State
 
 IDLE = 1e-12
 """Curvature of coordinates that carry noise alone."""
@@ -79,16 +79,10 @@ def run_standing(
     dimension: int, signal: float, noise: float, samples: int, updates_: int, replicates: int, seed: int, plant: Plant
 ) -> Trace:
     """Run at learning rate 0, at distance `signal` from the minimum of a quadratic; record cosines and products."""
-    spec = descent(
-        tasks.quadratic((1.0,) * dimension, noise=noise, start=signal / math.sqrt(dimension)),
-        schedules.fixed(2),
-        updates.sgd(0.0),
-        samples_per_group=samples,
-        updates=updates_,
-        replicates=replicates,
-        diagnostics=["gradient_cosine", diagnostics.autocorrelogram(lags=1)],
-    )
-    return run(spec, seed, plant)
+    task = tasks.quadratic((1.0,) * dimension, noise=noise, start=signal / math.sqrt(dimension))
+    size = {"samples_per_group": samples, "updates": updates_, "replicates": replicates}
+    metrics = ["gradient_cosine", diagnostics.autocorrelogram(lags=1)]
+    return run(descent(task, schedules.fixed(2), updates.sgd(0.0), diagnostics=metrics, **size), seed, plant)
 
 
 def mean_square(
@@ -121,7 +115,7 @@ class Cycles:
     outputs = ()
 
     def fresh(self) -> "Cycles":
-        return dataclasses.replace(self, sums={}, pairs={}, previous=None, current_sum=None, previous_sum=None)
+        return replace(self, sums={}, pairs={}, previous=None, current_sum=None, previous_sum=None)
 
     def observe(self, step: Step) -> None:
         if step.update < self.after:
@@ -164,13 +158,7 @@ class Known:
 def changed(kind: type[Any], **changes: Any) -> Plant:
     """Plant that changes settings of all links of one kind."""
 
-    def plant(spec: Spec) -> Spec:
-        links: list[Any] = list(spec.update.links)
-        return spec.replace(
-            update=Chain(tuple(dataclasses.replace(x, **changes) if isinstance(x, kind) else x for x in links))
-        )
-
-    return plant
+    return relinked(lambda *links: tuple(replace(x, **changes) if isinstance(x, kind) else x for x in links))
 
 
 def projection(reference: str, strength: Any, dimension: int) -> Link:
@@ -194,17 +182,10 @@ def constant_mean(
     Updates are so small that the gradient stays that of the start. It is sqrt(signal) in `dimension` coordinates, 0 in
     `idle` more, with noise 1 in all of them.
     """
-    spec = descent(
-        tasks.quadratic((1.0,) * dimension + (IDLE,) * idle, noise=1.0),
-        schedules.fixed(0),
-        *links,
-        updates=updates_ + after,
-        replicates=len(signal),
-        diagnostics=[along(dimension)],
-        every=after,
-        initial=np.repeat(np.sqrt(signal)[:, None], dimension + idle, axis=1),
-    )
-    trace = run(spec, seed, plant)
+    task = tasks.quadratic((1.0,) * dimension + (IDLE,) * idle, noise=1.0)
+    start = np.repeat(np.sqrt(signal)[:, None], dimension + idle, axis=1)
+    size = {"updates": updates_ + after, "replicates": len(signal), "every": after, "diagnostics": [along(dimension)]}
+    trace = run(descent(task, schedules.fixed(0), *links, initial=start, **size), seed, plant)
     return trace["along"][1] - trace.parameters[:, :dimension].mean(axis=1)
 
 
@@ -214,15 +195,9 @@ def far_away(
 ) -> Spec:  # fmt: skip
     """One mode at a distance in units of n / curvature, n^2 = others noise^2; the other modes carry only noise."""
     start = distance * float(np.sqrt(others)) * noise / curvature
-    return descent(
-        tasks.quadratic((curvature,) + (IDLE * curvature,) * others, noise=noise, start=start),
-        schedules.fixed(staleness),
-        *links,
-        updates=updates_,
-        replicates=replicates,
-        diagnostics=[along(1)],
-        every=every,
-    )
+    task = tasks.quadratic((curvature,) + (IDLE * curvature,) * others, noise=noise, start=start)
+    size = {"updates": updates_, "replicates": replicates, "every": every, "diagnostics": [along(1)]}
+    return descent(task, schedules.fixed(staleness), *links, **size)
 
 
 def grown(path: np.ndarray, staleness: int) -> np.ndarray:

@@ -63,20 +63,12 @@ def displaced(
     method: Method | None = None,
 ) -> Spec:
     """Fresh batches generated at behavior and scored at the current policy; `places` are both, in this order."""
-    behavior, current = places
-    samples, batches, replicates = size
+    (behavior, current), (samples, batches, replicates) = places, size
     by = current - behavior
-    return Spec(
-        task,
-        schedules.frozen(),
-        method or methods.full_is(),
-        chain(Displace(tuple(map(tuple, by)) if by.ndim == 2 else tuple(by))),
-        samples_per_group=samples,
-        updates=batches + 1,
-        replicates=replicates,
-        initial=behavior,
-        diagnostics=diagnostics,
-    )
+    move = Displace(tuple(map(tuple, by)) if by.ndim == 2 else tuple(by))
+    options: dict[str, Any] = {"samples_per_group": samples, "updates": batches + 1, "replicates": replicates}
+    options |= {"initial": behavior, "diagnostics": diagnostics}
+    return Spec(task, schedules.frozen(), method or methods.full_is(), chain(move), **options)
 
 
 class MeanGradient:

@@ -56,11 +56,8 @@ def measured(point: Point, dimension: int, points: int, effect: float, seed: int
     above = [diagnostics.ratio_above(level) for level in point["levels"]]
     metrics = [AFFINITY, "log_ratio_mean", *above]
     trace = run(cooled(point["temperature"], dimension, metrics, (SAMPLES, BATCHES, replicates)), seed, plant)
-    return {
-        "affinity": mean_of(trace, "affinity"),
-        "mean_log": mean_of(trace, "log_ratio_mean"),
-        **{f"above[{k}]": share_of(trace[metric.name][1:], SAMPLES) for k, metric in enumerate(above)},
-    }
+    means = {"affinity": mean_of(trace, "affinity"), "mean_log": mean_of(trace, "log_ratio_mean")}
+    return means | {f"above[{k}]": share_of(trace[metric.name][1:], SAMPLES) for k, metric in enumerate(above)}
 
 
 def colder(factor: float) -> Plant:

@@ -30,12 +30,6 @@ def realizations_for(
     return max(_FEWEST, units_for(spread, net_effect, comparisons, kind))
 
 
-def spread_of(point: Point, spread: float) -> float:
-    """Relative standard deviation of one realization, or 0 if neither work nor training time is random."""
-    texts = [str(point[name]) for name in ("length", "train_time")]
-    return spread if any(":" in text and not text.startswith("constant") for text in texts) else 0.0
-
-
 def timelines(system: Any, batches: int, samples: int, realizations: int, seed: int) -> Iterator[Timeline]:
     """Timelines of `realizations` realizations, one after the other."""
     return (system.timeline(batches, samples, seed=seed, realization=m) for m in range(realizations))
@@ -55,12 +49,9 @@ def engine(point: Point, **settings: Any) -> System:
 
 def synchronous(point: Point, **settings: Any) -> System:
     """Synchronous system with the point's work, training and synchronization times."""
-    return systems.synchronous(
-        point["groups_per_batch"],
-        length=laws.as_law("length", point["length"]),
-        train_time=seconds_or_law("train_time", point["train_time"]),
-        sync_time=float(point["sync_time"]),
-    ).replace(**settings)
+    length, train_time = laws.as_law("length", point["length"]), seconds_or_law("train_time", point["train_time"])
+    times: dict[str, Any] = {"length": length, "train_time": train_time, "sync_time": float(point["sync_time"])}
+    return systems.synchronous(point["groups_per_batch"], **times).replace(**settings)
 
 
 def publishes_for(out: int, groups: int) -> int:

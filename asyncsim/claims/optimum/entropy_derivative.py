@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 
 from asyncsim.claims._bandit import PolicyPair, complex_gradient, softmax
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Vector, lab, replaced, sim
-from asyncsim.claims._points import PAIR
+from asyncsim.claims._claim import PAIR, Claim, Estimate, Plant, Point, Vector, lab, replaced, sim
 
 _STEP, _UPDATES, _BETAS = 1e-3, 300, np.array([50.0, 100.0])
 _POINT = {**PAIR, "rewards": (0.2, 1.0, 0.5)}

@@ -59,10 +59,8 @@ class FrozenMeanBaseline(Frozen, Claim):
         spec = lab.offline(point, sim.methods.reinforce(sim.advantages.group_mean()), step, _UPDATES)
         logits = lab.run(spec, seed, plant).parameters[0]
         speed = (logits - np.array(point["behavior_logits"])) / (step * _UPDATES)
-        return {
-            **lab.arms("speed", speed, _TOLERANCE * float(np.linalg.norm(speed))),
-            **lab.arms("pi", lab.probabilities(logits), _TOLERANCE),
-        }
+        found = lab.arms("speed", speed, _TOLERANCE * float(np.linalg.norm(speed)))
+        return found | lab.arms("pi", lab.probabilities(logits), _TOLERANCE)
 
     defects = {
         "behavior refreshed": lambda: replaced(system=lab.fixed(0)),

@@ -80,10 +80,8 @@ class ToprNegatives(Claim):
             coarse, fine = (float(np.diff(lab.run(spec, seed, plant).parameters[0])[0]) for spec in specs)
             return Estimate(2.0 * fine - coarse, tolerance=0.25 * abs(fine - coarse))
 
-        gaps = {
-            "naive_gap": gap(sim.methods.reinforce(sim.advantages.none())),
-            "topr_gap": gap(sim.methods.topr(sim.advantages.none())),
-        }
+        made = {"naive_gap": sim.methods.reinforce, "topr_gap": sim.methods.topr}
+        gaps = {name: gap(make(sim.advantages.none())) for name, make in made.items()}
         # What the weights of good and bad samples add up to, under a policy that has fallen behind.
         task = sim.tasks.softmax_bandit(2, (-1.0, 1.0), rewards="fixed")
         spec = plant(lab.population(task, sim.methods.topr(sim.advantages.offset(point["baseline"]))))

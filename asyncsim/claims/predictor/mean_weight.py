@@ -29,8 +29,7 @@ def _spread(point: Point) -> float:
     """
     logits = point["behavior_logits"], point["current_logits"]
     second, third, fourth = (lab.moment_of(*logits, power, point["horizon"]) for power in (2.0, 3.0, 4.0))
-    variance = max(second - 1.0, 1e-12)
-    excess = (fourth - 4.0 * third + 6.0 * second - 3.0) / variance**2 - 3.0
+    excess = (fourth - 4.0 * third + 6.0 * second - 3.0) / max(second - 1.0, 1e-12) ** 2 - 3.0
     return max(0.9, 0.6 * math.sqrt(max(2.0 + excess / point["samples"], 0.0)))
 
 

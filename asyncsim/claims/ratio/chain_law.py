@@ -86,10 +86,7 @@ class ChainLaw(Chains, Claim):
         cells = [lab.below(number, level) for number, level in enumerate(point["levels"])]
         metrics = ["log_ratio_mean", "log_ratio_variance", *cells]
         trace = lab.Chain(point).run(metrics, lab.replicates_for(_SPREAD, effect, 2 + len(cells)), seed, plant)
-        return {
-            "mean_log": lab.mean_of(trace, "log_ratio_mean"),
-            "var_log": lab.variance_of(trace, lab.SAMPLES),
-            **{cell.name: lab.share_of(trace[cell.name][1:], lab.SAMPLES) for cell in cells},
-        }
+        moments = {"mean_log": lab.mean_of(trace, "log_ratio_mean"), "var_log": lab.variance_of(trace, lab.SAMPLES)}
+        return moments | {cell.name: lab.share_of(trace[cell.name][1:], lab.SAMPLES) for cell in cells}
 
     defects = {"one number for all bits": lambda: lab.with_policy(lab.OneNumber)}

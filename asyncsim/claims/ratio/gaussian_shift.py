@@ -70,11 +70,8 @@ class GaussianShift(Claim):
         metrics = ["log_ratio_mean", "log_ratio_variance", "chi_square", *cells]
         places = np.array([0.0]), np.array([shift])
         trace = lab.run(lab.displaced(task, places, metrics, (_SAMPLES, _BATCHES, replicates)), seed, plant)
-        return {
-            **{cell.name: lab.share_of(trace[cell.name][1:], _SAMPLES) for cell in cells},
-            "mean_log": lab.mean_of(trace, "log_ratio_mean"),
-            "var_log": lab.variance_of(trace, _SAMPLES),
-            "second_moment": lab.second_moment_of(trace),
-        }
+        found = {cell.name: lab.share_of(trace[cell.name][1:], _SAMPLES) for cell in cells}
+        found |= {"mean_log": lab.mean_of(trace, "log_ratio_mean"), "var_log": lab.variance_of(trace, _SAMPLES)}
+        return found | {"second_moment": lab.second_moment_of(trace)}
 
     defects = {"scored at another temperature": lambda: (lab.with_policy(lab.Tempered), {"shift": 1.0})}

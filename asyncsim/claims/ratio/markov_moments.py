@@ -15,8 +15,7 @@ import numpy as np
 from scipy.special import log_softmax
 
 from asyncsim.claims._bandit import SequencePair
-from asyncsim.claims._claim import Claim, Estimate, Integer, Plant, Point, checks, lab, sim
-from asyncsim.claims._points import BEHAVIOR
+from asyncsim.claims._claim import BEHAVIOR, Claim, Estimate, Integer, Plant, Point, checks, lab, sim
 
 _NEAR = ((0.4, -0.3, 0.4), (0.1, 0.6, -0.5), (-0.4, 0.1, 0.2), (0.7, 0.2, 0.0))
 _POINT = {"actions": 3, "horizon": 24, "behavior_logits": BEHAVIOR, "current_logits": _NEAR}

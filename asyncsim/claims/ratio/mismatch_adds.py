@@ -20,9 +20,9 @@ import itertools
 import numpy as np
 from scipy.special import log_softmax
 
+from asyncsim.base.declared import Choice, Integer, Real
 from asyncsim.claims._bandit import LIMIT, SequencePair, softmax
-from asyncsim.claims._claim import Choice, Claim, Estimate, Integer, Plant, Point, Real, lab, sim
-from asyncsim.claims._points import BEHAVIOR, CURRENT, sequence_point
+from asyncsim.claims._claim import BEHAVIOR, CURRENT, Claim, Estimate, Plant, Point, lab, sequence_point, sim
 
 _METRICS = {"staleness": "staleness_variance", "mismatch": "mismatch_variance", "variance": "log_ratio_variance"}
 _SPREAD = 1.6

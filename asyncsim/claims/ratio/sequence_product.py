@@ -11,8 +11,7 @@ full support, at most 2^20 sequences (the second route enumerates them). Source:
 import math
 
 from asyncsim.claims._bandit import SequencePair, chained, enumerate_sequences, softmax
-from asyncsim.claims._claim import Claim, Estimate, Plant, Point, lab, sim
-from asyncsim.claims._points import sequence_point
+from asyncsim.claims._claim import Claim, Estimate, Plant, Point, lab, sequence_point, sim
 
 
 class SequenceProduct(SequencePair, Claim):

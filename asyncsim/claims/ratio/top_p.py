@@ -16,8 +16,7 @@ import math
 import numpy as np
 
 from asyncsim.claims._bandit import SequencePair, enumerate_sequences, softmax
-from asyncsim.claims._claim import Claim, Estimate, Integer, Plant, Point, Real, lab, sim
-from asyncsim.claims._points import BEHAVIOR, sequence_point
+from asyncsim.claims._claim import BEHAVIOR, Claim, Estimate, Integer, Plant, Point, Real, lab, sequence_point, sim
 
 _CLEAR = 1e-9
 _COMMON = sequence_point("position", 3, 3, current_logits=BEHAVIOR[:3], top_p=0.7, top_k=0)
@@ -75,9 +74,8 @@ class TopP(SequencePair, Claim):
             for above, below in ((current, recorded), (behavior, recorded), (current, behavior))
         )
         mean, second = (s._chained(sampler * ratio**power)[0] for power in (1, 2))
-        return s._quantities(
-            mean, second, *(0.0 - s._chained(sampler, np.log(part))[1] for part in (mismatch, staleness))
-        )
+        divergences = (0.0 - s._chained(sampler, np.log(part))[1] for part in (mismatch, staleness))
+        return s._quantities(mean, second, *divergences)
 
     def check(s) -> dict[str, float]:
         sequences = enumerate_sequences(s)

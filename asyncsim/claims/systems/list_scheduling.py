@@ -101,8 +101,10 @@ class ListScheduling(_engines.Engines):
     def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         groups, samples, slots = point["groups_per_batch"], point["samples_per_group"], point["slots"]
         system = lab.synchronous(point, slots=slots)
+        texts = [str(point[name]) for name in ("length", "train_time")]
         # But for pareto:1:1.5, whose mean step stays below its bound.
-        count = lab.realizations_for(lab.spread_of(point, 0.05), effect, 0.0, comparisons=16, kind="bound")
+        spread = 0.05 if any(":" in text and not text.startswith("constant") for text in texts) else 0.0
+        count = lab.realizations_for(spread, effect, 0.0, comparisons=16, kind="bound")
         steps, extremes = [], dict.fromkeys(("excess", "load", "longest"), -math.inf)
         for record in lab.timelines(plant(system), _STEPS, samples, count, seed):
             # Samples of one batch in a row.
