@@ -73,7 +73,7 @@ def make_one(
     """Draw one figure: a line about it, and what its entry may quote, or what is wrong."""
     try:
         if text:
-            return "", _pipeline.numbers(name, _pipeline.tables(name, quick))
+            return "", _pipeline.numbers(name, _pipeline.tables(name, quick), not quick)
         picture = _pipeline.drawn(name, quick, rows)
         paths = _pipeline.write(picture, out or _pipeline.folder(quick), "" if out else _gallery.PICTURES)
         return f"{' '.join(path.name for path in paths)} in {paths[0].parent}", picture.numbers
@@ -90,6 +90,9 @@ def gallery(numbers: _gallery.Numbers, quick: bool) -> list[str]:
         front = ""
     questions = [each for asked in _contract.papers().values() for each in asked]
     wrong = _gallery.faults(here, _pipeline.names(), questions, front)
+    wrong += _claims.wrong(numbers)
+    if quick:
+        numbers = _claims.uncounted(numbers)
     made, missing = _gallery.pages(here, numbers, _claims.tables())
     # Where a figure could not be drawn, that is said already.
     wrong += missing if set(numbers) == set(_pipeline.names()) else []

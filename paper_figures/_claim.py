@@ -6,7 +6,9 @@ number is text with `{figure:key}` for what a figure's `numbers()` gives. A verd
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from asyncsim import claims
 from asyncsim.base import checks
@@ -18,10 +20,82 @@ VERDICTS = ("reproduced", "mostly", "mixed", "mostly not", "not reproduced", "un
 """Reproduced at all places, at most, at some, at few, at none; where one condition holds; no regime shows it."""
 OF_OWN = ("holds", *VERDICTS[1:4], "does not hold", *VERDICTS[5:])
 """Of our own claims, which have nothing to reproduce."""
+MOST = 0.75
+"""Share of settings from which on it is most of them."""
 SOURCES = ("text", "repo", "notes", "abstract")
 """What is known of an item: its text was read, the authors' code, notes of others on the text, the abstract alone."""
 KINDS = ("figure", "proxy", "none")
 """Ours shows the same quantity on the same axes, something near it, or nothing."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A setting in which a claim was tested: what was varied, outermost first, and whether the claim holds there.
+
+    `held`: None where the rows do not decide. `inside`: whether the condition that the claim's verdict names is met.
+    """
+
+    place: tuple[str, ...]
+    held: bool | None
+    inside: bool = True
+
+    def __post_init__(self) -> None:
+        known = self.held is None or isinstance(self.held, bool)
+        checks.require(known, "held", self.held, "True, False or None", "make it with decided")
+
+
+def decided(held: Any, failed: Any) -> bool | None:
+    """Whether a claim holds, from intervals that show that it does or that it does not; None where neither."""
+    return True if held else False if failed else None
+
+
+def counted(settings: Sequence[Setting]) -> dict[str, str]:
+    """What the settings of a claim come to: the verdict, how many hold, and which do and do not.
+
+    The verdict follows from counts alone. With a condition, the claim has to hold wherever it is met, and in fewer
+    than `MOST` of the other settings.
+    """
+    inside, outside = ([each for each in settings if each.inside == met] for met in (True, False))
+    share = _shares(outside)[0] if outside else 1.0
+    bounded = bool(outside) and all(each.held for each in inside) and share < MOST
+    parts = {"settings where met": inside, "elsewhere": outside} if bounded else {"settings": [*settings]}
+    counts = (f"{sum(each.held is True for each in part)} of {len(part)} {name}" for name, part in parts.items())
+    verdict = "under conditions" if bounded else _word(*_shares(settings))
+    places = {key: _grouped(settings, held) for key, held in (("holds", True), ("fails", False), ("open", None))}
+    return {"verdict": verdict, "count": ", ".join(counts), **places}
+
+
+def _shares(settings: Sequence[Setting]) -> tuple[float, float]:
+    """Shares of settings in which a claim holds, and in which it does not."""
+    return tuple(sum(each.held is held for each in settings) / len(settings) for held in (True, False))
+
+
+def _word(held: float, failed: float) -> str:
+    """The verdict of a claim that holds in one share of its settings and fails in another."""
+    if held == 1.0 or failed == 1.0:
+        return "reproduced" if held else "not reproduced"
+    return "mostly" if held >= MOST else "mostly not" if failed >= MOST else "mixed"
+
+
+def _grouped(settings: Sequence[Setting], held: bool | None) -> str:
+    """Settings with one answer in words: those that differ in the last part alone together; a dash for none.
+
+    Numbers that follow each other among all settings are a range.
+    """
+    of: dict[tuple[str, ...], list[list[str]]] = {}
+    before: Setting | None = None
+    for each in settings:
+        *first, last = each.place
+        runs = of.setdefault(tuple(first), [])
+        follows = before is not None and before.held is held and before.place[:-1] == each.place[:-1]
+        if each.held is held and runs and follows and last[0].isdigit():
+            runs[-1].append(last)
+        elif each.held is held:
+            runs.append([last])
+        before = each
+    words = {first: [f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(run) for run in runs]
+             for first, runs in of.items() if runs}  # fmt: skip
+    return "; ".join(": ".join([*first, ", ".join(runs)]) for first, runs in words.items()) or "–"
 
 
 @dataclass(frozen=True)
@@ -30,7 +104,8 @@ class Claim:
 
     `when`: the conditions, or what was not tested; `rebuilt`: our reconstruction of the method is judged. `stated`: the
     sentence in `claims.papers()`, whose exact results are set against it too. Without a figure they alone decide.
-    `subject`: the table that it stands in, if not that of its source.
+    `subject`: the table that it stands in, if not that of its source. `test`: when the claim holds in one setting;
+    the figure's `held()` gives all settings under the name `held`, and their count has to give the verdict.
     """
 
     source: str
@@ -42,6 +117,8 @@ class Claim:
     rebuilt: bool = False
     stated: str = ""
     subject: str = ""
+    held: str = ""
+    test: str = ""
 
     @property
     def claims(self) -> tuple[str, ...]:
@@ -52,6 +129,7 @@ class Claim:
         checks.one_of("verdict", self.verdict, OF_OWN if self.source == OWN else VERDICTS, "choose one")
         conditional = self.verdict in ("under conditions", UNTESTED)
         checks.require(bool(self.when) or not conditional, "when", self.when, f"given where {self.verdict}", "say it")
+        checks.require(bool(self.test) == bool(self.held), "test", self.test, "given with held", "say when it holds")
 
 
 @dataclass(frozen=True)

@@ -28,8 +28,8 @@ from paper_figures import (
     _claims_tba,
     _claims_vcpo,
 )
-from paper_figures._claim import OWN, UNTESTED, Claim
-from paper_figures._gallery import PLACEHOLDER
+from paper_figures._claim import OF_OWN, OWN, UNTESTED, VERDICTS, Claim
+from paper_figures._gallery import BY_SETTING, PLACEHOLDER
 
 SEEDS = (_claims_vcpo, _claims_gac, _claims_m2po, _claims_bapo, _claims_tba, _claims_roll_flash)
 """Papers whose figures are all listed."""
@@ -103,11 +103,47 @@ def table(known: Iterable[Claim] = CLAIMS) -> str:
     rows = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for each in known:
         claim = (f"[{each.text}](#{each.figure})" if each.figure else each.text) + "\\*" * each.rebuilt
-        verdict = f"**{each.verdict}**" + (f": {each.when}" if each.when else "")
+        count = f" ({{{each.figure}:{each.held}_count}})" if each.held else ""
+        verdict = f"**{each.verdict}**{count}" + (f": {each.when}" if each.when else "")
         cells = [*[each.source] * several, claim, each.number, verdict]
         rows.append(f"| {' | '.join(cells)} |")
     note = "\n\\* judged on our reconstruction of the method\n" if any(each.rebuilt for each in known) else ""
-    return "\n".join(rows) + "\n" + note
+    return "\n".join(rows) + "\n" + note + by_setting(known)
+
+
+def by_setting(known: Iterable[Claim]) -> str:
+    """A folded table of the settings in which each claim holds, with placeholders."""
+    tested = [each for each in known if each.held]
+    rows = [f"| {BY_SETTING} | holds if | holds | does not hold | undecided |", "|---" * 5 + "|"]
+    for each in tested:
+        cells = (f"{{{each.figure}:{each.held}_{key}}}" for key in ("holds", "fails", "open"))
+        rows.append(f"| {' | '.join([each.text, each.test, *cells])} |")
+    folded = "\n".join(["", "<details><summary>By setting</summary>", "", *rows, "", "</details>", ""])
+    return folded if tested else ""
+
+
+def uncounted(numbers: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]]:
+    """Numbers of quick rows, which leave out settings, with a dash for each count."""
+    found = {figure: dict(known) for figure, known in numbers.items()}
+    for each in CLAIMS:
+        if each.held and each.figure in found:
+            found[each.figure] |= {f"{each.held}_{key}": "–" for key in ("count", "holds", "fails", "open")}
+    return found
+
+
+def wrong(numbers: Mapping[str, Mapping[str, str]]) -> list[str]:
+    """Claims whose verdict is not what the count of their settings gives, in one line each."""
+    found = []
+    for each in CLAIMS:
+        known = numbers.get(each.figure, {})
+        if not (each.held and known):
+            continue
+        word = known[f"{each.held}_verdict"]
+        word = dict(zip(VERDICTS, OF_OWN, strict=True))[word] if each.source == OWN else word
+        if word != each.verdict:
+            count = known[f"{each.held}_count"]
+            found.append(f"claim {each.text!r} of {each.source}: {each.verdict}, but {count}: write {word!r}")
+    return found
 
 
 def tables() -> dict[str, str]:

@@ -136,6 +136,11 @@ def rate_of(rows: Any, task: str) -> float:
     return SLOW if task == "forks" else usual(rows, task)
 
 
+def place(task: str) -> str:
+    """A task as one part of a setting."""
+    return TASKS[task].replace(", penalty", " with penalty")
+
+
 def complete(found: dict[str, str], keys: Iterable[str]) -> dict[str, str]:
     """Numbers, with "none" for those that rows of a trial do not give."""
     return dict.fromkeys(keys, "none") | found

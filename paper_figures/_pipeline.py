@@ -20,7 +20,7 @@ from asyncsim.base import checks, files
 from asyncsim.base.plugins import summaries
 from asyncsim.plotting import _style
 from experiments import _contract, _store
-from paper_figures import _gallery, _looks, _setup
+from paper_figures import _claim, _gallery, _looks, _setup
 
 HERE = Path(__file__).resolve().parent
 ROWS, SCRIPT, LOOKS = "asyncsim rows", "asyncsim script", "asyncsim looks"
@@ -153,10 +153,16 @@ def _missing(name: str, rows: list[Any]) -> str:
     return f"no {', no '.join(words[:3])}" if words else ""
 
 
-def numbers(name: str, rows: list[Any]) -> dict[str, str]:
-    """What a figure's entry may quote, by key. Raises `InputError` that names rows which the figure lacks."""
+def numbers(name: str, rows: list[Any], count: bool = True) -> dict[str, str]:
+    """What a figure's entry may quote, by key, and what the settings of its claims come to if they are to be counted.
+
+    Raises `InputError` that names rows which the figure lacks.
+    """
+    held = getattr(script(name), "held", None) if count else None
     with reading(name, rows):
         found = script(name).numbers(*rows)
+        for claim, settings in (held(*rows) if held else {}).items():
+            found |= {f"{claim}_{key}": text for key, text in _claim.counted(settings).items()}
     formatted = isinstance(found, dict) and all(isinstance(v, str) and str(k).isidentifier() for k, v in found.items())
     checks.require(formatted, f"{name}.numbers", found, "a dict of texts by identifier", "format every number")
     return found
@@ -171,7 +177,9 @@ def drawn(name: str, quick: bool = False, where: Path | None = None) -> Drawn:
             0.002, 0.002, "QUICK: few samples", ha="left", va="bottom", fontsize=7, color=_style.COLORS["violated"]
         )
     notes = origin(name, quick, where) | {LOOKS: looks, LEVELED: levels(rows)}
-    return Drawn(name.replace("-", "_"), figure, numbers(name, rows), notes, page(name, rows))
+    return Drawn(
+        name.replace("-", "_"), figure, numbers(name, rows, not quick and where is None), notes, page(name, rows)
+    )
 
 
 def picture(name: str, rows: list[Any]) -> tuple[Figure, str]:

@@ -13,6 +13,7 @@ from experiments import m2po
 from paper_figures import _m2po as arms
 from paper_figures import _script
 from paper_figures import _vcpo as look
+from paper_figures._claim import Setting, decided
 
 RATE = 0.1
 """Largest learning rate whose entropies are quoted; at bolder ones policies end deterministic."""
@@ -72,3 +73,14 @@ def numbers(rows: Any) -> dict[str, str]:
             values = own.value[own.rate <= RATE].to_numpy(dtype=float)
             found[f"{task}_{arm}"] = f"{np.min(values):.2f} to {np.max(values):.2f}"
     return found
+
+
+def held(rows: Any) -> dict[str, list[Setting]]:
+    """Whether tokens that M2PO masks have more entropy than all tokens, by task and rate."""
+    found = []
+    for task in arms.TASKS:
+        own = ratios(rows, task, "m2po")
+        for row in own[own.rate <= RATE].itertuples():
+            place = (f"{task} at rates", f"{row.rate:.2g}")
+            found.append(Setting(place, decided(row.low > 1.0, row.high < 1.0), task == "forks"))
+    return {"uncertain": found}

@@ -12,6 +12,7 @@ from asyncsim.plotting import _style
 from paper_figures import _m2po as arms
 from paper_figures import _script
 from paper_figures import _vcpo as look
+from paper_figures._claim import Setting, decided
 
 EXPERIMENTS = {"m2po": {"part": "grid", "staleness": 256, **arms.PAID}}
 CLIPPED, MASKED = 0.0122, 0.0006
@@ -60,3 +61,14 @@ def numbers(rows: Any) -> dict[str, str]:
     found |= {"least": arms.percent(min(masked)), "worst": arms.percent(max(masked))}
     pairs = [[arms.grid(rows, task, arm, "masked").value for arm in ("m2po", "clip")] for task in arms.TASKS]
     return found | {"most": f"{max((m2po / clip).max() for m2po, clip in pairs):.2f}"}
+
+
+def held(rows: Any) -> dict[str, list[Setting]]:
+    """Whether M2PO masks at most a tenth of what the clip masks, at every rate at which the clip masks tokens."""
+    found = []
+    for task in arms.TASKS:
+        m2po, clip = (arms.grid(rows, task, arm, "masked").set_index("rate") for arm in ("m2po", "clip"))
+        for rate in clip.index[clip.value > 0.0].intersection(m2po.index):
+            few, many = m2po.high[rate] <= clip.low[rate] / 10.0, m2po.low[rate] > clip.high[rate] / 10.0
+            found.append(Setting((f"{task} at rates", f"{rate:.2g}"), decided(few, many)))
+    return {"tenth": found}

@@ -11,6 +11,7 @@ from experiments import m2po_steps
 from paper_figures import _m2po_steps as steps
 from paper_figures import _script
 from paper_figures import _vcpo as look
+from paper_figures._claim import Setting, decided
 
 __all__ = ["EXPERIMENTS", "draw", "numbers"]
 
@@ -71,3 +72,15 @@ def numbers(rows: Any) -> dict[str, str]:
             rest = [end for task, end in zip(tasks, best, strict=True) if task != "graded"]
             found[f"{arm}_rest"] = f"{sum(rest) / len(rest):.2f}"
     return found
+
+
+def held(rows: Any) -> dict[str, list[Setting]]:
+    """Whether most runs without a trust region collapse, by task and rate."""
+    found = []
+    for factor, where in ((1.0, "best synchronous rate"), (steps.BOLD, "4× rate")):
+        for task in steps.TASKS:
+            if len(steps.runs(rows, task, "none", "fell")):
+                row = steps.at(rows, task, "none", "fell", factor * steps.usual(rows, task))
+                inside = factor == steps.BOLD and task in PENALIZED
+                found.append(Setting((where, steps.place(task)), decided(row.low > 0.5, row.high < 0.5), inside))
+    return {"none": found}

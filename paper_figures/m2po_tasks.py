@@ -12,6 +12,7 @@ from paper_figures import _m2po as arms
 from paper_figures import _m2po_steps as steps
 from paper_figures import _script
 from paper_figures import _vcpo as look
+from paper_figures._claim import Setting, decided
 
 __all__ = ["EXPERIMENTS", "draw", "numbers"]
 
@@ -64,14 +65,14 @@ def beside(row: Any) -> int:
     return int(row.low > 0.0) - int(row.high < 0.0)
 
 
-def peaks(rows: Any) -> str:
-    """On how many tasks the best checkpoint without a trust region is within `NEAR` of fresh training's, both tuned."""
-    found = []
+def checkpoints(rows: Any) -> dict[str, bool]:
+    """Whether the best checkpoint without a trust region is within `NEAR` of fresh training's, both tuned, by task."""
+    found = {}
     for task in steps.TASKS:
         if all(len(steps.runs(rows, task, arm, "peak")) for arm in ("none", "fresh")):
             own, fresh = (steps.best(rows, task, arm, "peak", "peak") for arm in ("none", "fresh"))
-            found.append(own.value > fresh.value - steps.NEAR)
-    return str(sum(found))
+            found[task] = bool(own.value > fresh.value - steps.NEAR)
+    return found
 
 
 def draw(rows: Any, paired: Any) -> Figure:
@@ -115,5 +116,15 @@ def numbers(rows: Any, paired: Any) -> dict[str, str]:
         row = apart(paired, task, told[task]).iloc[0]
         found[f"{task}_{told[task]}"] = f"{-row.value:.3f} ± {(row.high - row.low) / 2:.3f}"
     found |= {"short": shortfall(paired), "unpenalized": str(len({*matched(paired, "best")} & {*arms.TASKS}))}
-    found |= {"free": peaks(rows), "updates": f"{max(_script.settings(rows, 'updates'))}"}
+    found |= {"free": str(sum(checkpoints(rows).values())), "updates": f"{max(_script.settings(rows, 'updates'))}"}
     return steps.complete(found, [f"{task}_{reading}" for task, reading in told.items()])
+
+
+def held(rows: Any, paired: Any) -> dict[str, list[Setting]]:
+    """Whether M2PO matches fresh training by its final return; whether stale data do without a trust region."""
+    m2po = []
+    for reading, where in (("usual", "best synchronous rate"), ("best", "tuned rates")):
+        for task in tasks(paired):
+            row = apart(paired, task, reading).iloc[0]
+            m2po.append(Setting((where, steps.place(task)), decided(row.low > -steps.NEAR, row.high < -steps.NEAR)))
+    return {"m2po": m2po, "free": [Setting((steps.place(task),), found) for task, found in checkpoints(rows).items()]}

@@ -8,16 +8,19 @@ import re
 import shutil
 import struct
 import sys
+from fractions import Fraction
 from functools import cache
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from asyncsim.base.checks import InputError
 from asyncsim.plotting import _style
 from docs import _prose
 from experiments import _contract, _store
-from paper_figures import _claims, _gallery, _looks, _pipeline
+from paper_figures import _claim, _claims, _gallery, _looks, _pipeline
 from paper_figures.__main__ import main
 from tests import forked
 
@@ -68,12 +71,48 @@ def test_pictures_of_a_written_page_are_beside_it(page):
     assert [link for link in links if not (page.parent / link).is_file()] == []
 
 
+settings = st.lists(
+    st.builds(_claim.Setting, st.just(("task", "1")), st.sampled_from([True, False, None]), st.booleans()), min_size=1
+).filter(lambda known: any(each.inside for each in known))
+
+
+@given(settings)
+def test_a_verdict_follows_from_the_count_of_settings(known):
+    """The rule in fractions, written a second time; a condition has to decide."""
+    share = {held: Fraction(sum(each.held is held for each in known), len(known)) for held in (True, False)}
+    outside = [each.held is True for each in known if not each.inside]
+    if outside and all(each.held for each in known if each.inside) and 4 * sum(outside) < 3 * len(outside):
+        word = "under conditions"
+    elif 1 in share.values():
+        word = "reproduced" if share[True] else "not reproduced"
+    else:
+        word = "mostly" if 4 * share[True] >= 3 else "mostly not" if 4 * share[False] >= 3 else "mixed"
+    assert _claim.counted(known)["verdict"] == word
+
+
+def test_settings_with_one_answer_are_told_together():
+    """Numbers that follow each other are a range, which another answer between them ends."""
+    held = [True, True, True, False, True]
+    known = [_claim.Setting(("chain", f"{2**n}"), each) for n, each in enumerate(held)]
+    found = _claim.counted([*known, _claim.Setting(("bandit",), None)])
+    assert (found["holds"], found["fails"], found["open"]) == ("chain: 1 to 4, 16", "chain: 8", "bandit")
+    assert (found["count"], found["verdict"]) == ("4 of 6 settings", "mixed")
+
+
+@pytest.mark.rows
+@pytest.mark.committed
+def test_verdicts_of_claims_are_what_their_settings_give(numbers):
+    assert _claims.wrong(numbers) == []
+    claim = next(each for each in _claims.CLAIMS if each.held)
+    word = next(each for each in _claim.VERDICTS if each != claim.verdict)
+    planted = {claim.figure: numbers[claim.figure] | {f"{claim.held}_verdict": word}}
+    assert [line.rpartition("write ")[2] for line in _claims.wrong(planted)] == [repr(word)]
+
+
 def test_an_entry_gives_the_verdict_of_its_claim():
     """Of an entry with one claim the verdict has the same word as the claim's row."""
-    for name, given in itertools.groupby(
-        sorted(_claims.CLAIMS, key=lambda each: each.figure), lambda each: each.figure
-    ):
-        words = {each.verdict for each in given}
+    for name, told in itertools.groupby(sorted(_claims.CLAIMS, key=lambda each: each.figure), lambda each: each.figure):
+        words = {each.verdict for each in told}
         entry = FIGURES / "entries" / f"{name}.md"
         if len(words) == 1 and entry.exists() and "**Verdict.**" in (text := entry.read_text(encoding="utf-8")):
             verdict = text.partition("**Verdict.**")[2].partition("\n\n")[0].lower()
