@@ -19,7 +19,7 @@ CLAIMS = (
         "as well",
         rebuilt=False,
         held="aligned",
-        test="the mean cosine exceeds 0.2 on stale data, but not in synchronous training",
+        test="at that staleness, the mean cosine exceeds 0.2, but not in synchronous training",
     ),
     _claim(
         "High alignment is the signature of stale training",
@@ -43,7 +43,7 @@ CLAIMS = (
         rebuilt=False,
         stated="2603.01501/early-warning",
         held="warns",
-        test="the cosine's AUC among runs of one staleness is above 0.7",
+        test="so many updates before falls, the cosine's AUC is above 0.7",
     ),
     _claim(
         "Controlling alignment keeps training stable",
@@ -54,7 +54,7 @@ CLAIMS = (
         when="GAC prevents GRPO's falls on the chain at staleness 16, but not at 32; elsewhere, hardly any run falls",
         stated="2603.01501/projection",
         held="usual",
-        test="where runs fall without GAC, fewer than a tenth of GAC's runs do",
+        test="at that staleness, a tenth of runs fall without GAC, and fewer with it",
     ),
     _claim(
         "Controlling alignment keeps training stable at the 4× rate",
@@ -65,7 +65,7 @@ CLAIMS = (
         when="no setting shows the claim, and five contradict it; at RLOO's [lower 4× rate](#one_rate), GAC prevents "
         "most falls",
         held="bold",
-        test="where runs fall without GAC, fewer than a tenth of GAC's runs do",
+        test="at that staleness, a tenth of runs fall without GAC, and fewer with it",
     ),
     _claim(
         "GAC matches synchronous training at staleness 8 to 32",
@@ -75,7 +75,7 @@ CLAIMS = (
         "gac_steps",
         when="GRPO without GAC reaches the final return in more settings",
         held="even",
-        test="GAC's final return is less than 0.02 below that of synchronous GRPO",
+        test="at that staleness, the final return is less than 0.02 below synchronous GRPO's",
     ),
     _claim(
         "GAC outperforms GRPO, M2PO and BAPO on stale data",
@@ -85,7 +85,7 @@ CLAIMS = (
         "gac_steps",
         when="GAC on GRPO never beats M2PO or BAPO; GAC on RLOO does, but RLOO without GAC mostly does too",
         held="wins",
-        test="GAC's mean return is higher than GRPO's, M2PO's and BAPO's",
+        test="at that staleness, the mean return is higher than GRPO's, M2PO's and BAPO's",
     ),
     _claim(
         "GAC also outperforms tuned stabilizers",

@@ -15,9 +15,9 @@ CLAIMS = (
         "at staleness {vcpo_ess:staleness}, one of {vcpo_ess:batch} samples of {vcpo_ess:longest} tokens carries "
         "{vcpo_ess:share_most} % of the weight",
         "vcpo_ess",
-        when="long sequences on very stale data: 64 tokens at staleness 64, 16 tokens at staleness 128",
+        when="64 tokens at staleness 64, or 16 at 128",
         held="few",
-        test="the effective sample size is at most a tenth of the batch size",
+        test="at that staleness, ESS is at most a tenth of the batch size",
     ),
     _claim(
         "A few samples dominate because importance ratios are heavy-tailed",
@@ -27,7 +27,7 @@ CLAIMS = (
         "vcpo_tail",
         when="the tail is heavy over the sampled range, but the ratios are bounded",
         held="heavy",
-        test="at staleness 32 or more, Hill's index is below 2 (infinite variance)",
+        test="at that staleness (32 or more), Hill's index is below 2 (infinite variance)",
     ),
     _claim(
         "Truncated importance sampling (IS) collapses at high staleness",
@@ -37,7 +37,7 @@ CLAIMS = (
         "vcpo_training",
         when="a minority of runs collapses; on penalized chains at the 4× rate, most runs [fall](#one_rate)",
         held="truncated",
-        test="more than half of the runs collapse, at staleness 32 or more",
+        test="at that rate (in best synchronous ones), most runs collapse",
     ),
     _claim(
         "VCPO trains stably up to staleness 128",
@@ -47,7 +47,7 @@ CLAIMS = (
         "vcpo_training",
         when="stable but slow at the best synchronous rate; undecided at twice and four times that rate",
         held="stable",
-        test="fewer than a tenth of the runs collapse",
+        test="at that rate (in best synchronous ones), fewer than a tenth of runs collapse",
     ),
     _claim(
         "The learning rate must follow the ESS of each batch",
@@ -55,16 +55,15 @@ CLAIMS = (
         "compared with VCPO's mean factor while learning, the ESS rule changes the final return by "
         "{vcpo_timing:late_learning}",
         "vcpo_timing",
-        when="at three levels of staleness, a constant factor chosen afterwards does as well",
+        when="a constant factor chosen afterwards does as well",
         held="rule",
         test="the ESS rule ends more than 0.02 above every other choice of factors",
     ),
     _claim(
         "Prior stabilizers fail at high staleness, and VCPO does not",
         "mixed",
-        "at tuned rates, after {vcpo_controls:short} updates, VCPO reaches a return of "
-        "{vcpo_controls:high_vcpo_tuned}, and truncated IS {vcpo_controls:high_tis_tuned}; later, both are nearly "
-        "equal",
+        "at tuned rates, VCPO reaches {vcpo_controls:high_vcpo_tuned} and truncated IS {vcpo_controls:high_tis_tuned} "
+        "in {vcpo_controls:short} updates; later, both are nearly equal",
         "vcpo_controls",
         when="truncated IS only; the claim holds at one rate for all, but not at tuned rates",
         held="prior",
@@ -85,7 +84,7 @@ CLAIMS = (
         "at the 4× rate, {vcpo_suite:bold_less} of {vcpo_suite:arms} rivals reach a lower mean return than VCPO, "
         "and {vcpo_suite:bold_more} reaches a higher return",
         "vcpo_suite",
-        when="most runs of three rivals fall at the 4× rate; at the best synchronous rate, only those of CISPO",
+        when="most runs of three rivals fall at the 4× rate, and of one at the best synchronous rate",
         held="prior",
         test="most runs of the rival fall, and fewer than a tenth of VCPO's",
     ),
@@ -105,9 +104,9 @@ CLAIMS = (
         "at staleness {vcpo_baselines:late}, the variance is {vcpo_baselines:many_opob_variance} % of that with a "
         "batch-mean baseline; with the best constant, {vcpo_baselines:many_constant_variance} %",
         "vcpo_baselines",
-        when="with truncated ratios on stale data, undecided against the best constant; part of the reduction is bias",
+        when="undecided against the best constant on some stale data; part of the reduction is bias",
         held="least",
-        test="the variance is lower than with every other baseline",
+        test="at that staleness, the variance is lower than with every other baseline",
         stated="2602.17616/baseline",
     ),
     _claim(
@@ -118,7 +117,7 @@ CLAIMS = (
         "vcpo_collapse",
         when="a low ESS ranks runs better than chance (AUC in other settings: {alarms:ess_range})",
         held="caught",
-        test="at a false-alarm rate of 10 %, low ESS catches most collapses",
+        test="so many updates ahead, at 10 % false alarms, low ESS catches most collapses",
         stated="2602.17616/ess-predicts-collapse",
     ),
     _claim(
@@ -127,27 +126,26 @@ CLAIMS = (
         "ESS drops from {vcpo_fall:ess_before} to {vcpo_fall:ess_fell}; on another chain, drops have an AUC of "
         "{vcpo_collapse:chain_drop_far}",
         "vcpo_fall",
-        when="ESS drops first with four of seven methods; on another chain and on tokens, drops predict nothing",
+        when="ESS drops first with four methods; on another chain and on tokens, drops predict nothing",
         held="drop",
         test="8 updates before falls, median ESS is lower than in other runs",
     ),
     _claim(
         "Spikes of the gradient norm precede collapse",
         "mixed",
-        "{vcpo_collapse:chain_near} updates before collapse, a large gradient has an AUC of "
-        "{vcpo_collapse:tokens_norm_near} on token sequences and {vcpo_collapse:chain_norm_near} on a chain",
+        "a large gradient has an AUC of {vcpo_collapse:tokens_norm_near} on token sequences and "
+        "{vcpo_collapse:chain_norm_near} on a chain",
         "vcpo_collapse",
-        when="on token sequences, a large gradient predicts collapse; on another chain, the norm [peaks after "
-        "falls](#vcpo_fall)",
+        when="on token sequences only; on another chain, the norm [peaks after falls](#vcpo_fall)",
         held="norm",
-        test="the AUC of a large gradient is above 0.7",
+        test="so many updates ahead, the AUC of a large gradient is above 0.7",
     ),
     _claim(
         "A mask on the geometric-mean ratio removes every sequence",
         "not reproduced",
         "the mask removes {vcpo_masks:geometric_removed} of the tokens",
         "vcpo_masks",
-        when="it removes most tokens at two rates and two kinds of staleness; training on the rest still learns",
+        when="the mask removes most tokens, and training on the rest still learns",
         held="every",
         test="the mask removes at least 99 % of the tokens",
     ),
@@ -168,7 +166,7 @@ CLAIMS = (
         "vcpo_hours",
         when="only if lengths vary much and training is quick; most of the speed-up comes from asynchrony",
         held="faster",
-        test="VCPO is at least 2.5 times as fast as synchronous training",
+        test="with that training time, VCPO is at least 2.5 times as fast",
     ),
 )
 ITEMS: tuple[Item, ...] = (

@@ -156,5 +156,5 @@ def held(rows: Any) -> dict[str, list[Setting]]:
             answer = decided(
                 fresh.high_end < ALIGNED < stale.low_end, fresh.low_end > ALIGNED or stale.high_end < ALIGNED
             )
-            found.append(Setting((f"{reading}, {shared.NAMES[task]}, staleness", f"{staleness}"), answer))
+            found.append(Setting((f"{reading}, {shared.NAMES[task]}", f"{staleness}"), answer))
     return {"aligned": found}

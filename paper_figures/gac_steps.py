@@ -85,7 +85,6 @@ def numbers(rows: Any) -> dict[str, str]:
     for key, quantity in (("fresh", "mean"), ("fresh_end", "end")):
         fresh = [shared.at(rows, task, 0, shared.BASE, quantity, 1.0).value for task in there]
         found[key] = f"{sum(fresh) / len(fresh):.2f}"
-    found["chain_end"] = f"{shared.at(rows, TASK, 0, shared.BASE, 'end', 1.0).value:.3f}"
     share = [shared.at(rows, task, s, shared.BASE, "fell", 1.0).value for task, s in shared.places(rows)]
     found |= {"falling": str(sum(value > 0 for value in share)), "most_fell": f"{100 * max(share):.0f} %"}
     return found | compared(rows, arms)
@@ -139,7 +138,7 @@ def held(rows: Any) -> dict[str, list[Setting]]:
     for times, reading in shared.READINGS.items():
         for arm, base in (("GAC", "GRPO"), ("GAC on RLOO", "RLOO")):
             for task, s in shared.places(rows):
-                place = (f"{reading}, {shared.CALLED.get(arm, arm)}, {shared.NAMES[task]}, staleness", f"{s}")
+                place = (f"{reading}, {shared.CALLED.get(arm, arm)}, {shared.NAMES[task]}", f"{s}")
                 plain, fell = (shared.at(rows, task, s, each, "fell", times) for each in (base, arm))
                 if plain.value >= FEW:
                     answer = decided(fell.high_end < FEW, fell.low_end >= FEW)
@@ -148,6 +147,6 @@ def held(rows: Any) -> dict[str, list[Setting]]:
                 more = all(mine.low_end > one.high_end for one in its)
                 found["wins"].append(Setting(place, decided(more, any(one.low_end > mine.high_end for one in its))))
     for task, s in shared.places(rows):
-        place = (f"{shared.NAMES[task]}, staleness", f"{s}")
+        place = (f"{shared.NAMES[task]}", f"{s}")
         found["even"].append(Setting(place, matches(rows, task, s, "GAC", "end")))
     return found

@@ -77,6 +77,6 @@ def held(rows: Any) -> dict[str, list[Setting]]:
     own = _script.pick(rows, part="warning", quantity="area", arm="cosine").dropna(subset="staleness")
     found = []
     for row in own[own.lead > 0].sort_values(["staleness", "rate", "lead"]).itertuples():
-        place = (f"staleness {row.staleness:.0f}, rate {row.rate:g}, updates before", f"{row.lead:.0f}")
+        place = (f"staleness {row.staleness:.0f}, rate {row.rate:g}", f"{row.lead:.0f}")
         found.append(Setting(place, decided(row.low_end > SURE, row.high_end < SURE)))
     return {"warns": found}

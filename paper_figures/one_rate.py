@@ -136,11 +136,7 @@ def numbers(rows: Any) -> dict[str, str]:
     )
     most = max(_script.pick(stale(rows, task), arm="VCPO", quantity="fell").value.max() for task in TASKS)
     found["vcpo_most"] = f"{100 * most:.0f} %"
-    # On the other tasks every method ends at the optimum.
-    rate = usual(rows, "chain")
-    found["gac_end"] = look.value(at(rows, "chain", "GAC", "end", rate))
-    end = _script.pick(rows, task="chain", law="fresh", arm="RLOO", quantity="end", rate=rate).iloc[0]
-    return found | {"fresh": f"{sum(fresh) / len(fresh):.3f}", "fresh_end": look.value(end)}
+    return found | {"fresh": f"{sum(fresh) / len(fresh):.3f}"}
 
 
 def held(rows: Any) -> dict[str, list[Setting]]:

@@ -138,5 +138,5 @@ def held(rows: Any) -> dict[str, list[Setting]]:
         for staleness, row in opob.iterrows():
             rest = [other.loc[staleness] for other in others if staleness in other.index]
             answer = decided(row.high < min(one.low for one in rest), any(row.low > one.high for one in rest))
-            found.append(Setting((f"batches of {row.batch}, {cut} ratios, staleness", f"{staleness}"), answer))
+            found.append(Setting((f"batches of {row.batch}, {cut} ratios", f"{staleness}"), answer))
     return {"least": found}

@@ -167,7 +167,7 @@ def held(rows: Any) -> dict[str, list[Setting]]:
     """Whether low ESS catches most collapses; whether a large gradient ranks runs well, by task and updates ahead."""
     caught, ranked = [], []
     for regime in vcpo_collapse.REGIMES:
-        place = f"{regime}, updates before"
+        place = regime
         alarms = _script.pick(rows, regime=regime, quantity="announced", statistic="ess", group="collapsing")
         for row in alarms[alarms.lead.isin(AHEAD)].sort_values("lead").itertuples():
             caught.append(Setting((place, f"{row.lead:.0f}"), decided(row.low > 0.5, row.high < 0.5)))

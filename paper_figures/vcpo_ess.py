@@ -73,7 +73,7 @@ def held(rows: Any) -> dict[str, list[Setting]]:
     """Whether ESS is at most that of a few samples, by length and staleness."""
     few = []
     for row in means(rows, "training", "ess").sort_values(["length", "staleness"]).itertuples():
-        place = (f"{row.length} tokens, staleness", f"{row.staleness}")
+        place = (f"{row.length} tokens", f"{row.staleness}")
         # The variance of a log ratio grows as tokens times the square of the staleness.
         few.append(Setting(place, decided(row.high <= A_FEW, row.low > A_FEW), row.length * row.staleness**2 > LARGE))
     return {"few": few}

@@ -135,6 +135,6 @@ def held(rows: Any) -> dict[str, list[Setting]]:
         for train in vcpo_hours.TRAINS:
             speed = gain(rows, {**machine(sigma, train), "staleness": PAPER, "method": "vcpo"})
             if speed is not None:
-                place = (f"spread {sigma:g}, training times", f"{train:g}")
+                place = (f"spread {sigma:g}", f"{train:g}")
                 found.append(Setting(place, decided(speed[1] >= FASTER, speed[2] < FASTER)))
     return {"faster": found}

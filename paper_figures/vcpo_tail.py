@@ -126,5 +126,5 @@ def held(rows: Any) -> dict[str, list[Setting]]:
         for row in inverted(tails(rows, length)).itertuples():
             if row.staleness >= OLD:
                 answer = decided(row.high < max(BOUNDS), row.low > max(BOUNDS))
-                heavy.append(Setting((f"{length} tokens, staleness", f"{row.staleness}"), answer))
+                heavy.append(Setting((f"{length} tokens", f"{row.staleness}"), answer))
     return {"heavy": heavy}

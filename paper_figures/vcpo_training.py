@@ -119,7 +119,7 @@ def held(rows: Any) -> dict[str, list[Setting]]:
     most, few = [], []
     for row in last.itertuples():
         name = REWARDS[row.problem] + ", SGD" * (row.optimizer == "sgd")
-        where = (f"{name}, staleness {row.staleness}, rates", f"{row.factor:g}×")
+        where = (f"{name}, staleness {row.staleness}", f"{row.factor:g}×")
         if row.arm == "vcpo":
             few.append(Setting(where, decided(row.high < 0.1, row.low >= 0.1)))
         elif row.staleness >= SHOWN:
