@@ -9,8 +9,6 @@ from matplotlib.axes import Axes
 
 from asyncsim.plotting import _style
 
-ALIGNED = 0.2
-"""Correlation or cosine of gradients from which on they are aligned, and below which nearly orthogonal."""
 TOP = 0.9
 """Height of the triangles of what diverged, in shares of a panel."""
 

@@ -17,10 +17,6 @@ ARMS: dict[str, dict[str, Any]] = {
 }
 """Methods that the paper compares, with their marks."""
 CALLED = {"GAC": "GAC on GRPO"}
-NAMES = {"chain": "chain", "peaked": "64 tokens", "kinds": "32 tokens"}
-"""What tables call tasks."""
-READINGS = {1.0: "best synchronous rate", 4.0: "4× rate"}
-"""Rates, in best synchronous ones."""
 AS_GOOD, BOLD = 0.005, 4.0
 """Difference of returns that decides nothing; the 4× rate, in best synchronous ones."""
 STALE = tuple(level for level in gac_steps.STALENESS if level)

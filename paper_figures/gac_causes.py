@@ -13,7 +13,8 @@ from experiments import gac_alignment as made
 from paper_figures import _script
 from paper_figures._claim import Setting, decided
 from paper_figures._gac_alignment import causes
-from paper_figures._gac_points import ALIGNED, ramp, written
+from paper_figures._gac_points import ramp, written
+from paper_figures.gac_cosine import ALIGNED
 
 EXPERIMENTS = {"gac_alignment": {"part": "causes", "task": "Gaussian bandit"}}
 CAUSES = {

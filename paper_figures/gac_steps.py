@@ -13,6 +13,7 @@ from paper_figures import _gac_steps as shared
 from paper_figures import _script
 from paper_figures import _vcpo as look
 from paper_figures._claim import Setting, decided
+from paper_figures.gac_cosine import READINGS, TASKS
 
 __all__ = ["EXPERIMENTS", "draw", "numbers"]
 
@@ -135,10 +136,10 @@ def outcome(record: Any) -> str:
 def held(rows: Any) -> dict[str, list[Setting]]:
     """Whether GAC prevents falls at two rates, matches synchronous training, and returns more than all rivals."""
     found: dict[str, list[Setting]] = {"usual": [], "bold": [], "even": [], "wins": []}
-    for times, reading in shared.READINGS.items():
+    for times, reading in READINGS.items():
         for arm, base in (("GAC", "GRPO"), ("GAC on RLOO", "RLOO")):
             for task, s in shared.places(rows):
-                place = (f"{reading}, {shared.CALLED.get(arm, arm)}, {shared.NAMES[task]}", f"{s}")
+                place = (f"{reading}, {shared.CALLED.get(arm, arm)}, {TASKS[task]}", f"{s}")
                 plain, fell = (shared.at(rows, task, s, each, "fell", times) for each in (base, arm))
                 if plain.value >= FEW:
                     answer = decided(fell.high_end < FEW, fell.low_end >= FEW)
@@ -147,6 +148,6 @@ def held(rows: Any) -> dict[str, list[Setting]]:
                 more = all(mine.low_end > one.high_end for one in its)
                 found["wins"].append(Setting(place, decided(more, any(one.low_end > mine.high_end for one in its))))
     for task, s in shared.places(rows):
-        place = (f"{shared.NAMES[task]}", f"{s}")
+        place = (f"{TASKS[task]}", f"{s}")
         found["even"].append(Setting(place, matches(rows, task, s, "GAC", "end")))
     return found
