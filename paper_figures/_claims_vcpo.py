@@ -84,7 +84,7 @@ CLAIMS = (
         "at the 4× rate, most runs of {vcpo_suite:fallen} fall; {vcpo_suite:bold_more} of {vcpo_suite:arms} rivals "
         "returns more than VCPO",
         "vcpo_suite",
-        when="at the best synchronous rate, only runs of CISPO fall; at the 4× rate, the authors' variant of VCPO falls",
+        when="at the best synchronous rate, only CISPO's runs fall; the authors' variant of VCPO falls at the 4× rate",
         held="prior",
         test="most runs of the rival fall, and fewer than a tenth of VCPO's",
     ),
