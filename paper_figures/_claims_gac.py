@@ -15,9 +15,11 @@ CLAIMS = (
         "over the first half of training, the mean cosine is {gac_cosine:early_16} at staleness {gac_cosine:middle} "
         "and {gac_cosine:early_0} in synchronous training",
         "gac_cosine",
-        when="the claim holds on two of three tasks at the best synchronous rate; at the 4× rate, synchronous "
-        "gradients align as well",
+        when="the claim holds on the chain at the best synchronous rate; at the 4× rate, synchronous gradients align "
+        "as well",
         rebuilt=False,
+        held="aligned",
+        test="at that staleness, the mean cosine exceeds 0.2, but not in synchronous training",
     ),
     _claim(
         "High alignment is the signature of stale training",
@@ -27,6 +29,8 @@ CLAIMS = (
         when="alignment reveals staleness only near the maximum stable rate of constant staleness",
         rebuilt=False,
         stated="2603.01501/alignment",
+        held="signature",
+        test="the correlation exceeds 0.2 on stale data, but not in synchronous training",
     ),
     _claim(
         "High alignment warns of instability",
@@ -34,10 +38,12 @@ CLAIMS = (
         "{gac_cosine:lead} updates before falls, the AUC of the cosine is {gac_cosine:area_cosine}; across other "
         "settings, {alarms:cosine_range}",
         "gac_warning",
-        when="the cosine warns shortly before falls, on chains of bits; where staleness differs between runs, "
+        when="the cosine warns shortly before falls, on a chain of bits; where staleness differs between runs, "
         "staleness itself ranks them better",
         rebuilt=False,
         stated="2603.01501/early-warning",
+        held="warns",
+        test="so many updates before falls, the cosine's AUC is above 0.7",
     ),
     _claim(
         "Controlling alignment keeps training stable",
@@ -45,27 +51,31 @@ CLAIMS = (
         "{gac_steps:grpo_usual} of GRPO's runs fall, and {gac_steps:gac_usual} with GAC; with projection, "
         "plain SGD is stable up to a rate × curvature of {gac_projection:edge_raw}",
         "gac_steps",
-        when="GAC prevents falls in one of nine settings, where GRPO's runs recover anyway; projection restores "
-        "the synchronous stability limit",
+        when="GAC prevents GRPO's falls on the chain at staleness 16, but not at 32; elsewhere, hardly any run falls",
         stated="2603.01501/projection",
+        held="usual",
+        test="at that staleness, a tenth of runs fall without GAC, and fewer with it",
     ),
     _claim(
         "Controlling alignment keeps training stable at the 4× rate",
         "mixed",
-        "{one_rate:rloo_bold} of RLOO's runs fall, and {one_rate:gac_bold} with GAC; at four times GRPO's rate, "
-        "{gac_steps:rloo_bold} and {gac_steps:gac_on_rloo_bold}; of GRPO's runs, {gac_steps:grpo_bold} and "
-        "{gac_steps:gac_bold}",
-        "one_rate",
-        when="GAC prevents most of RLOO's falls at four times RLOO's rate, nearly half at four times GRPO's, but "
-        "hardly any of GRPO's",
+        "at GRPO's 4× rate, {gac_steps:rloo_bold} of RLOO's runs fall, and {gac_steps:gac_on_rloo_bold} with GAC; of "
+        "GRPO's runs, {gac_steps:grpo_bold} and {gac_steps:gac_bold}",
+        "gac_steps",
+        when="no setting shows the claim, and five contradict it; at RLOO's [lower 4× rate](#one_rate), GAC prevents "
+        "most falls",
+        held="bold",
+        test="at that staleness, a tenth of runs fall without GAC, and fewer with it",
     ),
     _claim(
         "GAC matches synchronous training at staleness 8 to 32",
-        "mostly not",
+        "mixed",
         "GAC reaches the final return of synchronous training in {gac_steps:even} of {gac_steps:places} settings "
         "(GRPO: {gac_steps:base_even}), and its mean return in {gac_steps:even_mean}",
         "gac_steps",
         when="GRPO without GAC reaches the final return in more settings",
+        held="even",
+        test="at that staleness, the final return is less than 0.02 below synchronous GRPO's",
     ),
     _claim(
         "GAC outperforms GRPO, M2PO and BAPO on stale data",
@@ -74,14 +84,18 @@ CLAIMS = (
         "GAC on RLOO",
         "gac_steps",
         when="GAC on GRPO never beats M2PO or BAPO; GAC on RLOO does, but RLOO without GAC mostly does too",
+        held="wins",
+        test="at that staleness, the mean return is higher than GRPO's, M2PO's and BAPO's",
     ),
     _claim(
         "GAC also outperforms tuned stabilizers",
-        "mostly",
+        "mixed",
         "GAC on RLOO is better in {rivals:gac_old_worse} of {rivals:gac_old} comparisons, and worse in "
         "{rivals:gac_old_better}",
         "rivals",
         when="RLOO without GAC performs as well; staleness is constant",
+        held="gac",
+        test="the rival's mean return is worse, both at tuned rates",
     ),
     _claim(
         "GAC converges under bounded staleness",

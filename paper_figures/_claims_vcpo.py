@@ -11,10 +11,13 @@ _claim = partial(Claim, "VCPO")
 CLAIMS = (
     _claim(
         "On stale data, a few samples carry most of a batch's importance weight",
-        "reproduced",
+        "under conditions",
         "at staleness {vcpo_ess:staleness}, one of {vcpo_ess:batch} samples of {vcpo_ess:longest} tokens carries "
         "{vcpo_ess:share_most} % of the weight",
         "vcpo_ess",
+        when="64 tokens at staleness 64, or 16 at 128",
+        held="few",
+        test="at that staleness, ESS is at most a tenth of the batch size",
     ),
     _claim(
         "A few samples dominate because importance ratios are heavy-tailed",
@@ -23,14 +26,18 @@ CLAIMS = (
         "{vcpo_tail:below_mean}",
         "vcpo_tail",
         when="the tail is heavy over the sampled range, but the ratios are bounded",
+        held="heavy",
+        test="at that staleness (32 or more), Hill's index is below 2 (infinite variance)",
     ),
     _claim(
         "Truncated importance sampling (IS) collapses at high staleness",
-        "mixed",
-        "{vcpo_training:truncated_late_collapsed} of runs collapse at staleness {vcpo_training:largest}",
+        "not reproduced",
+        "with noisy graded rewards, {vcpo_training:truncated_late_collapsed} of runs collapse at staleness "
+        "{vcpo_training:largest}",
         "vcpo_training",
-        when="some runs collapse with noisy graded rewards, on token sequences and on penalized chains, but not "
-        "at tuned rates",
+        when="a minority of runs collapses; on penalized chains at the 4× rate, most runs [fall](#one_rate)",
+        held="truncated",
+        test="at that rate (in best synchronous ones), most runs collapse",
     ),
     _claim(
         "VCPO trains stably up to staleness 128",
@@ -38,7 +45,9 @@ CLAIMS = (
         "with noisy graded rewards, the final return is {vcpo_training:vcpo_late} of at most 1; at the 4× rate, "
         "{vcpo_rates:bold_vcpo_collapsed} of runs collapse",
         "vcpo_training",
-        when="VCPO is stable but slow at the best synchronous rate, and not stable at the 4× rate",
+        when="stable but slow at the best synchronous rate; undecided at twice and four times that rate",
+        held="stable",
+        test="at that rate (in best synchronous ones), fewer than a tenth of runs collapse",
     ),
     _claim(
         "The learning rate must follow the ESS of each batch",
@@ -46,31 +55,38 @@ CLAIMS = (
         "compared with VCPO's mean factor while learning, the ESS rule changes the final return by "
         "{vcpo_timing:late_learning}",
         "vcpo_timing",
-        when="a constant factor chosen afterwards does as well, although other constants do worse",
+        when="a constant factor chosen afterwards does as well",
+        held="rule",
+        test="the ESS rule ends more than 0.02 above every other choice of factors",
     ),
     _claim(
         "Prior stabilizers fail at high staleness, and VCPO does not",
         "mixed",
-        "at tuned rates, after {vcpo_controls:short} updates, VCPO reaches a return of "
-        "{vcpo_controls:high_vcpo_tuned}, and truncated IS {vcpo_controls:high_tis_tuned}; later, both are nearly "
-        "equal",
+        "at tuned rates, VCPO reaches {vcpo_controls:high_vcpo_tuned} and truncated IS {vcpo_controls:high_tis_tuned} "
+        "in {vcpo_controls:short} updates; later, both are nearly equal",
         "vcpo_controls",
-        when="VCPO leads at one rate for all; at tuned rates, only in short runs, and its baseline alone suffices",
+        when="truncated IS only; the claim holds at one rate for all, but not at tuned rates",
+        held="prior",
+        test="VCPO's final return exceeds 0.9 and truncated IS's does not, at staleness 32 or more",
     ),
     _claim(
         "At the 4× rate, prior stabilizers fail, and VCPO does not",
         "mixed",
         "up to staleness {one_rate:oldest}, {one_rate:vcpo_bold} of VCPO's runs and {one_rate:ppo_bold} of PPO's fall",
         "one_rate",
-        when="no run of VCPO falls at this rate, but about half of the other methods reach higher mean returns",
+        when="no run of VCPO falls; most runs of three rivals fall on the chain, and of two on tokens",
+        held="prior",
+        test="most runs of the rival fall, and fewer than a tenth of VCPO's",
     ),
     _claim(
         "At staleness 12, masking and clipping collapse, and VCPO does not",
-        "mixed",
-        "at the 4× rate, {vcpo_suite:bold_less} of {vcpo_suite:arms} rivals reach a lower mean return than VCPO, "
-        "and {vcpo_suite:bold_more} reaches a higher return",
+        "mostly not",
+        "at the 4× rate, most runs of {vcpo_suite:fallen} fall; {vcpo_suite:bold_more} of {vcpo_suite:arms} rivals "
+        "returns more than VCPO",
         "vcpo_suite",
-        when="most runs of a few rivals fall, and PPO is as good as VCPO; the authors' variant of VCPO falls, too",
+        when="at the best synchronous rate, only CISPO's runs fall; the authors' variant of VCPO falls at the 4× rate",
+        held="prior",
+        test="most runs of the rival fall, and fewer than a tenth of VCPO's",
     ),
     _claim(
         "VCPO outperforms a broad suite of stabilizers",
@@ -78,7 +94,9 @@ CLAIMS = (
         "at tuned rates, rivals are worse than VCPO in {rivals:vcpo_old_worse} of {rivals:vcpo_old} comparisons at "
         "constant staleness, and better in {rivals:vcpo_old_better}",
         "rivals",
-        when="with heavy-tailed staleness, all comparisons are equal or undecided",
+        when="constant staleness; with heavy-tailed staleness, all comparisons are equal or undecided",
+        held="vcpo",
+        test="the rival's mean return is worse, both at tuned rates",
     ),
     _claim(
         "VCPO's off-policy baseline minimizes the gradient's variance",
@@ -86,16 +104,20 @@ CLAIMS = (
         "at staleness {vcpo_baselines:late}, the variance is {vcpo_baselines:many_opob_variance} % of that with a "
         "batch-mean baseline; with the best constant, {vcpo_baselines:many_constant_variance} %",
         "vcpo_baselines",
-        when="it lowers the variance on very stale data, but part of the reduction comes from bias",
+        when="undecided against the best constant on some stale data; part of the reduction is bias",
+        held="least",
+        test="at that staleness, the variance is lower than with every other baseline",
         stated="2602.17616/baseline",
     ),
     _claim(
         "A low ESS reliably predicts collapse",
-        "mixed",
-        "the AUC of low ESS is {vcpo_collapse:chain_ess_far} on a chain, {vcpo_collapse:tokens_ess_near} on token "
-        "sequences, and {alarms:ess_range} in other settings",
+        "not reproduced",
+        "at {vcpo_collapse:rate} % false alarms, low ESS catches {vcpo_collapse:chain_ess_announced} of collapses on a "
+        "chain and {vcpo_collapse:tokens_ess_announced} on token sequences",
         "vcpo_collapse",
-        when="a low ESS predicts collapse better than chance, but not reliably",
+        when="a low ESS ranks runs better than chance (AUC in other settings: {alarms:ess_range})",
+        held="caught",
+        test="so many updates ahead, at 10 % false alarms, low ESS catches most collapses",
         stated="2602.17616/ess-predicts-collapse",
     ),
     _claim(
@@ -104,22 +126,28 @@ CLAIMS = (
         "ESS drops from {vcpo_fall:ess_before} to {vcpo_fall:ess_fell}; on another chain, drops have an AUC of "
         "{vcpo_collapse:chain_drop_far}",
         "vcpo_fall",
-        when="drops precede falls if the initial policy prefers correct bits, but not on another chain or on tokens",
+        when="ESS drops first with four methods; on another chain and on tokens, drops predict nothing",
+        held="drop",
+        test="8 updates before falls, median ESS is lower than in other runs",
     ),
     _claim(
         "Spikes of the gradient norm precede collapse",
         "mixed",
-        "the norm peaks {vcpo_fall:when} updates after falls; on token sequences, a large gradient has an AUC of "
-        "{vcpo_collapse:tokens_norm_near}",
-        "vcpo_fall",
-        when="on chains, the norm rises with the drop of the return; on token sequences, it predicts collapse",
+        "a large gradient has an AUC of {vcpo_collapse:tokens_norm_near} on token sequences and "
+        "{vcpo_collapse:chain_norm_near} on a chain",
+        "vcpo_collapse",
+        when="on token sequences only; on another chain, the norm [peaks after falls](#vcpo_fall)",
+        held="norm",
+        test="so many updates ahead, the AUC of a large gradient is above 0.7",
     ),
     _claim(
         "A mask on the geometric-mean ratio removes every sequence",
-        "mostly",
+        "not reproduced",
         "the mask removes {vcpo_masks:geometric_removed} of the tokens",
         "vcpo_masks",
-        when="it removes nearly all tokens, and training on the rest still learns",
+        when="the mask removes most tokens, and training on the rest still learns",
+        held="every",
+        test="the mask removes at least 99 % of the tokens",
     ),
     _claim(
         "Sequence ratios stay reliable as staleness, batch and horizon grow; token ratios do not",
@@ -128,14 +156,17 @@ CLAIMS = (
         "token ratios {vcpo_prefix:lag_token_most}",
         "vcpo_prefix",
         when="the claim holds for staleness and batch size, through the KL penalty only, but not for horizon",
+        held="sequence",
+        test="sequence ratios lose at most 0.05 of return, and token ratios more",
     ),
     _claim(
         "At staleness 2, VCPO matches synchronous accuracy 2.5 times faster",
-        "under conditions",
+        "mixed",
         "VCPO is {vcpo_hours:vcpo_paper_speed} times as fast as synchronous training",
         "vcpo_hours",
-        when="lengths have a spread of at least 1, and training takes at most 2 mean responses; most of the speed-up "
-        "comes from asynchrony",
+        when="only if lengths vary much and training is quick; most of the speed-up comes from asynchrony",
+        held="faster",
+        test="with that training time, VCPO is at least 2.5 times as fast",
     ),
 )
 ITEMS: tuple[Item, ...] = (
@@ -224,7 +255,7 @@ ITEMS: tuple[Item, ...] = (
         "figure",
         "KL penalty; batches of 32",
         "vcpo_suite",
-        "mixed",
+        "mostly not",
         "rivals with a lower return: {vcpo_suite:bold_less} of {vcpo_suite:arms} at one rate, "
         "{vcpo_suite:own_less} at tuned rates",
         "most baselines collapse",
@@ -244,7 +275,7 @@ ITEMS: tuple[Item, ...] = (
         "figure",
         "verl's band; no crash",
         "vcpo_masks",
-        "mostly",
+        "not reproduced",
         "the mask removes {vcpo_masks:geometric_removed} of the tokens",
         "masks all sequences, no loss",
     ),

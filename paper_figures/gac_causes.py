@@ -11,8 +11,10 @@ from asyncsim import claims
 from asyncsim.plotting import _style
 from experiments import gac_alignment as made
 from paper_figures import _script
+from paper_figures._claim import Setting, decided
 from paper_figures._gac_alignment import causes
 from paper_figures._gac_points import ramp, written
+from paper_figures.gac_cosine import ALIGNED
 
 EXPERIMENTS = {"gac_alignment": {"part": "causes", "task": "Gaussian bandit"}}
 CAUSES = {
@@ -96,3 +98,16 @@ def numbers(rows: Any) -> dict[str, str]:
         row = _script.pick(rows, part="causes", condition=condition, staleness=tau).iloc[0]
         found[f"{condition.replace(',', '').replace(' ', '_')}_{tau}"] = written(row)
     return found
+
+
+def held(rows: Any) -> dict[str, list[Setting]]:
+    """Whether gradients align on stale data and not on fresh ones, by condition."""
+    known = rows[rows.part == "causes"].set_index(["condition", "staleness"])
+    found = []
+    for condition in (*CAUSES, RANDOM):
+        fresh = known.loc[condition.removesuffix(", random"), 0]
+        stale = known.loc[condition, made.LATE] if (condition, made.LATE) in known.index else fresh
+        name = CAUSES.get(condition, f"{CAUSES['large step']} and random staleness").partition(" (")[0]
+        answer = decided(fresh.high < ALIGNED < stale.low, fresh.low > ALIGNED or stale.high < ALIGNED)
+        found.append(Setting(tuple(name.split(", ")), answer))
+    return {"signature": found}

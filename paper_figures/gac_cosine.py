@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -13,11 +14,18 @@ from experiments import gac_steps
 from paper_figures import _gac_steps as shared
 from paper_figures import _script
 from paper_figures import _vcpo as look
+from paper_figures._claim import Setting, decided
 from paper_figures._gac_points import ramp
 
 __all__ = ["EXPERIMENTS", "draw", "numbers"]
 
 EXPERIMENTS = {"gac_steps": {"part": "steps", "task": "chain", "arm": "GRPO", "rate": "best synchronous"}}
+TASKS = {"chain": "chain", "peaked": "64 tokens", "kinds": "32 tokens"}
+"""What tables call tasks."""
+READINGS = {1.0: "best synchronous rate", 4.0: "4× rate"}
+"""Rates, in best synchronous ones."""
+ALIGNED = 0.2
+"""Cosine or correlation above which gradients are aligned, and below which nearly orthogonal."""
 TASK, LEAD, LATE, MIDDLE = "chain", 10, 32, 16
 SOONER, FIRST = 20, 30
 """More updates before a fall than `LEAD`, and the most."""
@@ -139,3 +147,20 @@ def numbers(rows: Any) -> dict[str, str]:
 def spread(row: Any) -> str:
     """A value with half of its interval."""
     return f"{row.value:.2f} ± {(row.high_end - row.low_end) / 2:.2f}"
+
+
+def held(rows: Any) -> dict[str, list[Setting]]:
+    """Whether stale gradients of GRPO align and synchronous ones do not, by rate, task and staleness."""
+    found = []
+    for times, reading in READINGS.items():
+        for task, staleness in shared.places(rows):
+            rate = times * shared.usual(rows, task)
+            own = shared.steps(rows, task=task, arm="GRPO", quantity="cosine")
+            # Solved tasks have no gradients later.
+            means = own[np.isclose(own.rate, rate)].groupby("staleness")[["low_end", "high_end"]].mean()
+            fresh, stale = means.loc[0], means.loc[staleness]
+            answer = decided(
+                fresh.high_end < ALIGNED < stale.low_end, fresh.low_end > ALIGNED or stale.high_end < ALIGNED
+            )
+            found.append(Setting((f"{reading}, {TASKS[task]}", f"{staleness}"), answer))
+    return {"aligned": found}

@@ -12,6 +12,8 @@ from asyncsim.plotting import _style
 from paper_figures import _gac_steps as shared
 from paper_figures import _script
 from paper_figures import _vcpo as look
+from paper_figures._claim import Setting, decided
+from paper_figures.gac_cosine import READINGS, TASKS
 
 __all__ = ["EXPERIMENTS", "draw", "numbers"]
 
@@ -19,6 +21,8 @@ EXPERIMENTS = {"gac_steps": {"part": "steps", "task": "chain", "rate": "best syn
 TASK = "chain"
 """The task on which GRPO falls most."""
 FRESH: dict[str, Any] = look.SYNCHRONOUS
+NEAR, FEW = 0.02, 0.1
+"""Difference of final returns that counts as none; share of runs below which hardly any falls."""
 TABLE = ("GRPO", "M2PO", "BAPO", "GAC", "RLOO", "GAC on RLOO")
 
 
@@ -82,7 +86,6 @@ def numbers(rows: Any) -> dict[str, str]:
     for key, quantity in (("fresh", "mean"), ("fresh_end", "end")):
         fresh = [shared.at(rows, task, 0, shared.BASE, quantity, 1.0).value for task in there]
         found[key] = f"{sum(fresh) / len(fresh):.2f}"
-    found["chain_end"] = f"{shared.at(rows, TASK, 0, shared.BASE, 'end', 1.0).value:.3f}"
     share = [shared.at(rows, task, s, shared.BASE, "fell", 1.0).value for task, s in shared.places(rows)]
     found |= {"falling": str(sum(value > 0 for value in share)), "most_fell": f"{100 * max(share):.0f} %"}
     return found | compared(rows, arms)
@@ -114,13 +117,37 @@ def compared(rows: Any, arms: list[str]) -> dict[str, str]:
 
 def even(rows: Any, arm: str, quantity: str = "end") -> int:
     """Places where a method's return at the end, or over training, is as high as that of fresh data."""
-    return sum(
-        shared.at(rows, task, s, arm, quantity, 1.0).high_end
-        >= shared.at(rows, task, 0, shared.BASE, quantity, 1.0).low_end - shared.AS_GOOD
-        for task, s in shared.places(rows)
+    return sum(matches(rows, *place, arm, quantity) is True for place in shared.places(rows))
+
+
+def matches(rows: Any, task: str, staleness: int, arm: str, quantity: str) -> bool | None:
+    """Whether a method's return is less than `NEAR` below that of fresh data, at the best synchronous rate."""
+    own, fresh = (
+        shared.at(rows, task, level, each, quantity, 1.0) for level, each in ((staleness, arm), (0, shared.BASE))
     )
+    return decided(own.low_end > fresh.high_end - NEAR, own.high_end < fresh.low_end - NEAR)
 
 
 def outcome(record: Any) -> str:
     """Wins, ties and losses in short."""
     return "/".join(str(each) for each in record)
+
+
+def held(rows: Any) -> dict[str, list[Setting]]:
+    """Whether GAC prevents falls at two rates, matches synchronous training, and returns more than all rivals."""
+    found: dict[str, list[Setting]] = {"usual": [], "bold": [], "even": [], "wins": []}
+    for times, reading in READINGS.items():
+        for arm, base in (("GAC", "GRPO"), ("GAC on RLOO", "RLOO")):
+            for task, s in shared.places(rows):
+                place = (f"{reading}, {shared.CALLED.get(arm, arm)}, {TASKS[task]}", f"{s}")
+                plain, fell = (shared.at(rows, task, s, each, "fell", times) for each in (base, arm))
+                if plain.value >= FEW:
+                    answer = decided(fell.high_end < FEW, fell.low_end >= FEW)
+                    found["usual" if times == 1.0 else "bold"].append(Setting(place, answer))
+                mine, *its = (shared.at(rows, task, s, each, "mean", times) for each in (arm, "GRPO", "M2PO", "BAPO"))
+                more = all(mine.low_end > one.high_end for one in its)
+                found["wins"].append(Setting(place, decided(more, any(one.low_end > mine.high_end for one in its))))
+    for task, s in shared.places(rows):
+        place = (f"{TASKS[task]}", f"{s}")
+        found["even"].append(Setting(place, matches(rows, task, s, "GAC", "end")))
+    return found

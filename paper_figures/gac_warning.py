@@ -10,8 +10,10 @@ from matplotlib.figure import Figure
 from asyncsim.plotting import _style
 from paper_figures import _script
 from paper_figures import _vcpo as look
+from paper_figures._claim import Setting, decided
 from paper_figures.gac_cosine import KINDS, LATE, LEAD, NAMES, SCORES, least, warned
 from paper_figures.gac_steps import points
+from paper_figures.vcpo_collapse import SURE
 
 EXPERIMENTS = {"gac_steps": {"part": "warning", "arm": ("RLOO", "cosine", "ESS", "return", "staleness")}}
 
@@ -68,3 +70,13 @@ def draw(rows: Any) -> Figure:
 def numbers(rows: Any) -> dict[str, str]:
     """Areas stand beside cosines in training."""
     return {}
+
+
+def held(rows: Any) -> dict[str, list[Setting]]:
+    """Whether a high cosine ranks runs before falls, by staleness, learning rate and updates ahead."""
+    own = _script.pick(rows, part="warning", quantity="area", arm="cosine").dropna(subset="staleness")
+    found = []
+    for row in own[own.lead > 0].sort_values(["staleness", "rate", "lead"]).itertuples():
+        place = (f"staleness {row.staleness:.0f}, rate {row.rate:g}", f"{row.lead:.0f}")
+        found.append(Setting(place, decided(row.low_end > SURE, row.high_end < SURE)))
+    return {"warns": found}

@@ -11,6 +11,8 @@ from matplotlib.ticker import PercentFormatter
 from asyncsim.plotting import _style
 from paper_figures import _script
 from paper_figures import _vcpo as look
+from paper_figures._claim import Setting, decided
+from paper_figures.vcpo_suite import called
 
 __all__ = ["EXPERIMENTS", "draw", "numbers"]
 
@@ -19,6 +21,8 @@ EXPERIMENTS = {
 }
 SHOWN = {"VCPO": "VCPO", "GAC": "GAC (on RLOO)", "PPO": "PPO", "TIS, sequence": "truncated IS", "RLOO": "RLOO"}
 """Methods that are drawn, with their names."""
+PRIOR = ("PPO", "decoupled PPO", "TIS, token", "TIS, sequence", "CISPO", "GSPO", "M2PO", "BAPO")
+"""Methods before VCPO that clip, truncate or mask ratios."""
 TASKS = ("chain", "graded", "kinds")
 DRAWN = {"chain": "chain of bits", "kinds": "tokens of 4 kinds"}
 """Tasks on which runs fall."""
@@ -132,8 +136,15 @@ def numbers(rows: Any) -> dict[str, str]:
     )
     most = max(_script.pick(stale(rows, task), arm="VCPO", quantity="fell").value.max() for task in TASKS)
     found["vcpo_most"] = f"{100 * most:.0f} %"
-    # On the other tasks every method ends at the optimum.
-    rate = usual(rows, "chain")
-    found["gac_end"] = look.value(at(rows, "chain", "GAC", "end", rate))
-    end = _script.pick(rows, task="chain", law="fresh", arm="RLOO", quantity="end", rate=rate).iloc[0]
-    return found | {"fresh": f"{sum(fresh) / len(fresh):.3f}", "fresh_end": look.value(end)}
+    return found | {"fresh": f"{sum(fresh) / len(fresh):.3f}"}
+
+
+def held(rows: Any) -> dict[str, list[Setting]]:
+    """Whether most runs of a method fall at the 4× rate and hardly any of VCPO's, by task and method."""
+    found = []
+    for task in TASKS:
+        vcpo, *rivals = (at(rows, task, arm, "fell", BOLD * usual(rows, task)) for arm in ("VCPO", *PRIOR))
+        for arm, row in zip(PRIOR, rivals, strict=True):
+            answer = decided(row.low > 0.5 and vcpo.high < 0.1, row.high < 0.5 or vcpo.low >= 0.1)
+            found.append(Setting((DRAWN.get(task, task), called(arm)), answer))
+    return {"prior": found}

@@ -9,7 +9,9 @@ from matplotlib.figure import Figure
 from asyncsim.plotting import _style
 from experiments import league, rivals
 from paper_figures import _script
+from paper_figures._claim import Setting, decided
 from paper_figures.league import WORDS, cells, key
+from paper_figures.vcpo_suite import called
 
 EXPERIMENTS = {"rivals": {"law": "constant 32"}}
 TASKS = {"bandit": "bandit", "graded": "graded", "sparse": "sparse"}
@@ -66,3 +68,15 @@ def numbers(rows: Any) -> dict[str, str]:
             found[key] = str(len(own))
     fresh = _script.pick(rows, base="GAC", arm="fresh", law=LAW).dropna(subset="difference")
     return found | {"gac_fresh_better": str(int((fresh.word == "better").sum())), "places": str(len(fresh))}
+
+
+def held(rows: Any) -> dict[str, list[Setting]]:
+    """Whether VCPO and GAC return more than each rival at constant staleness, by task."""
+    found: dict[str, list[Setting]] = {}
+    for base in rivals.BASES:
+        own = judged(rows, base)
+        found[base.lower()] = [
+            Setting((row.task, called(row.arm)), decided(row.word == "worse", row.word in ("better", "equal")))
+            for row in own[own.law == LAW].itertuples()
+        ]
+    return found

@@ -11,6 +11,7 @@ from matplotlib.lines import Line2D
 from asyncsim.plotting import _style
 from paper_figures import _script
 from paper_figures import _vcpo as look
+from paper_figures._claim import Setting, decided
 
 EXPERIMENTS = {"vcpo_baselines": {"case": "long", "task": "Markov token bandit"}}
 ARMS: dict[str, dict[str, Any]] = {
@@ -19,6 +20,8 @@ ARMS: dict[str, dict[str, Any]] = {
     "OPOB": look.VCPO,
 }
 NAMES = {"group mean": "batch mean", "best constant": "best constant baseline", "OPOB": "OPOB (VCPO's baseline)"}
+BASELINES = ("none", "group mean", "leave one out", "best constant")
+"""Baselines that OPOB is compared with."""
 LATE, YOUNG = 32, 8
 """Staleness at which cases are quoted."""
 WORDS = {"mean": "group mean", "opob": "OPOB", "loo": "OPOB, leave one out", "constant": "best constant"}
@@ -124,3 +127,16 @@ def _young(rows: Any) -> dict[str, str]:
     """Variance that OPOB leaves where ratios are still near 1, and on fresh data."""
     own = select(rows, "OPOB", "variance").set_index("staleness").value
     return {"young": str(YOUNG), "young_variance": f"{100 * own[YOUNG]:.0f}", "fresh_variance": f"{100 * own[0]:.0f}"}
+
+
+def held(rows: Any) -> dict[str, list[Setting]]:
+    """Whether the variance with OPOB is below that with any other baseline, by batch, ratios and staleness."""
+    found = []
+    for own in cases(rows):
+        cut = "full" if own.cap.isna().all() else "truncated"
+        opob, *others = (select(own, arm, "variance").set_index("staleness") for arm in ("OPOB", *BASELINES))
+        for staleness, row in opob.iterrows():
+            rest = [other.loc[staleness] for other in others if staleness in other.index]
+            answer = decided(row.high < min(one.low for one in rest), any(row.low > one.high for one in rest))
+            found.append(Setting((f"batches of {row.batch}, {cut} ratios", f"{staleness}"), answer))
+    return {"least": found}

@@ -11,6 +11,7 @@ from asyncsim.plotting import _style
 from experiments import vcpo_collapse
 from paper_figures import _script
 from paper_figures import _vcpo as look
+from paper_figures._claim import Setting, decided
 
 MEANS = {"chain": "1 if 24 of 32 bits are correct, less a KL penalty", "tokens": "32 of 4 kinds, no penalty"}
 EXPERIMENTS = {"vcpo_collapse": {"names": {"chain": "chain"}, "means": MEANS}}
@@ -35,6 +36,8 @@ SURE, GUESS = 0.7, 0.65
 TIME = "updates relative to the collapse"
 WARNING = 10
 """Updates before a collapse at which alarms are counted."""
+AHEAD = tuple(range(WARNING, 101, 30))
+"""Updates before a collapse by which an alarm has to sound."""
 
 
 def areas_of(rows: Any, regime: str) -> Any:
@@ -158,3 +161,17 @@ def areas(rows: Any) -> dict[str, str]:
         for key, name in (("return", "return"), ("ess", "ess"), ("drop", "ess_drop"), ("norm", "norm")):
             found[f"{regime}_{key}_{when}"] = quoted(value(own, statistic=name, lead=lead))
     return found
+
+
+def held(rows: Any) -> dict[str, list[Setting]]:
+    """Whether low ESS catches most collapses; whether a large gradient ranks runs well, by task and updates ahead."""
+    caught, ranked = [], []
+    for regime in vcpo_collapse.REGIMES:
+        place = regime
+        alarms = _script.pick(rows, regime=regime, quantity="announced", statistic="ess", group="collapsing")
+        for row in alarms[alarms.lead.isin(AHEAD)].sort_values("lead").itertuples():
+            caught.append(Setting((place, f"{row.lead:.0f}"), decided(row.low > 0.5, row.high < 0.5)))
+        norms = _script.pick(areas_of(rows, regime), statistic="norm")
+        for row in norms[norms.lead > 0].sort_values("lead").itertuples():
+            ranked.append(Setting((place, f"{row.lead:.0f}"), decided(row.low > SURE, row.high < SURE)))
+    return {"caught": caught, "norm": ranked}

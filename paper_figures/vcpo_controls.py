@@ -11,6 +11,7 @@ from matplotlib.lines import Line2D
 from asyncsim.plotting import _style
 from paper_figures import _script
 from paper_figures import _vcpo as look
+from paper_figures._claim import Setting, decided
 
 EXPERIMENTS = {"vcpo_controls": {"task": "graded", "staleness": 128}}
 PART: dict[str, Any] = {"color": look.COLOR["partial"]}
@@ -20,6 +21,8 @@ ARMS: dict[str, tuple[str, tuple[str, str], tuple[str, str], dict[str, Any]]] = 
     "baseline": ("+ optimal baseline", ("opob", "plain"), ("opob", "tuned"), {**PART, "marker": "d"}),
     "vcpo": ("+ both: VCPO", ("opob", "ess"), ("opob", "tuned ess"), look.VCPO),
 }
+OLD, LEARNED = 32, 0.9
+"""Staleness from which on it is high; final return of a run that has learned the task."""
 """What an arm is called, its rows at the synchronous learning rate and at its own, and its look, from the top down."""
 
 
@@ -89,3 +92,14 @@ def numbers(rows: Any) -> dict[str, str]:
             if name == "late" or key in ("baseline", "vcpo"):
                 found[f"{name}_{key}"] = look.value(of(rows, untuned, "final", *place).iloc[0])
     return found
+
+
+def held(rows: Any) -> dict[str, list[Setting]]:
+    """Whether VCPO learns the task on old data and truncated IS does not, by rate, staleness and updates."""
+    found = []
+    for reading, which in (("one rate", 1), ("tuned rates", 2)):
+        for place in (place for place in ends(rows) if place[0] >= OLD):
+            tis, vcpo = (of(rows, ARMS[arm][which], "final", *place).iloc[0] for arm in ("tis", "vcpo"))
+            answer = decided(vcpo.low > LEARNED > tis.high, vcpo.high < LEARNED or tis.low > LEARNED)
+            found.append(Setting((f"{reading}, staleness {place[0]}", f"{place[1]} updates"), answer))
+    return {"prior": found}

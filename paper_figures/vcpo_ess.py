@@ -12,12 +12,15 @@ from matplotlib.lines import Line2D
 from asyncsim.plotting import _style
 from paper_figures import _script
 from paper_figures import _vcpo as look
+from paper_figures._claim import Setting, decided
 from paper_figures._vcpo_ess import FEW, means, numbers, readings, realized
 
 __all__ = ["EXPERIMENTS", "draw", "numbers"]
 
 EXPERIMENTS = {"vcpo_ess": {"task": "token bandit", "part": "training", "kind": "runs", "reward": "tokens"}}
 MARKERS = {4: "o", 16: "s", 64: "^"}
+A_FEW, LARGE = 0.1, 100_000
+"""Share of a batch that is a few samples; tokens times staleness squared above which so few have weight."""
 PANELS: dict[str, tuple[str, str, str]] = {
     "ess": ("ess", "effective sample size / batch size", "Effective sample size"),
     "largest_share": ("share", "share of the total weight", "Weight of the heaviest sample"),
@@ -64,3 +67,13 @@ def draw(rows: Any) -> Figure:
         more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
         figure.legend(handles=handles, ncols=len(handles), title=title, **more)
     return figure
+
+
+def held(rows: Any) -> dict[str, list[Setting]]:
+    """Whether ESS is at most that of a few samples, by length and staleness."""
+    few = []
+    for row in means(rows, "training", "ess").sort_values(["length", "staleness"]).itertuples():
+        place = (f"{row.length} tokens", f"{row.staleness}")
+        # The variance of a log ratio grows as tokens times the square of the staleness.
+        few.append(Setting(place, decided(row.high <= A_FEW, row.low > A_FEW), row.length * row.staleness**2 > LARGE))
+    return {"few": few}

@@ -12,6 +12,8 @@ from experiments.vcpo_steps import ALIGNED, NEAR
 from paper_figures import _script
 from paper_figures import _vcpo as look
 from paper_figures import _vcpo_steps as steps
+from paper_figures._claim import Setting, decided
+from paper_figures.vcpo_suite import called
 
 EXPERIMENTS = steps.drawn("aligned", "2.8, 4 and 5.7 × best synchronous")
 ARM = "TIS, sequence"
@@ -113,3 +115,14 @@ def numbers(rows: Any) -> dict[str, str]:
     others = around(rows, "ess", "others")
     others = others[others["update"] <= 0].value
     return told | {"ess_others": f"{others.min():.2f} to {others.max():.2f}"}
+
+
+def held(rows: Any) -> dict[str, list[Setting]]:
+    """Whether ESS is lower before falls than in other runs, by method and distribution of staleness."""
+    found = []
+    own = _script.pick(rows, part="aligned", quantity="ess", update=-NEAR)
+    for (law, arm), pair in own.groupby(["law", "arm"], sort=False):
+        fell, others = (pair[pair.among == among].iloc[0] for among in SIDES)
+        answer = decided(fell.high < others.low, fell.low > others.high)
+        found.append(Setting((f"{law} staleness", called(arm)), answer))
+    return {"drop": found}

@@ -13,10 +13,13 @@ from experiments import vcpo_hours
 from experiments.vcpo_hours import MAIN, PAPER
 from paper_figures import _script
 from paper_figures import _vcpo as look
+from paper_figures._claim import Setting, decided
 from paper_figures._vcpo_hours import gain, machine, predicted, throughput
 
 EXPERIMENTS = {"vcpo_hours": {"task": "bits with a penalty", "tuned": True}}
 ARMS: dict[str, dict[str, Any]] = {"tis": look.TRUNCATED, "vcpo": look.VCPO}
+FASTER = 2.5
+"""The paper's speed-up."""
 MARKS = "o^s"
 """Training times, from short to long."""
 SPEED: dict[str, Any] = {"color": look.COLOR["muted"], "marker": "D", **look.HOLLOW}
@@ -123,3 +126,15 @@ def machines(rows: Any) -> dict[str, str]:
     at = "no name" if place is None else f"a spread of {place[0]:g} and training of {place[1]:g} mean responses"
     least = ratio(gain(rows, arms[place]) if place else None)
     return {"machines": f"{len(gains)}", "least_speed": least, "least_at": at}
+
+
+def held(rows: Any) -> dict[str, list[Setting]]:
+    """Whether VCPO is as much faster as in the paper, by spread of lengths and training time."""
+    found = []
+    for sigma in sorted(set(rows.sigma)):
+        for train in vcpo_hours.TRAINS:
+            speed = gain(rows, {**machine(sigma, train), "staleness": PAPER, "method": "vcpo"})
+            if speed is not None:
+                place = (f"spread {sigma:g}", f"{train:g}")
+                found.append(Setting(place, decided(speed[1] >= FASTER, speed[2] < FASTER)))
+    return {"faster": found}

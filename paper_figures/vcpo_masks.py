@@ -12,6 +12,7 @@ from experiments.vcpo_steps import LAG
 from paper_figures import _script
 from paper_figures import _vcpo as look
 from paper_figures import _vcpo_steps as steps
+from paper_figures._claim import Setting, decided
 from paper_figures._vcpo_steps import BOLD, USUAL
 
 EXPERIMENTS = steps.drawn("curve", "4 × best synchronous", f"{LAG}, mixed 0 to {2 * LAG}")
@@ -28,6 +29,8 @@ SHOWN = 8.0
 """The cap of the paper."""
 SETTLED, FEW = 50, 0.05
 """Update from which on the other masks remove at most this share."""
+ALL = 0.99
+"""Share of tokens that is all of them."""
 WARM = 24
 """Updates from which shares are averaged: by then all data are as old as they get."""
 
@@ -109,3 +112,14 @@ def numbers(rows: Any) -> dict[str, str]:
         "sequence_when": f"{ends[0]} ({ends[1]} to {ends[2]})",
         "eight_when": f"{when.set_index('cap').value[SHOWN]:.0f}",
     }
+
+
+def held(rows: Any) -> dict[str, list[Setting]]:
+    """Whether the geometric mask removes all tokens, by rate and distribution of staleness."""
+    found = []
+    for rate, where in ((USUAL, "best synchronous rate"), (BOLD, "4× rate")):
+        for law in LAWS:
+            own = steps.curve(rows, {"law": law, "arm": "MIS, geometric"}, "removed", rate)
+            low, high = (own[end][own["update"] >= WARM].astype(float).mean() for end in ("low", "high"))
+            found.append(Setting((where, f"{law} staleness"), decided(low >= ALL, high < ALL)))
+    return {"every": found}

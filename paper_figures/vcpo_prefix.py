@@ -11,6 +11,7 @@ from asyncsim.plotting import _style
 from experiments.vcpo_prefix import CENTER, LONG
 from paper_figures import _script
 from paper_figures import _vcpo as look
+from paper_figures._claim import Setting, decided
 
 PAID = {"bits with a penalty": "1 if enough of 128 are correct, less a KL penalty"}
 EXPERIMENTS = {"vcpo_prefix": {"sweep": ("lag", "batch"), "task": "penalty", "rate": "0.05", "means": PAID}}
@@ -100,3 +101,18 @@ def numbers(rows: Any) -> dict[str, str]:
         oldest = ends(rows, "free", ratio)[1]
         found |= {"free_most": f"{int(oldest.lag):,}", f"free_{ratio}_most": f"{oldest.value:.2f}"}
     return found
+
+
+def held(rows: Any) -> dict[str, list[Setting]]:
+    """Whether sequence ratios keep their return and token ratios do not, by what grows and how far."""
+    found = []
+    for sweep, name in {**SWEEPS, "horizon": "bits", "free": "without a penalty, staleness"}.items():
+        first, *later = zip(*(own(rows, sweep, ratio).itertuples() for ratio in ("sequence", "token")), strict=True)
+        for pair in later:
+            # Losses at least and at most, of both ratios.
+            losses = [(a.low - b.high, a.high - b.low) for a, b in zip(first, pair, strict=True)]
+            (kept, most), (least, lost) = losses
+            answer = decided(most <= KEPT < least, kept > KEPT or lost <= KEPT)
+            grown = pair[0].lag if sweep == "free" else getattr(pair[0], sweep)
+            found.append(Setting((name.partition(" (")[0], f"{grown:,}"), answer))
+    return {"sequence": found}

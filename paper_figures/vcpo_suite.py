@@ -13,6 +13,7 @@ from experiments import vcpo_steps
 from paper_figures import _script
 from paper_figures import _vcpo as look
 from paper_figures import _vcpo_steps as steps
+from paper_figures._claim import Setting, decided
 from paper_figures._vcpo_steps import BOLD, USUAL
 
 EXPERIMENTS = {
@@ -126,3 +127,15 @@ def numbers(rows: Any, paired: Any) -> dict[str, str]:
         "release_fell": steps.percent(steps.one(rows, RELEASE, "fell", BOLD)),
         "fallen": _script.listed(called(arm) for arm in fell) or "none",
     }
+
+
+def held(rows: Any, paired: Any) -> dict[str, list[Setting]]:
+    """Whether most runs of a mask or clip fall and hardly any of VCPO's, by rate and method."""
+    found = []
+    for rate, where in ((USUAL, "best synchronous rate"), (BOLD, "4× rate")):
+        vcpo = steps.one(rows, "VCPO", "fell", rate)
+        for arm in (arm for arm in rivals(rows) if arm != "RLOO"):
+            row = steps.one(rows, arm, "fell", rate)
+            answer = decided(row.low > 0.5 and vcpo.high < 0.1, row.high < 0.5 or vcpo.low >= 0.1)
+            found.append(Setting((where, called(arm)), answer))
+    return {"prior": found}

@@ -13,6 +13,7 @@ from scipy import special
 from asyncsim.plotting import _style
 from paper_figures import _script
 from paper_figures import _vcpo as look
+from paper_figures._claim import Setting, decided
 from paper_figures._vcpo_ess import LONGEST, index, means, policies, readings
 
 __all__ = ["EXPERIMENTS", "draw", "numbers"]
@@ -20,6 +21,8 @@ __all__ = ["EXPERIMENTS", "draw", "numbers"]
 EXPERIMENTS = {"vcpo_ess": {"task": "token bandit", "part": "start"}}
 MARKERS = {16: "s", 64: "^"}
 """Lengths whose batches have a tail: ratios of four tokens of three kinds are too often equal."""
+OLD = 32
+"""Staleness from which on it is high."""
 BOUNDS = {2.0: "variance", 1.0: "mean"}
 """Indices at and below which a Pareto law of that index has no finite variance, or mean."""
 
@@ -114,3 +117,14 @@ def numbers(rows: Any) -> dict[str, str]:
     spread = means(rows, "training", "spread")
     spread = spread[spread.length == LONGEST].sort_values("staleness").value.iloc[-1]
     return found | {"spread": f"{spread:.0f}"}
+
+
+def held(rows: Any) -> dict[str, list[Setting]]:
+    """Whether tails are as heavy as those without a finite variance, by length and high staleness."""
+    heavy = []
+    for length in MARKERS:
+        for row in inverted(tails(rows, length)).itertuples():
+            if row.staleness >= OLD:
+                answer = decided(row.high < max(BOUNDS), row.low > max(BOUNDS))
+                heavy.append(Setting((f"{length} tokens", f"{row.staleness}"), answer))
+    return {"heavy": heavy}

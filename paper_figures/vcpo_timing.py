@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
 from paper_figures import _vcpo as look
+from paper_figures._claim import Setting, decided
 from paper_figures._script import finding
 from paper_figures.vcpo_controls import ends, of
 
@@ -67,3 +68,13 @@ def numbers(rows: Any) -> dict[str, str]:
     middle = shown(rows)[-2]
     found["middle"] = f"{middle[0]}"
     return found | {"middle_other": look.value(gain(rows, middle, "other").iloc[0], "+")}
+
+
+def held(rows: Any) -> dict[str, list[Setting]]:
+    """Whether VCPO's own factors do better than all others, by staleness."""
+    found = []
+    for place in shown(rows):
+        gains = [gain(rows, place, against).iloc[0] for against in AGAINST]
+        answer = decided(all(row.low > NEAR for row in gains), any(row.high <= NEAR for row in gains))
+        found.append(Setting(("staleness", f"{place[0]}"), answer))
+    return {"rule": found}

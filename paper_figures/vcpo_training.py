@@ -12,6 +12,7 @@ from asyncsim.plotting import _style
 from experiments import _vcpo
 from paper_figures import _script
 from paper_figures import _vcpo as look
+from paper_figures._claim import Setting, decided
 from paper_figures._vcpo_training import SHOWN, at, numbers
 
 __all__ = ["EXPERIMENTS", "draw", "numbers"]
@@ -19,6 +20,7 @@ __all__ = ["EXPERIMENTS", "draw", "numbers"]
 EXPERIMENTS = {"vcpo_training": {"part": "end", "problem": "graded", "optimizer": "adam", "factor": 1.0}}
 ARMS = {"synchronous": look.SYNCHRONOUS, "truncated": look.TRUNCATED, "vcpo": look.VCPO}
 STALENESS = (0, 2, 8, 32, 128)
+REWARDS = {"graded": "noisy graded", "noisy": "noisy pass or fail", "exact": "pass or fail"}
 
 
 def arm_rows(rows: Any, arm: str) -> Any:
@@ -107,3 +109,19 @@ def draw(rows: Any) -> Figure:
         words = f"filled: {int(ends.horizon.min())} updates\nhollow: {int(ends.horizon.max())}, at staleness {largest}"
         look.say(lost, -0.3, 0.85, words)
     return figure
+
+
+def held(rows: Any) -> dict[str, list[Setting]]:
+    """Whether most runs of truncated IS collapse on old data, and hardly any of VCPO's, by reward and rate."""
+    own = rows[(rows.part == "end") & (rows.quantity == "collapsed") & (rows.staleness > 0)]
+    place = ["problem", "optimizer", "staleness", "factor"]
+    last = own[own.horizon == own.groupby(place).horizon.transform("max")].sort_values(place)
+    most, few = [], []
+    for row in last.itertuples():
+        name = REWARDS[row.problem] + ", SGD" * (row.optimizer == "sgd")
+        where = (f"{name}, staleness {row.staleness}", f"{row.factor:g}×")
+        if row.arm == "vcpo":
+            few.append(Setting(where, decided(row.high < 0.1, row.low >= 0.1)))
+        elif row.staleness >= SHOWN:
+            most.append(Setting(where, decided(row.low > 0.5, row.high < 0.5)))
+    return {"truncated": most, "stable": few}
