@@ -137,7 +137,8 @@ class Item:
     """A figure, table or headline statement of a paper, and its counterpart here.
 
     `stated`: the paper's own number, only where it was read. `ours`: what came out here, text as in `Claim`. `differs`:
-    what differs beyond what the page says of all items of the paper, or why there is no counterpart.
+    what differs beyond what the page says of all items of the paper, or why there is no counterpart. `claim`: the text
+    of the paper's claim that the item states, in place of a verdict, which is then the claim's.
     """
 
     paper: str
@@ -149,14 +150,17 @@ class Item:
     verdict: str = ""
     ours: str = ""
     stated: str = ""
+    claim: str = ""
 
     def __post_init__(self) -> None:
         checks.one_of("source", self.source, SOURCES, "say what was read")
         checks.one_of("kind", self.kind, KINDS, "choose one")
         shown = self.kind != "none"
-        for name in ("figure", "verdict", "ours"):
+        for name in ("figure", "ours"):
             value = getattr(self, name)
             checks.require(bool(value) == shown, name, value, "given unless kind is none", "mend it")
-        if shown:
+        judged = bool(self.verdict) + bool(self.claim)
+        checks.require(judged == shown, "verdict", self.verdict, "given unless kind is none, or claim is", "mend it")
+        if self.verdict:
             checks.one_of("verdict", self.verdict, VERDICTS, "choose one")
         checks.require(bool(self.differs) or shown, "differs", self.differs, "a reason unless it is shown", "say it")

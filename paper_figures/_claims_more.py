@@ -36,7 +36,7 @@ CLAIMS = (
         "ESS divided by worth is {ess_five:sequence_bandit}, {ess_five:sequence_graded} and {ess_five:sequence_sparse} "
         "on three tasks",
         "ess_five",
-        when="ESS is nearly right only at staleness 1 or 2",
+        when="ESS is nearly right only at staleness 1 or 2, and never on graded sequences",
         held="worth",
         test="sequence ESS is within a tenth of the worth",
     ),

@@ -15,7 +15,7 @@ CLAIMS = (
         "claim; on tokens, GRPO's "
         "rate at staleness {step_limits:stale} is {step_limits:tokens} that on fresh data",
         "step_limits",
-        when="linear gradients; GRPO's rate rises on flawed rewards, and falls faster on graded",
+        when="linear gradients; on flawed rewards, GRPO's rate rises",
         stated="2607.01083/step-limit",
         held="limit",
         test="the limits at all staleness levels agree with a flat part and a fall as 1/S",

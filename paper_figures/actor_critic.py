@@ -76,13 +76,12 @@ def title(best: Any) -> str:
     # A trial has not every method on CartPole at this staleness.
     measured = best[best.staleness == near].groupby("task").arm.nunique()
     there = [task for task in TASKS if measured.get(task, 0) == len(ARMS)]
-    better = {task for task in there for arm in list(ARMS)[2:] if at(task, arm, near).low > at(task, "a2c", near).high}
     cliff = min(at("cliff", arm, near).low for arm in list(ARMS)[2:]) > at("cliff", "a2c", near).high
     lost = [at(task, arm, last).value < at(task, arm, 0).low for task in ("lake", "cliff") for arm in ARMS]
-    first = f"At staleness {near}, V-trace and PPO beat A2C on CliffWalking only"
+    first = f"At staleness {near}, V-trace and PPO beat A2C on CliffWalking"
     words = f"{first}; at {last}, all methods lose return on both grid worlds"
     drawn = "Final return at the best learning rates"
-    return _script.finding(cliff and better == {"cliff"} and all(lost) and len(there) == len(TASKS), words, drawn)
+    return _script.finding(cliff and all(lost) and len(there) == len(TASKS), words, drawn)
 
 
 def draw_returns(ax: Axes, best: Any, task: str) -> None:

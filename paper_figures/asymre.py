@@ -19,6 +19,8 @@ from paper_figures._claim import Setting, decided
 EXPERIMENTS = {"asymre": {"part": "frozen", "task": "10-armed bandits", "staleness": "frozen data"}}
 
 
+CLEAR = 0.05
+"""Least distance of a baseline below the mean reward at which policies keep several arms on average."""
 LABELED = (-1.0, -0.2, -0.05, 0.0, 0.02, 0.1)
 """Shifts with a tick; the others are drawn between them, all at equal distances."""
 
@@ -115,6 +117,7 @@ def numbers(rows: Any) -> dict[str, str]:
     last = _last(rows)
     for name, shift in (("tenth", -0.1), ("zero", 0.0)):
         found[f"again_{name}"] = f"{last[shift]:.2f}"
+    found["clear"] = f"−{CLEAR:g}"
     found["best"] = f"{lab.MEANS.max(-1).mean():.2f}"
     for law, name in (("constant 32", "stale"), ("frozen", "frozen")):
         found[name] = worse(rows, law)
@@ -128,7 +131,7 @@ def held(rows: Any) -> dict[str, list[Setting]]:
         arms, place = support(policy), (f"{shift:+g}".replace("-", "−"),)
         if shift < 0:
             several = arms.mean() >= 2.0 and (reward(policy) > behavior).all()
-            found["several"].append(Setting(("shift", *place), bool(several), shift <= -0.05))
+            found["several"].append(Setting(("shift", *place), bool(several), shift <= -CLEAR))
         else:
             found["one"].append(Setting(("shift", *place), bool((arms == 1).all())))
     for row in _script.pick(rows, part="tuned", shift=-0.1).itertuples():
