@@ -27,7 +27,7 @@ CLAIMS = (
         "phase_diagram",
         when="tested with token ratios and plain SGD",
         held="raised",
-        test="the limit with weights is above that without, by a grid of rates",
+        test="the limit with weights is above that without",
     ),
     _theory(
         "several papers",

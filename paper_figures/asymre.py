@@ -136,7 +136,7 @@ def held(rows: Any) -> dict[str, list[Setting]]:
             found["one"].append(Setting(("shift", *place), bool((arms == 1).all())))
     for row in _script.pick(rows, part="tuned", shift=-0.1).itertuples():
         where = "stale data" if row.law == "constant 32" else "frozen data"
-        better.append(Setting((where, row.task), decided(row.word == "better", row.word in ("worse", "equal"))))
+        better.append(Setting((where, row.task), decided(row.low > 0.0, row.high < 0.0)))
     ends = {shift: _last(rows)[shift] for shift in (-0.1, 0.0)}
     return {
         **found,

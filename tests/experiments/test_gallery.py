@@ -1,6 +1,7 @@
 """Figures and the gallery: what is committed is what the rows give, and whatever does not fit together is named."""
 
 import ast
+import dataclasses
 import itertools
 import json
 import os
@@ -117,6 +118,17 @@ def test_an_entry_gives_the_verdict_of_its_claim():
         if len(words) == 1 and entry.exists() and "**Verdict.**" in (text := entry.read_text(encoding="utf-8")):
             verdict = text.partition("**Verdict.**")[2].partition("\n\n")[0].lower()
             assert any(re.search(rf"\*(reproduced )?{word}[*.,]", verdict) for word in words), (name, words, verdict)
+
+
+def test_an_item_that_states_a_claim_has_its_verdict():
+    """Its own paper makes the claim; the table has the claim's word."""
+    found = {(each.source, each.text): each.verdict for each in _claims.CLAIMS}
+    named = [each for each in _claims.ITEMS if each.claim]
+    assert [_claims.judged(each) for each in named] == [found[each.paper, each.claim] for each in named] != []
+    with pytest.raises(InputError, match=r"claim = '.*': must be one of"):
+        _claims.judged(dataclasses.replace(named[0], claim="a claim of nobody"))
+    with pytest.raises(InputError, match="verdict = 'mixed': must be given unless"):
+        dataclasses.replace(named[0], verdict="mixed")
 
 
 @pytest.mark.rows
