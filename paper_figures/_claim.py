@@ -83,19 +83,26 @@ def _grouped(settings: Sequence[Setting], held: bool | None) -> str:
     Numbers that follow each other among all settings are a range.
     """
     of: dict[tuple[str, ...], list[list[str]]] = {}
-    before: Setting | None = None
+    previous: Setting | None = None
     for each in settings:
         *first, last = each.place
         runs = of.setdefault(tuple(first), [])
-        follows = before is not None and before.held is held and before.place[:-1] == each.place[:-1]
+        follows = previous is not None and previous.held is held and previous.place[:-1] == each.place[:-1]
         if each.held is held and runs and follows and last[0].isdigit():
             runs[-1].append(last)
         elif each.held is held:
             runs.append([last])
-        before = each
+        previous = each
     words = {first: [f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(run) for run in runs]
              for first, runs in of.items() if runs}  # fmt: skip
-    return "; ".join(": ".join([*first, ", ".join(runs)]) for first, runs in words.items()) or "–"
+    parts: list[str] = []
+    before: tuple[str, ...] = ()
+    for first, runs in words.items():
+        # An outer label stands once, before all that share it.
+        outer = f"*{', '.join(first[:-1])}* " if first[:-1] and first[:-1] != before else ""
+        parts.append(outer + ": ".join([*first[-1:], ", ".join(runs)]))
+        before = first[:-1]
+    return "; ".join(parts) or "–"
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ CLAIMS = (
         "actor_critic",
         when="tested with linear networks on two grid worlds",
         held="stable",
-        test="more learning rates reach the target return than with one worker",
+        test="with this many workers, more learning rates reach the target return",
     ),
     _claim(
         "A3C",
@@ -28,7 +28,7 @@ CLAIMS = (
         "a3c_speed",
         when="two workers on CliffWalking are undecided; workers do not slow each other down",
         held="sooner",
-        test="several workers reach the target return sooner than one",
+        test="this many workers reach the target return sooner than one",
     ),
     _claim(
         "IMPALA",
@@ -39,7 +39,7 @@ CLAIMS = (
         "actor_critic",
         when="V-trace helps on each task at one level of staleness",
         held="vtrace",
-        test="return is higher with V-trace than with A2C",
+        test="at this staleness, V-trace returns more than A2C",
     ),
     _claim(
         "PPO",
@@ -50,6 +50,6 @@ CLAIMS = (
         "actor_critic",
         when="PPO is never worse than A2C; on stale FrozenLake data, the comparison is undecided",
         held="epochs",
-        test="return is higher with PPO's several epochs than with A2C's one",
+        test="at this staleness, PPO returns more than A2C",
     ),
 )

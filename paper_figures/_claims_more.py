@@ -16,7 +16,7 @@ CLAIMS = (
         "stability",
         when="quadratic objectives",
         held="limit",
-        test="the prediction lies between a rate that converges and one that diverges",
+        test="at this staleness, the prediction is inside the measured bracket",
     ),
     _theory(
         OWN,
@@ -27,7 +27,7 @@ CLAIMS = (
         "phase_diagram",
         when="tested with token ratios and plain SGD",
         held="raised",
-        test="the limit with weights is above that without",
+        test="at this staleness, the limit is higher with weights",
     ),
     _theory(
         "several papers",
@@ -38,7 +38,7 @@ CLAIMS = (
         "ess_five",
         when="ESS is nearly right only at staleness 1 or 2, and never on graded sequences",
         held="worth",
-        test="sequence ESS is within a tenth of the worth",
+        test="at this staleness, sequence ESS is within a tenth of worth",
     ),
     _theory(
         OWN,
@@ -48,7 +48,7 @@ CLAIMS = (
         "pendulum_tails",
         when="tested on Pendulum early in training, with wide intervals",
         held="decreases",
-        test="the interval of ESS contains the prediction",
+        test="at this horizon, the interval of ESS contains the prediction",
     ),
     _theory(
         OWN,
@@ -59,7 +59,7 @@ CLAIMS = (
         "language_ess",
         when="random rewards; not rewards for correct answers",
         held="predicted",
-        test="the intervals of ESS and of its prediction overlap",
+        test="at this staleness, intervals of ESS and prediction overlap",
     ),
     Claim(
         OWN,
@@ -83,6 +83,6 @@ CLAIMS = (
         when="it costs return on CartPole at staleness 16 and on FrozenLake at 4, but gains on CliffWalking at 16",
         subject="actor-critic",
         held="anchor",
-        test="return is lower with a recomputed than with a recorded anchor",
+        test="at this staleness, PPO returns less with a recomputed anchor",
     ),
 )

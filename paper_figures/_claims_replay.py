@@ -15,7 +15,7 @@ CLAIMS = (
         "training on fresh data",
         when="at one small rate, on all tasks; at tuned rates, on two of three, if generation costs enough",
         held="saves",
-        test="the best replay setting needs less compute than fresh data, generation costing more than training",
+        test="replay needs less compute than fresh data at this cost of generation",
     ),
     _claim(
         "Replay hurts little per gradient step",
@@ -24,7 +24,7 @@ CLAIMS = (
         "updates as training on fresh data",
         when="only at one small rate on two tasks; at tuned rates, four uses take many more updates on these two",
         held="cheap",
-        test="two to eight uses take at most 25 % more updates than fresh data",
+        test="this many uses take at most 25 % more updates",
     ),
     _claim(
         "With larger buffers, training is slower but more stable",
@@ -32,7 +32,7 @@ CLAIMS = (
         "a larger buffer needs {replay:sparse_slower} to {replay:bandit_slower} times as many updates as a smaller one",
         when="training is slower at a small rate; whether it is more stable at a large one is mostly undecided",
         held="buffers",
-        test="with 16 batches, not 1: more updates at rate 0.1; fewer at rate 3.2",
+        test="at this number of uses, 16 batches instead of 1 need more (fewer) updates",
     ),
     _claim(
         "Replay preserves entropy",
@@ -40,6 +40,6 @@ CLAIMS = (
         "at tuned rates, entropy is {replay:bandit_entropy} to {replay:graded_entropy} times that of fresh data",
         when="entropy is preserved in some settings on graded and sparse sequences, and never on the bandit",
         held="entropy",
-        test="with two uses or more, entropy is at least nine tenths of that with fresh data",
+        test="with a buffer of this many batches, at least nine tenths of entropy remain",
     ),
 )

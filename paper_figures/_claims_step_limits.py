@@ -18,7 +18,7 @@ CLAIMS = (
         when="linear gradients; on flawed rewards, GRPO's rate rises",
         stated="2607.01083/step-limit",
         held="limit",
-        test="the limits at all staleness levels agree with a flat part and a fall as 1/S",
+        test="after this many updates, limits are flat, then fall as 1/S",
     ),
     _claim(
         "Collapse time × learning rate is constant",
@@ -29,6 +29,6 @@ CLAIMS = (
         when="linear gradients below the limit; GRPO only while the rate and staleness × rate are small",
         stated="2607.01083/collapse-time",
         held="constant",
-        test="the product is within 25 % of that at the smallest rate on fresh data",
+        test="at this staleness, the product is within 25 % of that at the smallest rate",
     ),
 )

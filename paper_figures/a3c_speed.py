@@ -56,5 +56,5 @@ def held(rows: Any) -> dict[str, list[Setting]]:
     for task, (name, *_) in SPEED.items():
         for number in actor_critic.WORKERS[1:]:
             _, low, high = gain(rows, task, number)
-            found.append(Setting((f"{name} with workers", f"{number}"), decided(low > 1.0, high < 1.0)))
+            found.append(Setting((name, f"{number}"), decided(low > 1.0, high < 1.0)))
     return {"sooner": found}

@@ -186,7 +186,7 @@ def held(rows: Any, committed: Any) -> dict[str, list[Setting]]:
     for task, (name, *_) in SPEED.items():
         for number in actor_critic.WORKERS[1:]:
             more = works(rows, task, number) > works(rows, task, 1)
-            stable.append(Setting((f"{name} with workers", f"{number}"), more))
+            stable.append(Setting((name, f"{number}"), more))
     found: dict[str, list[Setting]] = {"stable": stable, "vtrace": [], "epochs": [], "anchor": []}
     pairs = {
         "vtrace": [("vtrace", "a2c", "")],
@@ -200,6 +200,6 @@ def held(rows: Any, committed: Any) -> dict[str, list[Setting]]:
                 for level in own.index.intersection(rival.index):
                     # Without staleness, V-trace is A2C, and both anchors of PPO are one.
                     if level > 0 or arm == "ppo_proximal":
-                        place = (*filter(None, [anchor]), f"{name.split()[0]} at staleness", f"{level:.0f}")
+                        place = (*filter(None, [anchor]), name.split()[0], f"{level:.0f}")
                         found[key].append(Setting(place, beyond(own.loc[level], rival.loc[level])))
     return found

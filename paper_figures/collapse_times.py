@@ -85,7 +85,7 @@ def held(rows: Any) -> dict[str, list[Setting]]:
         for row in times(rows, task).itertuples():
             low, high = (end * row.rate / (fresh.value * fresh.rate) for end in (row.low, row.high))
             inside = task == "linear" and row.staleness + 0.5 < stale_constant() / row.rate
-            place = (NAMES[task], f"rate {row.rate:g} at staleness", f"{row.staleness:.0f}")
+            place = (NAMES[task], f"rate {row.rate:g}", f"{row.staleness:.0f}")
             found.append(
                 Setting(place, decided(low >= 1 / NEAR and high <= NEAR, high < 1 / NEAR or low > NEAR), inside)
             )

@@ -17,7 +17,7 @@ from paper_figures._claim import Setting
 EXPERIMENTS = {"delight": {"part": "cosine", "task": "bandits", "staleness": "0"}}
 IS, DG = "exact IS", "DG"
 NAMES = {IS: "exact importance\nsampling", DG: "delightful\ngradient (DG)"}
-TOLD = {DG: "DG at temperature 1", f"{DG}, 1/4": "DG at temperature 1/4"}
+TOLD = {DG: "DG", f"{DG}, 1/4": "DG at temperature 1/4"}
 """DG by temperature, in tables of settings."""
 LOOKS: dict[str, dict[str, Any]] = {
     experiment.BASE: {"color": look.COLOR["stale"], "marker": "o"},

@@ -71,5 +71,5 @@ def held(rows: Any) -> dict[str, list[Setting]]:
     found = []
     for row in own.itertuples():
         near = decided(row.low >= 0.9 and row.high <= 1.1, row.high < 0.9 or row.low > 1.1)
-        found.append(Setting((f"{row.task} at staleness", f"{row.staleness}"), near))
+        found.append(Setting((row.task, f"{row.staleness}"), near))
     return {"worth": found}

@@ -115,5 +115,5 @@ def held(rows: Any) -> dict[str, list[Setting]]:
     for key, name in ((CHARACTERS, "random rewards"), (ANSWERS, "rewards for correct answers")):
         for row in whole(rows, key).dropna(subset="predicted_low").itertuples():
             overlap = row.low <= row.predicted_high and row.predicted_low <= row.high
-            found.append(Setting((f"{name} at staleness", f"{row.staleness}"), bool(overlap), key == CHARACTERS))
+            found.append(Setting((name, f"{row.staleness}"), bool(overlap), key == CHARACTERS))
     return {"predicted": found}

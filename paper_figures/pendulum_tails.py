@@ -98,5 +98,5 @@ def held(rows: Any) -> dict[str, list[Setting]]:
         # The shortest horizon made the prediction.
         for i in np.flatnonzero(inside[1:]) + 1:
             near = bool(abs(mean[i] - curve[i]) <= half[i])
-            found.append(Setting((f"staleness {level} at steps", f"{horizons[i]}"), near))
+            found.append(Setting((f"staleness {level}", f"{horizons[i]}"), near))
     return {"decreases": found}

@@ -159,5 +159,5 @@ def held(rows: Any) -> dict[str, list[Setting]]:
             # Ends are rates of the grid: at an end that both share, most runs without weights collapse, and few with.
             one, other = weighted.loc[level], plain.loc[level]
             raised = decided(one.low >= other.high, one.value <= other.value)
-            found.append(Setting((f"{task} at staleness", f"{level}"), raised))
+            found.append(Setting((task, f"{level}"), raised))
     return {"raised": found}

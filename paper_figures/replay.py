@@ -154,30 +154,25 @@ def held(rows: Any) -> dict[str, list[Setting]]:
         for task in tasks(rows):
             for price in PRICES[PRICES > 1.0]:
                 cost = best(rows, task, price, held)[1]
-                place = (rate, f"{task} at cost", f"{price:g}")
+                place = (rate, task, f"{price:g}")
                 found["saves"].append(Setting(place, decided(cost.high < 1.0, cost.low > 1.0)))
             own = updates(rows, task, held)
             for uses in experiment.RATIOS[1:]:
                 more = beside(own.loc[(uses, SHOWN)], own.loc[0].iloc[0])
-                place = (rate, f"{task} with uses", f"{uses}")
+                place = (rate, task, f"{uses}")
                 found["cheap"].append(Setting(place, decided(more.high <= FEW, more.low > FEW)))
     tried = _script.pick(rows, quantity="tried")
-    for name, rate, slower in (
-        (f"slower at rate {HELD:g}", HELD, True),
-        (f"more stable at rate {BOLD:g}", BOLD, False),
-    ):
+    for name, rate, slower in (("slower", HELD, True), ("more stable", BOLD, False)):
         for task in tasks(rows):
             for uses in experiment.RATIOS[1:]:
                 own = _script.pick(tried, task=task, ratio=uses, rate=rate).set_index("buffer")
                 more = beside(own.loc[experiment.BUFFERS[-1]], own.loc[experiment.BUFFERS[0]])
                 ends = (more.low > 1.0, more.high <= 1.0) if slower else (more.high < 1.0, more.low >= 1.0)
-                found["buffers"].append(
-                    Setting((f"{name} at rate {rate:g}", f"{task} with uses", f"{uses}"), decided(*ends))
-                )
+                found["buffers"].append(Setting((f"{name} at rate {rate:g}", task, f"{uses}"), decided(*ends)))
     for task in tasks(rows):
         for uses in experiment.RATIOS[1:]:
             for size in experiment.BUFFERS:
                 kept = entropy(rows, task, uses, size)
-                place = (task, f"uses {uses}, batches in the buffer", f"{size}")
+                place = (task, f"uses {uses}", f"{size}")
                 found["entropy"].append(Setting(place, decided(kept.low >= KEPT, kept.high < KEPT)))
     return found

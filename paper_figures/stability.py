@@ -177,5 +177,5 @@ def held(rows: Any) -> dict[str, list[Setting]]:
     found = []
     for row in rows[rows.quantity == "boundary"].sort_values(["schedule", "staleness"]).itertuples():
         inside = row.low * row.curvature <= boundary(row.schedule, int(row.staleness)) <= row.high * row.curvature
-        found.append(Setting((f"{SCHEDULES[row.schedule][0]} at staleness", f"{row.staleness}"), bool(inside)))
+        found.append(Setting((SCHEDULES[row.schedule][0], f"{row.staleness}"), bool(inside)))
     return {"limit": found}

@@ -245,6 +245,6 @@ def held(rows: Any) -> dict[str, list[Setting]]:
         for horizon in (SHORT, LONG, 2048):
             own = limits(rows, task, arm, horizon)
             if len(own):
-                name = {"gradient": "linear gradients", "none": f"REINFORCE, {task}", "grpo": f"GRPO, {task}"}[arm]
-                found.append(Setting((f"{name}, updates", f"{horizon}"), ruled(own), arm == "gradient"))
+                place = {"gradient": ("linear gradients",), "none": ("REINFORCE", task), "grpo": ("GRPO", task)}[arm]
+                found.append(Setting((*place, f"{horizon}"), ruled(own), arm == "gradient"))
     return {"limit": found}

@@ -98,6 +98,8 @@ def test_settings_with_one_answer_are_told_together():
     found = _claim.counted([*known, _claim.Setting(("bandit",), None)])
     assert (found["holds"], found["fails"], found["open"]) == ("chain: 1 to 4, 16", "chain: 8", "bandit")
     assert (found["count"], found["verdict"]) == ("4 of 6 settings", "mixed")
+    known = [_claim.Setting(("GRPO", task, level), True) for task in ("chain", "bandit") for level in "12"]
+    assert _claim.counted(known)["holds"] == "*GRPO* chain: 1, 2; bandit: 1, 2"
 
 
 @pytest.mark.rows
