@@ -6,6 +6,7 @@ number is text with `{figure:key}` for what a figure's `numbers()` gives. A verd
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -80,29 +81,29 @@ def _word(held: float, failed: float) -> str:
 def _grouped(settings: Sequence[Setting], held: bool | None) -> str:
     """Settings with one answer in words: those that differ in the last part alone together; a dash for none.
 
-    Numbers that follow each other among all settings are a range.
+    Numbers that follow each other among all settings are a range; equal names are counted, outer ones said once.
     """
     of: dict[tuple[str, ...], list[list[str]]] = {}
-    previous: Setting | None = None
+    before: Setting | None = None
     for each in settings:
         *first, last = each.place
         runs = of.setdefault(tuple(first), [])
-        follows = previous is not None and previous.held is held and previous.place[:-1] == each.place[:-1]
+        follows = before is not None and before.held is held and before.place[:-1] == each.place[:-1]
         if each.held is held and runs and follows and last[0].isdigit():
             runs[-1].append(last)
         elif each.held is held:
             runs.append([last])
-        previous = each
-    words = {first: [f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(run) for run in runs]
-             for first, runs in of.items() if runs}  # fmt: skip
-    parts: list[str] = []
-    before: tuple[str, ...] = ()
-    for first, runs in words.items():
-        # An outer label stands once, before all that share it.
-        outer = f"*{', '.join(first[:-1])}* " if first[:-1] and first[:-1] != before else ""
-        parts.append(outer + ": ".join([*first[-1:], ", ".join(runs)]))
-        before = first[:-1]
-    return "; ".join(parts) or "–"
+        before = each
+    lines: list[str] = []
+    told: tuple[str, ...] = ()
+    for first, runs in of.items():
+        words = Counter(f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(run) for run in runs)
+        if words:
+            names = [f"{word} ({count})" if count > 1 else word for word, count in words.items()]
+            again = len(first) > 1 and first[:1] == told[:1]
+            lines.append(": ".join([*first[again:], ", ".join(names)]))
+            told = first
+    return "; ".join(lines) or "–"
 
 
 @dataclass(frozen=True)

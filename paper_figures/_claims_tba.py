@@ -153,10 +153,9 @@ ITEMS: tuple[Item, ...] = (
         "proxy",
         "simulated seconds of updates",
         "tba_speed",
-        "",
+        "mixed",
         "TBA makes {tba_speed:speed_10} times as many updates per second",
         "6.6 and 7 times",
-        claim="TBA trains at least 4 times as fast",
     ),
     _item(
         "Frontier of reward and KL",
