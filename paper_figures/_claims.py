@@ -28,7 +28,7 @@ from paper_figures import (
     _claims_tba,
     _claims_vcpo,
 )
-from paper_figures._claim import OF_OWN, OWN, UNTESTED, VERDICTS, Claim
+from paper_figures._claim import OF_OWN, OWN, UNTESTED, VERDICTS, Claim, Item
 from paper_figures._gallery import BY_SETTING, PLACEHOLDER
 
 SEEDS = (_claims_vcpo, _claims_gac, _claims_m2po, _claims_bapo, _claims_tba, _claims_roll_flash)
@@ -160,11 +160,20 @@ def rows(numbers: Mapping[str, Mapping[str, str]], known: Iterable[Claim] = ()) 
     return [asdict(each) | {"number": filled(each.number, numbers), "claims": list(each.claims)} for each in known]
 
 
+def judged(item: Item) -> str:
+    """An item's verdict: its own, or that of the claim that it states."""
+    if not item.claim:
+        return item.verdict
+    known = {each.text: each.verdict for each in CLAIMS if each.source == item.paper}
+    checks.one_of("claim", item.claim, known, "name a claim of its paper")
+    return known[item.claim]
+
+
 def items(numbers: Mapping[str, Mapping[str, str]]) -> list[dict[str, Any]]:
     """Items of papers with their numbers, as they stand in items.json; null for what was not read."""
     found = []
     for each in ITEMS:
-        row = asdict(each) | {"ours": filled(each.ours, numbers)}
+        row = asdict(each) | {"ours": filled(each.ours, numbers), "verdict": judged(each)}
         row["number"] = row.pop("stated") or None
         found.append(row)
     return found
@@ -177,5 +186,5 @@ def item_table() -> str:
         paper = "" if before and before.paper == each.paper else each.paper
         item = each.item + (f" ({each.stated})" if each.stated else "")
         shown = f"[{each.kind}](#{each.figure})" if each.figure else "no"
-        rows.append(f"| {paper} | {item} | {each.source} | {shown} | {each.verdict} | {each.ours} | {each.differs} |")
+        rows.append(f"| {paper} | {item} | {each.source} | {shown} | {judged(each)} | {each.ours} | {each.differs} |")
     return "\n".join(rows) + "\n"

@@ -113,8 +113,9 @@ ITEMS: tuple[Item, ...] = (
         "figure",
         "chain of bits",
         "gac_cosine",
-        "mixed",
+        "",
         "cosine, first half: {gac_cosine:early_0} in synchronous training, {gac_cosine:early_16} at staleness 16",
+        claim="Consecutive stale gradients align; synchronous ones are nearly orthogonal",
     ),
     _item(
         "Cosine as early warning",
@@ -122,8 +123,9 @@ ITEMS: tuple[Item, ...] = (
         "figure",
         "RLOO",
         "gac_warning",
-        "mixed",
+        "",
         "AUC: cosine {gac_cosine:area_cosine}, staleness alone {gac_cosine:area_staleness}",
+        claim="High alignment warns of instability",
     ),
     _item(
         "Accuracy over staleness",
@@ -131,8 +133,9 @@ ITEMS: tuple[Item, ...] = (
         "proxy",
         "three tasks",
         "gac_steps",
-        "mostly not",
+        "",
         "mean return: GAC {gac_steps:gac_return}, GRPO {gac_steps:grpo_return}, synchronous {gac_steps:fresh}",
+        claim="GAC matches synchronous training at staleness 8 to 32",
     ),
     _item(
         "Comparison with GRPO, M2PO and BAPO",
@@ -140,8 +143,9 @@ ITEMS: tuple[Item, ...] = (
         "figure",
         "three tasks; 4× rate",
         "gac_steps",
-        "mixed",
+        "",
         "wins/ties/losses: GAC on GRPO {gac_steps:all_bold}, GAC on RLOO {gac_steps:rloo_all_bold}",
+        claim="GAC outperforms GRPO, M2PO and BAPO on stale data",
     ),
     _item(
         "Thresholds of the cosine",
@@ -169,8 +173,9 @@ ITEMS: tuple[Item, ...] = (
         "proxy",
         "our own bound; plain SGD",
         "gac_bound",
-        "not tested here",
+        "",
         "{gac_bound:exceeding} of {gac_bound:points} settings exceed the bound",
+        claim="GAC converges under bounded staleness",
     ),
 )
 """Figures, tables and headline statements of the paper that a toy can show, in its order."""

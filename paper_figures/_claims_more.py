@@ -14,6 +14,9 @@ CLAIMS = (
         "reproduced",
         "{stability:boundaries} measured limits agree with their predictions, within {stability:bracket} %",
         "stability",
+        when="quadratic objectives",
+        held="limit",
+        test="at this staleness, the prediction is inside the measured bracket",
     ),
     _theory(
         OWN,
@@ -23,6 +26,8 @@ CLAIMS = (
         "{phase_diagram:graded_weighted} (graded) with weights, and {phase_diagram:bandit_plain} without",
         "phase_diagram",
         when="tested with token ratios and plain SGD",
+        held="raised",
+        test="at this staleness, the limit is higher with weights",
     ),
     _theory(
         "several papers",
@@ -31,7 +36,9 @@ CLAIMS = (
         "ESS divided by worth is {ess_five:sequence_bandit}, {ess_five:sequence_graded} and {ess_five:sequence_sparse} "
         "on three tasks",
         "ess_five",
-        when="ESS is nearly right only at staleness 1",
+        when="ESS is nearly right only at staleness 1 or 2, and never on graded sequences",
+        held="worth",
+        test="at this staleness, sequence ESS is within a tenth of worth",
     ),
     _theory(
         OWN,
@@ -40,6 +47,8 @@ CLAIMS = (
         "ESS is {pendulum_tails:ess}, and the prediction is {pendulum_tails:law}",
         "pendulum_tails",
         when="tested on Pendulum early in training, with wide intervals",
+        held="decreases",
+        test="at this horizon, the interval of ESS contains the prediction",
     ),
     _theory(
         OWN,
@@ -48,7 +57,9 @@ CLAIMS = (
         "of {language_ess:levels} intervals of ESS, {language_ess:held} contain the prediction, and {language_ess:met} "
         "reach to within a tenth of it",
         "language_ess",
-        when="rewards are random",
+        when="random rewards; not rewards for correct answers",
+        held="predicted",
+        test="at this staleness, intervals of ESS and prediction overlap",
     ),
     Claim(
         OWN,
@@ -57,15 +68,21 @@ CLAIMS = (
         "areas under the learning curves differ by {cartpole_parity:low} to {cartpole_parity:cut_high} %",
         "cartpole_parity",
         subject="actor-critic",
+        when="two kinds of batches",
+        held="parity",
+        test="the interval of the difference lies within ten percent",
     ),
     Claim(
         OWN,
         "A recomputed anchor costs return on stale data",
         "mixed",
-        "return with a recomputed and a recorded anchor: CartPole {cartpole:recomputed} and {cartpole:recorded}; "
+        "return at staleness 16 with a recomputed and a recorded anchor: CartPole {cartpole:recomputed} and "
+        "{cartpole:recorded}; "
         "FrozenLake {actor_critic:lake_ppo_proximal_ends} and {actor_critic:lake_ppo_behavior_ends}",
-        "cartpole",
-        when="it costs return on CartPole, but not on two grid worlds",
+        "actor_critic",
+        when="it costs return on CartPole at staleness 16 and on FrozenLake at 4, but gains on CliffWalking at 16",
         subject="actor-critic",
+        held="anchor",
+        test="at this staleness, PPO returns less with a recomputed anchor",
     ),
 )

@@ -12,11 +12,13 @@ CLAIMS = (
         "The maximum stable rate is flat at small staleness S, then decreases as 1/S",
         "under conditions",
         "with linear gradients, {step_limits:rule_inside} of {step_limits:rule_points} rates agree with the "
-        "claim; on a flawed reward, GRPO's "
+        "claim; on tokens, GRPO's "
         "rate at staleness {step_limits:stale} is {step_limits:tokens} that on fresh data",
         "step_limits",
-        when="linear gradients; GRPO's rate rises on flawed rewards; on true rewards it falls, then is flat",
+        when="linear gradients; on flawed rewards, GRPO's rate rises",
         stated="2607.01083/step-limit",
+        held="limit",
+        test="after this many updates, limits are flat, then fall as 1/S",
     ),
     _claim(
         "Collapse time × learning rate is constant",
@@ -24,7 +26,9 @@ CLAIMS = (
         "for GRPO, time × rate is {step_limits:time_little} at small staleness × rate, and "
         "{step_limits:time_middle} at medium staleness × rate",
         "collapse_times",
-        when="linear gradients below the limit; GRPO, roughly, while the rate and staleness × rate are small",
+        when="linear gradients below the limit; GRPO only while the rate and staleness × rate are small",
         stated="2607.01083/collapse-time",
+        held="constant",
+        test="at this staleness, the product is within 25 % of that at the smallest rate",
     ),
 )

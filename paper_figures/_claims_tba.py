@@ -89,10 +89,11 @@ ITEMS: tuple[Item, ...] = (
         "figure",
         "return; rarely rewarded bits",
         "tba_recent",
-        "mixed",
+        "",
         "recent samples, compared with any: {tba_returns:rare_recent_1} with one generator, "
         "{tba_returns:rare_recent_16} with 16",
         "0.67 at 0.4, 0.82 at 0.5",
+        claim="Sampling recent data helps as generation scales",
     ),
     _item(
         "Sensitivity to beta",
@@ -110,10 +111,11 @@ ITEMS: tuple[Item, ...] = (
         "proxy",
         "simulated seconds; two noisy tasks",
         "tba_speed",
-        "mixed",
+        "",
         "TBA makes {tba_speed:speed_10} times as many updates per second; to a target return, synchronous RLOO takes "
         "{tba_speed:graded_tba_10} times as long",
         "4 times or more",
+        claim="TBA trains at least 4 times as fast",
     ),
     _item(
         "1, 2 and 15 steps off policy",
@@ -121,9 +123,10 @@ ITEMS: tuple[Item, ...] = (
         "figure",
         "return, not win rate",
         "tba_asynchrony",
-        "mostly",
+        "",
         "return: TBA {tba_asynchrony:tba_old}, Proximal RLOO {tba_asynchrony:prox_old}, RLOO {tba_asynchrony:rloo_old}",
         "win rate 0.86, RLOO 0.77",
+        claim="TBA stays accurate as asynchrony grows",
     ),
     _item(
         "Number of generators",
@@ -131,8 +134,9 @@ ITEMS: tuple[Item, ...] = (
         "figure",
         "return, not attack success",
         "tba_searchers",
-        "reproduced",
+        "",
         "the return rises from {tba_asynchrony:arms_first} to {tba_asynchrony:arms_last}",
+        claim="Where rewards are rare, more generators raise the return",
     ),
     _item(
         "TBA and Dr. GRPO over training",
@@ -149,7 +153,7 @@ ITEMS: tuple[Item, ...] = (
         "proxy",
         "simulated seconds of updates",
         "tba_speed",
-        "mostly",
+        "mixed",
         "TBA makes {tba_speed:speed_10} times as many updates per second",
         "6.6 and 7 times",
     ),

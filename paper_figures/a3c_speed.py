@@ -12,6 +12,7 @@ from asyncsim.plotting import _style
 from experiments import actor_critic
 from paper_figures import _script
 from paper_figures import _vcpo as look
+from paper_figures._claim import Setting, decided
 from paper_figures.actor_critic import SPEED, gain
 
 EXPERIMENTS = {"actor_critic": {"part": "workers", "chosen": True, "staleness": "set by the number of workers"}}
@@ -47,3 +48,13 @@ def draw(rows: Any) -> Figure:
 def numbers(rows: Any) -> dict[str, str]:
     """Gains stand beside returns."""
     return {}
+
+
+def held(rows: Any) -> dict[str, list[Setting]]:
+    """Whether several workers reach the return sooner than one, by task and number."""
+    found = []
+    for task, (name, *_) in SPEED.items():
+        for number in actor_critic.WORKERS[1:]:
+            _, low, high = gain(rows, task, number)
+            found.append(Setting((name, f"{number}"), decided(low > 1.0, high < 1.0)))
+    return {"sooner": found}

@@ -14,10 +14,13 @@ from asyncsim.plotting import _style
 from experiments import asymre as lab
 from paper_figures import _script
 from paper_figures import _vcpo as look
+from paper_figures._claim import Setting, decided
 
 EXPERIMENTS = {"asymre": {"part": "frozen", "task": "10-armed bandits", "staleness": "frozen data"}}
 
 
+CLEAR = 0.05
+"""Least distance of a baseline below the mean reward at which policies keep several arms on average."""
 LABELED = (-1.0, -0.2, -0.05, 0.0, 0.02, 0.1)
 """Shifts with a tick; the others are drawn between them, all at equal distances."""
 
@@ -87,6 +90,12 @@ def draw(rows: Any) -> Figure:
     return figure
 
 
+def _last(rows: Any) -> Any:
+    """Mean reward after the last round of frozen data, by shift."""
+    again = _script.pick(rows, part="again")
+    return again[again["round"] == again["round"].max()].groupby("shift").value.mean()
+
+
 def worse(rows: Any, law: str) -> str:
     """How many shifts below 0 are worse than 0, over all tasks, of how many."""
     own = _script.pick(rows, part="tuned", law=law)
@@ -105,11 +114,31 @@ def numbers(rows: Any) -> dict[str, str]:
         found[name] = f"{reward(policies[shift]).mean():.2f}"
     for name, shift in (("tenth", -0.1), ("zero", 0.0), ("above", 0.1)):
         found[f"support_{name}"] = f"{support(policies[shift]).mean():.1f}"
-    again = _script.pick(rows, part="again")
-    last = again[again["round"] == again["round"].max()].groupby("shift").value.mean()
+    last = _last(rows)
     for name, shift in (("tenth", -0.1), ("zero", 0.0)):
         found[f"again_{name}"] = f"{last[shift]:.2f}"
+    found["clear"] = f"−{CLEAR:g}"
     found["best"] = f"{lab.MEANS.max(-1).mean():.2f}"
     for law, name in (("constant 32", "stale"), ("frozen", "frozen")):
         found[name] = worse(rows, law)
     return found
+
+
+def held(rows: Any) -> dict[str, list[Setting]]:
+    """Whether policies keep arms below shift 0 and one from there on, by shift; whether shift -0.1 returns more."""
+    behavior, found, better = reward(lab.softmax(lab.LOGITS)), {"several": [], "one": []}, []
+    for shift, policy in limits(rows).items():
+        arms, place = support(policy), (f"{shift:+g}".replace("-", "−"),)
+        if shift < 0:
+            several = arms.mean() >= 2.0 and (reward(policy) > behavior).all()
+            found["several"].append(Setting(("shift", *place), bool(several), shift <= -CLEAR))
+        else:
+            found["one"].append(Setting(("shift", *place), bool((arms == 1).all())))
+    for row in _script.pick(rows, part="tuned", shift=-0.1).itertuples():
+        where = "stale data" if row.law == "constant 32" else "frozen data"
+        better.append(Setting((where, row.task), decided(row.low > 0.0, row.high < 0.0)))
+    ends = {shift: _last(rows)[shift] for shift in (-0.1, 0.0)}
+    return {
+        **found,
+        "better": [*better, Setting(("five rounds of frozen data, bandit",), bool(ends[-0.1] > ends[0.0]))],
+    }

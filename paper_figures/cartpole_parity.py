@@ -12,6 +12,7 @@ from scipy import stats
 from asyncsim.plotting import _style
 from experiments.cartpole_minibatches import SIZE
 from paper_figures import _script
+from paper_figures._claim import Setting, decided
 
 EXPERIMENTS = {"cartpole_parity": {"task": "CartPole", "staleness": "0"}, "cartpole_minibatches": {"staleness": "0"}}
 SIDES = {"asyncsim": "measured", "stable-baselines3": "contrast"}
@@ -80,3 +81,12 @@ def numbers(curves: Any, minibatches: Any) -> dict[str, str]:
     """Areas under the learning curves on whole batches and on minibatches."""
     cut = {f"cut_{name}": text for name, text in compare_areas(minibatches).items() if name != "seeds"}
     return {**compare_areas(curves), **cut, "size": f"{SIZE}", "level": f"{100 * LEVEL:.0f}"}
+
+
+def held(curves: Any, minibatches: Any) -> dict[str, list[Setting]]:
+    """Whether the interval of the difference of areas is within ten percent, by kind of batches."""
+    found = []
+    for name, rows in (("full batches", curves), ("minibatches", minibatches)):
+        low, high = (float(compare_areas(rows)[end]) for end in ("low", "high"))
+        found.append(Setting((name,), decided(low > -NEAR and high < NEAR, high < -NEAR or low > NEAR)))
+    return {"parity": found}

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from asyncsim.plotting import _style
 from paper_figures import _script
 from paper_figures import _vcpo as look
+from paper_figures._claim import Setting, decided
 from paper_figures.step_limits import COLOR, drift_constant, products, stale_constant
 
 EXPERIMENTS = {
@@ -18,6 +19,9 @@ EXPERIMENTS = {
 ARMS = {"linear": "gradient", "tokens": "grpo"}
 RATES = {"linear": (0.16, 0.32, 0.64), "tokens": (0.02, 0.04, 0.08)}
 """Learning rates that are drawn."""
+NAMES = {"linear": "linear gradients", "tokens": "GRPO"}
+NEAR = 1.25
+"""Factor up to which a product is constant."""
 
 
 def times(rows: Any, task: str) -> Any:
@@ -71,3 +75,18 @@ def draw(rows: Any) -> Figure:
 def numbers(rows: Any) -> dict[str, str]:
     """Most updates until collapse beyond the limit; other times stand beside the largest stable rates."""
     return {"fallen": f"{fallen(rows):.0f}"}
+
+
+def held(rows: Any) -> dict[str, list[Setting]]:
+    """Whether time times rate is within a quarter of that of the smallest rate on fresh data, at the drawn rates."""
+    found = []
+    for task, arm in ARMS.items():
+        fresh = _script.pick(rows, quantity="time", task=task, arm=arm, staleness=0).nsmallest(1, "rate").iloc[0]
+        for row in times(rows, task).itertuples():
+            low, high = (end * row.rate / (fresh.value * fresh.rate) for end in (row.low, row.high))
+            inside = task == "linear" and row.staleness + 0.5 < stale_constant() / row.rate
+            place = (NAMES[task], f"rate {row.rate:g}", f"{row.staleness:.0f}")
+            found.append(
+                Setting(place, decided(low >= 1 / NEAR and high <= NEAR, high < 1 / NEAR or low > NEAR), inside)
+            )
+    return {"constant": found}

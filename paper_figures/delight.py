@@ -12,10 +12,13 @@ from asyncsim.plotting import _style
 from experiments import delight as experiment
 from paper_figures import _script
 from paper_figures import _vcpo as look
+from paper_figures._claim import Setting
 
 EXPERIMENTS = {"delight": {"part": "cosine", "task": "bandits", "staleness": "0"}}
 IS, DG = "exact IS", "DG"
 NAMES = {IS: "exact importance\nsampling", DG: "delightful\ngradient (DG)"}
+TOLD = {DG: "DG", f"{DG}, 1/4": "DG at temperature 1/4"}
+"""DG by temperature, in tables of settings."""
 LOOKS: dict[str, dict[str, Any]] = {
     experiment.BASE: {"color": look.COLOR["stale"], "marker": "o"},
     IS: {"color": look.COLOR["synchronous"], "marker": "s"},
@@ -78,3 +81,34 @@ def numbers(rows: Any) -> dict[str, str]:
     for task in experiment.league.TASKS:
         found |= {f"{task}_{key}": gained(rows, task, arm) for arm, key in (("DG", "dg"), ("exact IS", "is"))}
     return found
+
+
+def moved(rows: Any, part: str, arm: str, place: str = "") -> int:
+    """1 where an estimator's cosine grows as the learner improves (its distance from one halves), -1 where it falls."""
+    own = _script.pick(rows, part=part, quantity="mean", arm=arm, **({"place": place} if place else {}))
+    # Of values that are one up to rounding neither is true.
+    off = (1.0 - own.set_index("failure").value.sort_index(ascending=False)).clip(lower=1e-14)
+    return int(off.iloc[-1] <= off.iloc[0] / 2.0) - int(off.iloc[-1] >= 2.0 * off.iloc[0])
+
+
+def held(rows: Any) -> dict[str, list[Setting]]:
+    """Whether DG's cosine grows and others fall, by data that bias the gradient, and whether no sign-blind one grows.
+
+    By data and temperature, whether the perpendicular moment of DG falls below a thousandth of that without correction.
+    """
+    data = {"faulty actor": ("cosine", "bug"), "older actor": ("cosine", "older"), "many prompts": ("prompts", "")}
+    grown = []
+    for name, (part, place) in data.items():
+        for arm, sign in ((DG, 1), (f"{DG}, 1/4", 1), (experiment.BASE, -1), (IS, -1), ("truncated IS", -1)):
+            grown.append(Setting((name, TOLD.get(arm, arm)), moved(rows, part, arm, place) == sign))
+    blind = (experiment.BASE, IS, "truncated IS", "sign-blind", "sign-blind, 1/4")
+    none = [
+        Setting((name,), all(moved(rows, *where[:1], arm, where[1]) < 1 for arm in blind))
+        for name, where in data.items()
+    ]
+    small = []
+    for place, name in (("bug", "faulty actor"), ("uniform", "random actor"), ("older", "older actor")):
+        for arm in (DG, f"{DG}, 1/4"):
+            last = float(course(rows, "cosine", place, "across", arm).iloc[-1])
+            small.append(Setting((name, TOLD[arm]), last < 0.001))
+    return {"grown": grown, "blind": none, "across": small}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -12,6 +13,7 @@ from asyncsim.plotting import _style
 from experiments import delight as experiment
 from paper_figures import _script
 from paper_figures import _vcpo as look
+from paper_figures._claim import Setting, decided
 
 EXPERIMENTS = {"delight": {"part": "compare"}}
 STALE = "constant 32"
@@ -60,3 +62,18 @@ def draw(rows: Any) -> Figure:
 def numbers(rows: Any) -> dict[str, str]:
     """Differences stand beside cosines."""
     return {}
+
+
+def held(rows: Any) -> dict[str, list[Setting]]:
+    """Whether tuned DG returns more on stale data than tuned exact IS, by task and temperature."""
+    found = []
+    for arm, name in (("DG", "temperature 1"), ("DG, 1/4", "temperature 1/4")):
+        for task in TASKS:
+            own, rival = (
+                _script.pick(rows, part="compare", task=task, law=STALE, arm=each).iloc[0] for each in (arm, "exact IS")
+            )
+            value = own.difference - rival.difference
+            low = value - np.hypot(own.difference - own.low, rival.high - rival.difference)
+            high = value + np.hypot(own.high - own.difference, rival.difference - rival.low)
+            found.append(Setting((name, task), decided(low > 0.0, high < 0.0)))
+    return {"beats": found}

@@ -11,6 +11,7 @@ from asyncsim.plotting import _style
 from experiments import ess_five
 from paper_figures import _script
 from paper_figures import _vcpo as look
+from paper_figures._claim import Setting, decided
 
 EXPERIMENTS = {"ess_five": {"rate": "0.05"}}
 ESS, WORTH = "ESS / samples", "true worth: gradient\nvariance ratio"
@@ -62,3 +63,13 @@ def numbers(rows: Any) -> dict[str, str]:
         found |= {f"{name}_{task}": f"{one[task]:.2g}" for task in ess_five.TASKS}
     fresh = own[own.staleness == near].off
     return found | {"near_off": f"{fresh.min():.2f}"}
+
+
+def held(rows: Any) -> dict[str, list[Setting]]:
+    """Whether the ESS of sequences is within a tenth of what the samples are worth, by task and staleness."""
+    own = _script.pick(rows, size="sequence", batch=ess_five.BATCH).sort_values(["task", "staleness"])
+    found = []
+    for row in own.itertuples():
+        near = decided(row.low >= 0.9 and row.high <= 1.1, row.high < 0.9 or row.low > 1.1)
+        found.append(Setting((row.task, f"{row.staleness}"), near))
+    return {"worth": found}

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
 from paper_figures import _script
+from paper_figures._claim import Setting
 
 EXPERIMENTS = {
     "language_ess": {
@@ -106,3 +107,13 @@ def _oldest(rows: Any) -> dict[str, str]:
         ess = f"{row.ess:.2f} ± {(row.high - row.low) / 2:.2f}"
         found = {"oldest_ess": ess, "oldest_predicted": f"{row.predicted_ess:.2f}"}
     return found
+
+
+def held(rows: Any) -> dict[str, list[Setting]]:
+    """Whether the intervals of ESS and of its prediction overlap, by rewards and staleness."""
+    found = []
+    for key, name in ((CHARACTERS, "random rewards"), (ANSWERS, "rewards for correct answers")):
+        for row in whole(rows, key).dropna(subset="predicted_low").itertuples():
+            overlap = row.low <= row.predicted_high and row.predicted_low <= row.high
+            found.append(Setting((name, f"{row.staleness}"), bool(overlap), key == CHARACTERS))
+    return {"predicted": found}

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
 from paper_figures import _script
+from paper_figures._claim import Setting
 
 EXPERIMENTS = {"pendulum_tails": {"task": "Pendulum", "staleness": (4, 8, 16)}}
 SHOWN = 3
@@ -85,3 +86,17 @@ def numbers(rows: Any) -> dict[str, str]:
         "held": f"{held}",
         "index": f"{index:.1f} ± {reach:.1f}",
     }
+
+
+def held(rows: Any) -> dict[str, list[Setting]]:
+    """Whether the interval of ESS has the prediction, by staleness and horizon."""
+    found = []
+    for level in sorted(rows.staleness.unique()):
+        own = rows[rows.staleness == level]
+        horizons, mean, half = points(own)
+        curve, inside = predicted(own, horizons)
+        # The shortest horizon made the prediction.
+        for i in np.flatnonzero(inside[1:]) + 1:
+            near = bool(abs(mean[i] - curve[i]) <= half[i])
+            found.append(Setting((f"staleness {level}", f"{horizons[i]}"), near))
+    return {"decreases": found}

@@ -16,6 +16,7 @@ from asyncsim.plotting import _style
 from experiments import phase_diagram as phase
 from paper_figures import _script
 from paper_figures import _vcpo as look
+from paper_figures._claim import Setting, decided
 
 EXPERIMENTS = ("phase_diagram",)
 NAMES = {
@@ -145,3 +146,18 @@ def numbers(rows: Any) -> dict[str, str]:
     below = [predicted(late, row.arm) / row.value for row in held.itertuples()]
     found |= {"below_least": f"{min(below):.1f}", "below_most": f"{max(below):.1f}"}
     return found | {"large": boundary(rows, "bandit", "weighted, large", late)}
+
+
+def held(rows: Any) -> dict[str, list[Setting]]:
+    """Whether stale data allow larger rates with weights than without, by task and staleness."""
+    found, own = [], _script.pick(rows, part="boundary")
+    for task in phase.TASKS:
+        plain, weighted = (
+            _script.pick(own, task=task, arm=arm).set_index("staleness") for arm in ("plain", "weighted")
+        )
+        for level in plain.index[plain.index > 0].intersection(weighted.index):
+            # Ends are rates of the grid: at an end that both share, most runs without weights collapse, and few with.
+            one, other = weighted.loc[level], plain.loc[level]
+            raised = decided(one.low >= other.high, one.value <= other.value)
+            found.append(Setting((task, f"{level}"), raised))
+    return {"raised": found}

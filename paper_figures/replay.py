@@ -13,6 +13,7 @@ from asyncsim.plotting import _style
 from experiments import replay as experiment
 from paper_figures import _script
 from paper_figures import _vcpo as look
+from paper_figures._claim import Setting, decided
 
 EXPERIMENTS = {"replay": {"quantity": ("updates", "tried"), "staleness": "grows with uses and buffer"}}
 SHOWN = 4
@@ -22,6 +23,10 @@ PRICES, PRICE = 2.0 ** np.arange(-2, 8), 8.0
 NOISY = "predicted where noise limits the learning rate"
 HELD = 0.1
 """A learning rate that all cells share, so small that fresh data need tens of updates."""
+BOLD = 3.2
+"""A large learning rate, at which some runs fail on every task."""
+FEW, KEPT = 1.25, 0.9
+"""Updates beside those of fresh data that are few more, and entropy that is preserved."""
 
 
 def tasks(rows: Any) -> list[str]:
@@ -139,4 +144,35 @@ def numbers(rows: Any) -> dict[str, str]:
             found[f"{task}_entropy"] = look.value(kept)
         fresh = [updates(rows, task, held).loc[0].iloc[0] for held in (False, True)]
         found[f"{task}_fresh"] = look.spread(beside(*fresh))
+    return found
+
+
+def held(rows: Any) -> dict[str, list[Setting]]:
+    """Whether replay saves compute, costs few updates and keeps entropy; whether large buffers are slow and stable."""
+    found: dict[str, list[Setting]] = {name: [] for name in ("saves", "cheap", "buffers", "entropy")}
+    for held, rate in ((True, f"rate {HELD:g}"), (False, "tuned rates")):
+        for task in tasks(rows):
+            for price in PRICES[PRICES > 1.0]:
+                cost = best(rows, task, price, held)[1]
+                place = (rate, task, f"{price:g}")
+                found["saves"].append(Setting(place, decided(cost.high < 1.0, cost.low > 1.0)))
+            own = updates(rows, task, held)
+            for uses in experiment.RATIOS[1:]:
+                more = beside(own.loc[(uses, SHOWN)], own.loc[0].iloc[0])
+                place = (rate, task, f"{uses}")
+                found["cheap"].append(Setting(place, decided(more.high <= FEW, more.low > FEW)))
+    tried = _script.pick(rows, quantity="tried")
+    for name, rate, slower in (("slower", HELD, True), ("more stable", BOLD, False)):
+        for task in tasks(rows):
+            for uses in experiment.RATIOS[1:]:
+                own = _script.pick(tried, task=task, ratio=uses, rate=rate).set_index("buffer")
+                more = beside(own.loc[experiment.BUFFERS[-1]], own.loc[experiment.BUFFERS[0]])
+                ends = (more.low > 1.0, more.high <= 1.0) if slower else (more.high < 1.0, more.low >= 1.0)
+                found["buffers"].append(Setting((f"{name} at rate {rate:g}", task, f"{uses}"), decided(*ends)))
+    for task in tasks(rows):
+        for uses in experiment.RATIOS[1:]:
+            for size in experiment.BUFFERS:
+                kept = entropy(rows, task, uses, size)
+                place = (task, f"uses {uses}", f"{size}")
+                found["entropy"].append(Setting(place, decided(kept.low >= KEPT, kept.high < KEPT)))
     return found

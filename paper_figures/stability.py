@@ -13,6 +13,7 @@ from matplotlib.ticker import NullFormatter, NullLocator
 from asyncsim import claims
 from asyncsim.claims._recursion import autocovariance
 from asyncsim.plotting import _style
+from paper_figures._claim import Setting
 from paper_figures._script import finding
 
 EXPERIMENTS = {"stability": {"task": "quadratic"}}
@@ -169,3 +170,12 @@ def numbers(rows: Any) -> dict[str, str]:
         found |= {f"{name}_lag": f"{lag}", name: f"{row.value:+.4f} ± {(row.high - row.low) / 2:.4f}"}
         found[f"{name}_predicted"] = f"{correlations(tau, curvature, step, [lag])[0]:+.2f}"
     return {key: value.replace("-", "−") for key, value in found.items()}
+
+
+def held(rows: Any) -> dict[str, list[Setting]]:
+    """Whether the predicted limit is inside the bracket of the measured one, by schedule and staleness."""
+    found = []
+    for row in rows[rows.quantity == "boundary"].sort_values(["schedule", "staleness"]).itertuples():
+        inside = row.low * row.curvature <= boundary(row.schedule, int(row.staleness)) <= row.high * row.curvature
+        found.append(Setting((SCHEDULES[row.schedule][0], f"{row.staleness}"), bool(inside)))
+    return {"limit": found}

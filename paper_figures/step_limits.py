@@ -15,6 +15,7 @@ from asyncsim.plotting import _style
 from experiments import step_limits as lab
 from paper_figures import _script
 from paper_figures import _vcpo as look
+from paper_figures._claim import Setting, decided
 
 EXPERIMENTS = {"step_limits": {"task": ("linear", "bandit", "tokens")}}
 LONG, SHORT, STALE = 512, 128, 64
@@ -218,3 +219,32 @@ def _flat(rows: Any) -> dict[str, str]:
         row = fresh.loc[(fresh.rate / rate - 1.0).abs().idxmin()]
         found |= {f"fresh_{name}": f"{row.value * row.rate:.1f}", f"rate_{name}": f"{row.rate:g}"}
     return found
+
+
+def ruled(own: Any) -> bool | None:
+    """Whether limits are the smaller of some c and r / (S + 1/2); None where no fall or no flat part is seen.
+
+    Where staleness is not below the number of updates, all data are of the first policy.
+    """
+    own = own[own.low.notna() & (own.staleness < own.horizon)]
+    lows, highs = own.low.to_numpy(), own.high.fillna(math.inf).to_numpy()
+    late = own.staleness.to_numpy() + 0.5
+    if not len(own):
+        return None
+    # The smallest c and r that reach all lower ends reach no upper end if any do.
+    least = np.minimum(lows.max(), (lows * late).max() / late)
+    fits = bool((least <= highs).all())
+    seen = own.staleness.min() == 0 and highs[-1] < lows[0]
+    return decided(fits and seen, not fits)
+
+
+def held(rows: Any) -> dict[str, list[Setting]]:
+    """Whether limits are flat and then fall as 1/S, by method, task and number of updates."""
+    found = []
+    for arm, task in (("gradient", "linear"), *((arm, task) for arm in ("none", "grpo") for task in lab.TASKS)):
+        for horizon in (SHORT, LONG, 2048):
+            own = limits(rows, task, arm, horizon)
+            if len(own):
+                place = {"gradient": ("linear gradients",), "none": ("REINFORCE", task), "grpo": ("GRPO", task)}[arm]
+                found.append(Setting((*place, f"{horizon}"), ruled(own), arm == "gradient"))
+    return {"limit": found}

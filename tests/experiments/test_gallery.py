@@ -1,6 +1,7 @@
 """Figures and the gallery: what is committed is what the rows give, and whatever does not fit together is named."""
 
 import ast
+import dataclasses
 import itertools
 import json
 import os
@@ -91,12 +92,20 @@ def test_a_verdict_follows_from_the_count_of_settings(known):
 
 
 def test_settings_with_one_answer_are_told_together():
-    """Numbers that follow each other are a range, which another answer between them ends."""
+    """Numbers that follow each other are a range, which another answer between them ends; equal names are counted."""
     held = [True, True, True, False, True]
     known = [_claim.Setting(("chain", f"{2**n}"), each) for n, each in enumerate(held)]
     found = _claim.counted([*known, _claim.Setting(("bandit",), None)])
     assert (found["holds"], found["fails"], found["open"]) == ("chain: 1 to 4, 16", "chain: 8", "bandit")
     assert (found["count"], found["verdict"]) == ("4 of 6 settings", "mixed")
+    places = [
+        ("tuned", "chain", "clip"),
+        ("tuned", "bandit", "clip"),
+        ("tuned", "bandit", "clip"),
+        ("one", "bandit", "clip"),
+    ]
+    known = [_claim.Setting(place, True) for place in places]
+    assert _claim.counted(known)["holds"] == "tuned: chain: clip; bandit: clip (2); one: bandit: clip"
 
 
 @pytest.mark.rows
@@ -117,6 +126,17 @@ def test_an_entry_gives_the_verdict_of_its_claim():
         if len(words) == 1 and entry.exists() and "**Verdict.**" in (text := entry.read_text(encoding="utf-8")):
             verdict = text.partition("**Verdict.**")[2].partition("\n\n")[0].lower()
             assert any(re.search(rf"\*(reproduced )?{word}[*.,]", verdict) for word in words), (name, words, verdict)
+
+
+def test_an_item_that_states_a_claim_has_its_verdict():
+    """Its own paper makes the claim; the table has the claim's word."""
+    found = {(each.source, each.text): each.verdict for each in _claims.CLAIMS}
+    named = [each for each in _claims.ITEMS if each.claim]
+    assert [_claims.judged(each) for each in named] == [found[each.paper, each.claim] for each in named] != []
+    with pytest.raises(InputError, match=r"claim = '.*': must be one of"):
+        _claims.judged(dataclasses.replace(named[0], claim="a claim of nobody"))
+    with pytest.raises(InputError, match="verdict = 'mixed': must be given unless"):
+        dataclasses.replace(named[0], verdict="mixed")
 
 
 @pytest.mark.rows
