@@ -122,7 +122,7 @@ def advise(
     for k, (limit, machines, partial) in enumerate(plan):
         rows = found[k * realizations : (k + 1) * realizations]
         numbers = {name: np.array([row[name] for row in rows]) for name in rows[0]}
-        slots, knobs = machines * given["slots_per_machine"], dict(systems[k].knobs)
+        slots, knobs = machines * given["slots_per_machine"], options_of(trainer, systems[k], machines)
         tried.append(Setting(limit, machines, slots, partial, numbers, tails[k], knobs, differs[k]))
     about = _about(trainer, given)
     own = (min(trainer.limits), trainer.whole)
@@ -202,11 +202,12 @@ def _tail(system: Any, batches: int, size: int, seed: int, realizations: int) ->
 
 def known_field(name: str, trainer: str, of: str, fields: Collection[str] = FIELDS) -> None:
     """Refuse a name that is no field of a description; an option of the trainer is pointed to its field."""
-    remedy = calls.ELSEWHERE.get(f"{of} {name}", "see docs/which-limit.md for what each field means")
-    if (row := TRAINERS.get(trainer)) and (own := row.fields().get(name)):
-        remedy = f"did you mean {own}? It is {trainer}'s {name}{' over samples_per_prompt' * (f'{name}*' in row)}"
-    meanings = {field: FIELDS[field][1] for field in fields}
-    checks.one_of("field of the system", name, fields, remedy, meanings, 20 if of == "advise" else 4)
+    known, remedy = calls.ELSEWHERE.get(f"{of} {name}"), "see docs/which-limit.md for what each field means"
+    for whose in (trainer, *TRAINERS):
+        if not known and (row := TRAINERS.get(whose)) and (own := row.fields().get(name)):
+            known = f"did you mean {own}? It is {whose}'s {name}{' over samples_per_prompt' * (f'{name}*' in row)}"
+    meanings = {} if known else {field: FIELDS[field][1] for field in fields}
+    checks.one_of("field of the system", name, fields, known or remedy, meanings, 20 if of == "advise" else 4)
 
 
 def read(rows: Mapping[str, Any], folder: Path) -> dict[str, Any]:
@@ -268,7 +269,9 @@ def read(rows: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         tokens = f"write lognormal:{math.exp(mean + law.parameters[1] ** 2 / 2.0):.0f}:{law.parameters[1]:g}"
         doubt = f"response_lengths has a mean of {mean:g} tokens; if {mean:g} is the mean of their logarithms, {tokens}"
         warnings.warn(checks.RunWarning(doubt), stacklevel=3)
-    return {**given, "unsaid": {*FIELDS} - {*rows}}
+    value = rows["response_lengths"]
+    cut = isinstance(value, str) and ":" in value and not FILE.search(value) and not value.startswith("empirical")
+    return {**given, "unsaid": {*FIELDS} - {*rows}, "measured_lengths": law.kind == "empirical" and not cut}
 
 
 def _speeds(value: Any) -> tuple[list[int], list[float]]:
@@ -294,6 +297,13 @@ def pooled(rows: Sequence[int], speeds: Sequence[float], machines: int, slots: i
     f, more = n // machines, n % machines
     written = more * (f + 1) * each[f + 1] + (machines - more) * f * each[f]
     return tuple((written / n / each[1]).tolist())
+
+
+def options_of(trainer: Trainer, made: Any, machines: int) -> dict[str, Any]:
+    """Options of the trainer for a simulated preset; of replicas, the user's machines share what all run at once."""
+    if "replicas" not in made.knobs:
+        return dict(made.knobs)
+    return {**made.knobs, trainer.running: -(-made.knobs[trainer.running] // machines), "replicas": machines}
 
 
 def system_of(given: Mapping[str, Any], limit: float, machines: int, partial: bool) -> tuple[Any, str]:
@@ -328,13 +338,18 @@ def system_of(given: Mapping[str, Any], limit: float, machines: int, partial: bo
     try:
         made = make(**knobs, **times, length=given["response_lengths"], model=model)
         usual = {n: make.knobs[n] for n in knobs if owners[n] in given["unsaid"] and n != trainer.limit}
-        words = {n: f"{n} {_UNSET.get(k.usual, k.usual)}" for n, k in usual.items() if k.usual != made.knobs[n]}
-        words = {n: f"{w} (your {owners[n]}{', in samples' * (trainer.running == f'{n}*')})" for n, w in words.items()}
+        shown = options_of(trainer, made, machines)
+        words = {n: f"{n} {_UNSET.get(k.usual, k.usual)}" for n, k in usual.items() if k.usual != shown[n]}
+        unit = " over machines" if "replicas" in shown else ", in samples" * trainer.running.endswith("*")
+        runs = trainer.running.removesuffix("*")
+        words = {n: f"{w} (your {owners[n]}{unit * (n == runs)})" for n, w in words.items()}
         differs = f"`asyncsim list systems {trainer.preset}` explains them."
         differs += f" By default the trainer has {'; '.join(words.values())}." * bool(words)
         if running < (given["prompts_at_once"] or 0):
             differs += f" It allows {running} prompts at once, fewer than yours."
-        if trainer.running.removesuffix("*") in words:
+        if runs in words and "replicas" in shown:
+            differs += f" To simulate this, set prompts_at_once to {make.knobs[runs].usual * machines}."
+        elif runs in words:
             differs += " If this is fewer than your slots, some slots stay idle; set prompts_at_once to your own value."
         return (made if decode is None else made.replace(decode=decode)), differs
     except checks.InputError as error:
@@ -358,7 +373,7 @@ def _about(trainer: Trainer, given: Mapping[str, Any]) -> str:
     length, sync, every, note = lengths.mean(), given["sync_seconds"], given["publish_every"], ""
     if lengths.kind == "constant":
         doubt = f" All responses have exactly {length:g} tokens: if this is their mean, write lognormal:{length:g}:0.8."
-    elif lengths.kind == "empirical" and (n := len(lengths.parameters)) > 1:
+    elif given["measured_lengths"] and (n := len(lengths.parameters)) > 1:
         mean, low, _ = mean_interval(lengths.parameters)
         spread = f"{100.0 * (mean - low) / mean:.2g} % (95 %)"
         doubt = f" The mean of the {n} lengths is uncertain by {spread}; the intervals below take it as exact."
