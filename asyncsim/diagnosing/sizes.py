@@ -13,6 +13,7 @@ from scipy import special, stats
 
 from asyncsim import claims
 from asyncsim.base.records import Estimate
+from asyncsim.diagnosing.aliases import WATCHED
 from asyncsim.diagnosing.findings import BY_DEFINITION, HARMLESS, Draft, Saying, below, interval, mean, missing
 from asyncsim.diagnosing.telemetry import Telemetry, Tokens, paired
 from asyncsim.step import ratios
@@ -95,9 +96,17 @@ def named(telemetry: Telemetry) -> Draft:
     name = next((key for key in ("ess", "ess_clamped") if telemetry.get(key) is not None), None)
     if name is None:
         words, k3 = "No effective sample size was logged.", telemetry.get("kl_k3")
-        if k3 is not None and 0.0 < (twice := 2.0 * float(np.nanmean(k3))) < 1.0:
-            words += f" If log ratios are normal, k3 gives {math.exp(-twice):.3g}, exp(-{twice:.2g} T) for T tokens."
-        return missing(NAMED, claim, words, "Log it beside the tokens.")
+        size = None if k3 is None else mean(k3)
+        if size is not None and (twice := 2.0 * size.value) > 0.0:
+            words += f" k3 is half the variance of normal log ratios, {twice:.3g} a token: ESS/N {math.exp(-twice):.3g}"
+            long = telemetry.get("length_mean")
+            tokens_of = float(np.nanmean(long)) if long is not None and np.isfinite(long).any() else math.nan
+            own = f", {math.exp(-twice * tokens_of):.2g} of independent tokens here ({tokens_of:.0f})"
+            words += f", and exp(-{twice:.3g} T) of responses of T tokens{own * math.isfinite(tokens_of)}."
+            claim = "ratio/gaussian-shift"
+        size = size and size._replace(value=twice, error=2.0 * size.error)
+        saying = Saying("", words, "Log it beside the tokens.")
+        return Draft(NAMED, claim, saying, measured=size, unit="nats^2 per token" * bool(size))
     logged = telemetry.quantities[name]
     if tokens is None:
         return _by_moments(telemetry, logged, name)
@@ -279,6 +288,13 @@ def parts(telemetry: Telemetry) -> Iterator[Order]:
 def impossible(telemetry: Telemetry) -> list[Draft]:
     """One finding per violated inequality, or one with the number that hold; empty if none applies."""
     asked, broken = 0, []
+    for name in (each for each in WATCHED if telemetry.get(f"odd {each}") is not None):
+        odd = telemetry.quantities["step"][telemetry.quantities[f"odd {name}"] == 1.0]
+        text = f"{telemetry.names[name]} is no number at step {odd[0]:g}, and in {len(odd)} of {telemetry.steps} steps."
+        say = Saying(
+            "not a number", text, "Look at the batch of that step: an infinite ratio, or a mask without tokens."
+        )
+        broken.append(Draft("impossible values", BY_DEFINITION, say, say, 0.0))
     for order in (*ORDERS, *parts(telemetry)):
         values = [telemetry.get(name) for name in order.needs]
         if any(value is None for value in values):
