@@ -291,9 +291,7 @@ def impossible(telemetry: Telemetry) -> list[Draft]:
     for name in (each for each in WATCHED if telemetry.get(f"odd {each}") is not None):
         odd = telemetry.quantities["step"][telemetry.quantities[f"odd {name}"] == 1.0]
         text = f"{telemetry.names[name]} is no number at step {odd[0]:g}, and in {len(odd)} of {telemetry.steps} steps."
-        say = Saying(
-            "not a number", text, "Look at the batch of that step: an infinite ratio, or a mask without tokens."
-        )
+        say = Saying("not a number", text, "Look at that step's batch: an infinite ratio, or a mask without tokens.")
         broken.append(Draft("impossible values", BY_DEFINITION, say, say, 0.0))
     for order in (*ORDERS, *parts(telemetry)):
         values = [telemetry.get(name) for name in order.needs]

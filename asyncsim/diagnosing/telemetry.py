@@ -184,13 +184,12 @@ def _header(names: Iterable[str], mapping: Mapping[str, str], run: str | None, s
     refused |= {name: "of another run" for name in names if name not in bare}
     stacks = _log_stacks.STACKS.values()
     stamps = {theirs for stack in stacks for ours in STAMPS for theirs in stack.columns.get(ours, ())}
-    if not set(first) - {"step", "reward", "length_mean"} and ({"sample_id", *STAMPS} | stamps) & {*names} - {
-        first.get("step")
-    }:
+    alone = set(first) - {"step", "length_mean"}
+    if not alone - {"reward"} and ({"sample_id", *STAMPS} | stamps) & {*names} - {first.get("step")}:
         remedy = "use `asyncsim log`, which reads stamps of versions: a row of this file is a sample"
         raise checks.InputError("columns", names, "of steps or tokens", remedy)
     # Steps with nothing but columns of other quantities are telemetry: why each is not used is an answer.
-    if not set(first) - {"step", "length_mean"} and not (first and refused):
+    if not alone and not (first and refused):
         remedy = "is this the right file? rename one, as to ess or kl_k3, or say what it is: columns='kl_k3=THEIRS'"
         remedy += " (of tokens: columns='sampler_log_prob=THEIRS,trainer_log_prob=THEIRS')"
         raise checks.InputError("columns", names, "at least one that is known", remedy)

@@ -29,7 +29,8 @@ class GaussianShift(Claim):
 
     shift = Real(
         0.0, 20.0, open_low=True, typical=(0.01, 8.0), example=0.7, unit="standard deviations",
-        doc="distance of the means; or give variance of the log ratio, or k3, and tokens, over which it adds up", remedy="give the distance of the means in standard deviations",
+        doc="distance of the means; or give variance of the log ratio, or k3, and tokens, over which it adds up",
+        remedy="give the distance of the means in standard deviations",
     )  # fmt: skip
 
     @staticmethod
