@@ -649,11 +649,8 @@ def judge(o: Options) -> int:
     The interval is between runs, so it holds for new seeds. If there are too few runs, the answer says what they do
     show, and how many seeds would decide.
     """
-    from asyncsim.diagnosing import judge_runs, judging
+    from asyncsim.diagnosing import judge_runs
 
-    if o.within and o.seed_spread and not (o.arms or o.a or o.b or o.run):
-        print(f"without logs: {judging.without_logs(o.within, o.seed_spread, o.error, o.power)}")
-        return 0
     a, b = [*o.arms[:1], *o.a], [*o.arms[1:], *o.b]
     checks.require(len(o.arms) < 3, "arms", o.arms, "two", "quote patterns, or repeat --a and --b; judge two at a time")
     names = ("metric", "over", "last", "at", "error", "within", "better", "seed_spread", "pilot", "power", "columns")

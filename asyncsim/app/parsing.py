@@ -98,7 +98,8 @@ def _several(error: Exception, options: Mapping[str, Any], known: Collection[str
     """The complaint itself, or that a setting got several values, and what takes them."""
     for pair in options.get("set") or ():
         value = getattr(error, "value", None)
-        if isinstance(value, (tuple, list)) and value == wording.value(pair.partition("=")[2]):
+        flags = "," in str(value) and getattr(error, "bound", "") == "True or False"
+        if (flags or isinstance(value, (tuple, list))) and value == wording.value(pair.partition("=")[2]):
             option = "--sweep" if "sweep" in known else "asyncsim sweep --grid"
             one = f"this takes one value, as --set {pair.partition(',')[0]}; run the command again for another"
             remedy = f"several values: {option} {pair}" if {"sweep", "task", "smallest", "grid"} & {*known} else one

@@ -139,7 +139,9 @@ def judge_runs(
         groups = [_curves(*each, metric, over, mapping) for each in given]
     except checks.InputError as refused:
         if within and seed_spread:
-            refused.add_note(f"without logs: {without_logs(within, seed_spread, error, power)}")
+            known = Between(0.0, 0.0, math.inf, seed_spread, "")
+            seeds = _plan(within, known, error, power, [0, 0], [0.0, 0.0])[0][0]
+            refused.add_note(f"without logs: {seeds} seeds per arm find a difference of {within:g}, power {power:g}")
         raise
     for (name, runs, _), group, least in zip(given, groups, (1, 1, 0 if seed_spread else 2), strict=True):
         fits = len(group) >= least or (name == "pilot" and not group)
@@ -196,18 +198,6 @@ def _stretch(
 def _scale(numbers: list[np.ndarray]) -> float:
     """Standard error of a difference of means, in units of the standard deviation across seeds."""
     return math.sqrt(1.0 / len(numbers[0]) + 1.0 / len(numbers[1]))
-
-
-def without_logs(within: float, seed_spread: float, error: float = 0.05, power: float = 0.9) -> str:
-    """Say how many seeds of each arm find a difference where the standard deviation between seeds is known.
-
-    >>> without_logs(0.01, 0.02)
-    '86 seeds per arm find a difference of 0.01, power 0.9'
-    """
-    for name, value in (("within", within), ("seed_spread", seed_spread)):
-        checks.real(name, value, "give a positive number in units of the metric", 0.0, open_low=True)
-    seeds = _plan(within, Between(0.0, 0.0, math.inf, seed_spread, ""), error, power, [0, 0], [0.0, 0.0])[0][0]
-    return f"{seeds} seeds per arm find a difference of {within:g}, power {power:g}"
 
 
 def _between(numbers: list[np.ndarray], seed_spread: float | None, error: float) -> Between:

@@ -63,21 +63,19 @@ def grown(telemetry: Telemetry) -> list[Draft]:
         stretches = np.array([part.mean() for part in np.array_split(series[known], BATCHES)])
         if stretches.min() <= 0.0:
             continue  # a mean of noise around 0 has no size
-        logs, half = np.log(stretches), BATCHES // 2
+        logs, half, column = np.log(stretches), BATCHES // 2, telemetry.names[name]
         error = max(float(np.sqrt(np.mean(np.diff(logs) ** 2) / 2.0 * (1.0 / SIZE + 1.0 / half))), 1e-12)
-        grew = float(logs[-SIZE:].mean() - logs[:half].mean())
-        first, last, freedom = np.exp(logs[:half].mean()), np.exp(logs[-SIZE:].mean()), (BATCHES - 1) * 2.0 / 3.0
+        (first, last), freedom = np.exp([logs[:half].mean(), logs[-SIZE:].mean()]), (BATCHES - 1) * 2.0 / 3.0
         steps = [part[0] for part in np.array_split(telemetry.quantities["step"][known], BATCHES)]
         start = next((steps[k] for k in range(BATCHES) if stretches[k:].min() > TIMES * first), steps[-1])
-        column = telemetry.names[name]
         words = f"{column} was {first:.3g} in the first half, and is {last:.3g} in the last sixth"
-        drafts.append(Draft(
-            f"growth of {column}", BY_DEFINITION, Saying("no growth", f"{words}."),
-            Saying("updates grew", f"{words}: above {TIMES:g} times the first from step {start:g} on.",
-                   "Look at the learning rate, staleness and masks from there on; a checkpoint before it is sound."),
-            float(stats.t.sf((grew - np.log(TIMES)) / error, freedom)),
-            Estimate(float(np.exp(grew)), float(np.exp(grew)) * error, freedom), (0.0, TIMES), "times the first half",
-        ))  # fmt: skip
+        grown = f"{words}: above {TIMES:g} times the first from step {start:g} on."
+        action = "Look at the learning rate, staleness and masks from there on; a checkpoint before it is sound."
+        no, yes = Saying("no growth", f"{words}."), Saying("updates grew", grown, action)
+        p = float(stats.t.sf(np.log(last / first / TIMES) / error, freedom))
+        ratio = Estimate(float(last / first), float(last / first) * error, freedom)
+        of = f"growth of {column}", BY_DEFINITION
+        drafts.append(Draft(*of, no, yes, p, ratio, (0.0, TIMES), "times the first half"))
     return drafts
 
 

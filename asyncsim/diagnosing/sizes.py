@@ -4,7 +4,9 @@ Also values that no correct metric can have, each with the mistake that makes it
 """
 
 import math
+import tomllib
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -26,19 +28,9 @@ CLAMPS = (2.0, 3.0, 4.0, 5.0, 8.0, 10.0)
 """Clamps that are tried where the user names none."""
 NEAR = 2e-3
 """Relative distance within which two series of ESS are the same; logs are rounded."""
-WORDS = {
-    "plain ESS": "all tokens of the step",
-    "ESS of sequences": "products over sequences",
-    "ESS within sequences": "tokens inside a sequence, averaged",
-    "ESS clamped": "clamped weights",
-    "ESS averaged over micro-batches": "micro-batches, averaged",
-    "mask ignored": "all tokens, those of the mask included",
-}
-REMEDIES = {
-    "ESS clamped": "Take the ESS of the weights before the clamp; a clamped one has a floor.",
-    "ESS averaged over micro-batches": "Sum weights and squares over the step before dividing.",
-    "mask ignored": "Multiply weights and counts by the loss mask.",
-}
+WORDS, REMEDIES, SHARES, POSITIVE, COSINES = tomllib.loads(
+    Path(__file__).with_name("sizes.toml").read_text("utf-8")
+).values()
 CLOSER = 4.0
 """How many times nearer to the log than the plain quantity another one must be."""
 
@@ -220,20 +212,7 @@ def _percent(values: np.ndarray, action: str) -> str:
 ROUNDING = 1e-6
 """What a log may be off by rounding, relative to one."""
 REMEDY = "Divide the value by its total (time of the step, tokens of the mask), or by 100 if it is a percentage."
-SHARES = {
-    "trainer_idle": "the idle share of the trainer", "generator_idle": "the idle share of the generators",
-    "clip_fraction": "the clipped share", "clip_low": "the share clipped below", "clip_high": "the share clipped above",
-    "masked": "the masked share", "masked_low": "the share masked below", "masked_high": "the share masked above",
-}  # fmt: skip
-"""Quantities that are parts of a whole; others are named `share COLUMN`."""
-POSITIVE = {
-    "ess": "ESS/N", "ess_clamped": "ESS/N", "ratio_mean": "the mean ratio", "ratio_min": "the least ratio",
-    "log_ratio_abs": "the mean of |log ratio|",
-}  # fmt: skip
-"""Quantities that are never below 0."""
-
 SUMMED = "Divide by the number of weights that were summed, over the whole step."
-COSINES = {"cosine_1": "the cosine of consecutive gradients", "half_cosine": "the cosine of two half-batches"}
 
 
 class Order(NamedTuple):

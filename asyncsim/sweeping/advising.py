@@ -77,10 +77,10 @@ def advise(
 
     Every limit is simulated with the same responses, for today's machines and for others in the description.
 
-    Arguments: `system`, a mapping with `FIELDS`, or a JSON or YAML file of it, with its data files in the same folder;
-    `share` of seconds, in (0, 1); `updates` per simulation; `realizations` M, whose spread gives intervals. `settings`:
-    other values of its fields; a calibrated log's limit is tried beside the usual ones. Returns an `Advice` in seconds
-    and slot-hours. Raises `InputError`.
+    Arguments: `system`, a mapping with `FIELDS`, a JSON or YAML file of it, with its data files in the same folder, or
+    the name of a trainer; `share` of seconds, in (0, 1); `updates` per simulation; `realizations` M, whose spread gives
+    intervals. `settings`: other values of its fields; a calibrated log's limit is tried beside the usual ones. Returns
+    an `Advice` in seconds and slot-hours. Raises `InputError`.
 
     >>> print(advise({"trainer": "areal", "slots_per_machine": 8, "tokens_per_second": 30, "prompts_per_batch": 4,
     ...     "samples_per_prompt": 1, "response_lengths": "lognormal:300:0.5", "train_seconds": 8,
@@ -91,10 +91,13 @@ def advise(
     realizations = checks.integer("realizations", realizations, 2, "an interval needs two or more", 4096)
     folder = Path()
     if isinstance(system, (str, os.PathLike)):
-        named = {str(system): "", **{each.preset: name for name, each in TRAINERS.items()}, **{n: n for n in TRAINERS}}
-        remedy = f"write 'trainer: {named[str(system)]}' and all fields of docs/which-limit.md into a file, and name it"
-        checks.require(not named[str(system)], "system", str(system), "a file, not the name of a trainer", remedy)
-        folder, system = Path(system).parent, files.read_mapping(system, "system")
+        trainers = {each.preset: name for name, each in TRAINERS.items()} | {name: name for name in TRAINERS}
+        named, folder = trainers.get(str(system).replace("-", "_")), Path(system).parent
+        if not (named or Path(system).suffix or Path(system).exists()):
+            checks.one_of(
+                "system", str(system), TRAINERS, "name a trainer, or a JSON or YAML file (docs/which-limit.md)"
+            )
+        system = {"trainer": named} if named else files.read_mapping(system, "system")
     checks.require(isinstance(system, Mapping), "system", system, "a mapping or a path", "see docs/which-limit.md")
     given = read({**system, **settings}, folder)
     trainer = TRAINERS[given["trainer"]]
@@ -216,7 +219,8 @@ def read(rows: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         known_field(name, str(rows.get("trainer")), "advise")
     lacks = [name for name, (usual, _) in FIELDS.items() if usual is ... and name not in rows]
     if lacks:
-        lacking = checks.InputError("field of the system", ", ".join(lacks), "given", "add each, as NAME: VALUE")
+        remedy = "add each, as NAME: VALUE, or in a shell --set NAME=VALUE"
+        lacking = checks.InputError("field of the system", ", ".join(lacks), "given", remedy)
         raise lacking.explaining("", {name: FIELDS[name][1] for name in lacks})
     given = {name: rows.get(name, usual) for name, (usual, _) in FIELDS.items()}
     remedy = "name the trainer whose limit it is; synchronous training is staleness_limit 0"

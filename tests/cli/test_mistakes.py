@@ -275,7 +275,7 @@ TYPED = {
     "a field of a system": ("advise x.yaml --staleness 4", "= '--staleness'", "write --set staleness_limit=VALUE"),
     "a limit of no system": ("timeline one-step-off --set limit=4", "= 'limit'", "is 1 version by construction"),
     "a description as a system": ("timeline x.yaml", "system = 'x.yaml'", "write asyncsim advise x.yaml, which reads"),
-    "a trainer as a file": ("advise verl_fully_async", "= 'verl_fully_async'", "write 'trainer: verl' and all fields"),
+    "a trainer without its fields": ("advise verl_fully_async", "slots_per_machine, tokens", "--set NAME=VALUE"),
     "percent of a load": (f"{AREAL[:-3]}150% --set length=1", "load = '150%'", "write 1.5"),
     "a unit behind a number": ("advise slow.json --set tokens_per_second=40tok/s", "= '40tok/s'", "write 40"),
     "milliseconds": (f"{AREAL} --set length=5ms", "length = '5ms'", "write 0.005, the seconds of 5ms"),

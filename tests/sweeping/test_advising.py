@@ -295,9 +295,8 @@ def test_a_wrong_field_is_named_with_its_bound(change, words):
 
 @pytest.mark.parametrize("name", [name for name, (usual, _) in FIELDS.items() if usual is ...])
 def test_a_missing_field_is_asked_for(name):
-    with pytest.raises(
-        InputError, match=f"field of the system = '{name}': must be given; add each, as NAME: VALUE\n  {name}: "
-    ):
+    words = f"field of the system = '{name}': must be given; add each, as NAME: VALUE, or in a shell --set NAME=VALUE"
+    with pytest.raises(InputError, match=f"{words}\n  {name}: "):
         advise({key: value for key, value in SYSTEM.items() if key != name})
 
 
