@@ -8,6 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -264,9 +265,7 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
         return checks.InputError(parameter.opts[0], value, bound, several if wanted and "," in str(value) else see)
     if kind == "BadOptionUsage":
         bound = "given without a value" if "does not take" in text else "followed by a value"
-        row = OPTIONS.get(error.option_name.lstrip("-").replace("-", "_"))
-        meaning = f": {row.help}" if row else ""
-        remedy = see if "does not take" in text else f"write {error.option_name} VALUE{meaning}"
+        remedy = see if "does not take" in text else f"write {error.option_name} VALUE"
         return checks.InputError(error.option_name, _value_of(error.option_name, arguments), bound, remedy)
     unknown = re.match(r"No such command '(.*?)'", text)
     if unknown:
@@ -381,6 +380,9 @@ def refuse(arguments: Sequence[str], command: Any) -> None:
         option = f"--{name.replace('_', '-')}"
         places = [place for place, word in enumerate(arguments) if word.partition("=")[0] == option]
         values = [str(_value_of(option, arguments[place:])) for place in places]
+        if arguments[-1:] == [option] and row.kind is not bool and not row.positional:
+            said = f"write {option} {row.metavar or ('FILE' if row.kind is Path else 'VALUE')}: {row.help}"
+            raise checks.InputError(option, None, "followed by a value", said)
         for value in values if row.kind in (int, float) else ():
             plain = not checks.GROUPED.fullmatch(value)
             checks.require(plain, option, value, "a number without _", "write digits alone")

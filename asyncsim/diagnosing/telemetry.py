@@ -361,7 +361,7 @@ def _tokens(cells: Mapping[str, list[Any]], names: Mapping[str, str]) -> Tokens:
     for needed in ("step", "sampler", "trainer"):
         known = [alias.column for alias in aliases.TOKENS if alias.quantity == needed]
         checks.require(needed in cells, "columns", list(names.values()), f"with {needed} ({', '.join(known)})",
-                       "log it for every token")  # fmt: skip
+                       f"log it for every token, or name its column: columns='{needed}=THEIRS'")  # fmt: skip
     flat, row_of, lists = _flat(cells, names)
     live = flat["mask"] != 0 if "mask" in flat else np.ones(len(row_of), dtype=bool)
     for quantity, values in flat.items():

@@ -93,10 +93,11 @@ def advise(
     if isinstance(system, (str, os.PathLike)):
         trainers = {each.preset: name for name, each in TRAINERS.items()} | {name: name for name in TRAINERS}
         named, folder = trainers.get(str(system).replace("-", "_")), Path(system).parent
+        log, say = FILE.search(str(system)), "name a trainer, or a JSON or YAML file (docs/which-limit.md)"
+        make = f"make one: asyncsim calibrate {system} --preset NAME --out cal.yaml"
+        checks.require(not log, "system", str(system), "a description of a system, not a log", make)
         if not (named or Path(system).suffix or Path(system).exists()):
-            checks.one_of(
-                "system", str(system), TRAINERS, "name a trainer, or a JSON or YAML file (docs/which-limit.md)"
-            )
+            checks.one_of("system", str(system), TRAINERS, say)
         system = {"trainer": named} if named else files.read_mapping(system, "system")
     checks.require(isinstance(system, Mapping), "system", system, "a mapping or a path", "see docs/which-limit.md")
     given = read({**system, **settings}, folder)
