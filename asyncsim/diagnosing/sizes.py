@@ -4,6 +4,7 @@ Also values that no correct metric can have, each with the mistake that makes it
 """
 
 import math
+import re
 import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -28,9 +29,7 @@ CLAMPS = (2.0, 3.0, 4.0, 5.0, 8.0, 10.0)
 """Clamps that are tried where the user names none."""
 NEAR = 2e-3
 """Relative distance within which two series of ESS are the same; logs are rounded."""
-WORDS, REMEDIES, SHARES, POSITIVE, COSINES = tomllib.loads(
-    Path(__file__).with_name("sizes.toml").read_text("utf-8")
-).values()
+WORDS, REMEDIES, SHARES, _ORDERS = tomllib.loads(Path(__file__).with_name("sizes.toml").read_text("utf-8")).values()
 CLOSER = 4.0
 """How many times nearer to the log than the plain quantity another one must be."""
 
@@ -226,34 +225,20 @@ class Order(NamedTuple):
     action: str
 
 
-ORDERS = (
-    Order(("kl_k3",), lambda k3: k3, "negative k3", "estimator/kl-estimators", "k3 is below 0, unlike its terms",
-          "Exponentiate the same log ratio that is subtracted; check its sign and the mask."),
-    Order(("chi_square", "ratio_mean"), lambda chi, r: chi + 1.0 - r**2, "chi-square below its mean", "ess/limit",
-          "chi-square is below (mean ratio)^2 - 1", "Average squares and ratios over the same tokens."),
-    Order(("chi_square",), lambda chi: chi + 1.0, "negative second moment", "ess/limit", "chi-square is below -1",
-          "Subtract 1 once."),
-    Order(("ratio_max", "ratio_mean"), lambda top, r: top - r, "mean ratio above the largest", BY_DEFINITION,
-          "the mean ratio exceeds the largest", "Average over tokens of the mask, with their number as denominator."),
-    Order(("ratio_mean", "ratio_min"), lambda r, low: r - low, "mean ratio below the least", BY_DEFINITION,
-          "the mean ratio is below the least", "Divide by the number of tokens that the mask keeps."),
-    Order(("log_ratio_abs", "kl_k1"), lambda size, k1: size - np.abs(k1), "mean above mean size", BY_DEFINITION,
-          "|mean log ratio| exceeds the mean of |log ratio|", "Average both over the same tokens."),
-    Order(("masked", "masked_low", "masked_high"), lambda m, low, high: m - low - high, "clipped above masked",
-          BY_DEFINITION, "low and high masked shares exceed the masked share", "Count a token once."),
-    Order(("masked", "clip_fraction"), lambda m, c: m - c, "clipped above masked", BY_DEFINITION,
-          "the clip fraction exceeds the masked share", "Take both over the tokens of one mask."),
-    Order(("staleness_max", "staleness_mean"), lambda top, m: top - m, "staleness out of order", BY_DEFINITION,
-          "mean staleness exceeds the largest", "Take both from the same samples."),
-    Order(("staleness_mean", "staleness_min"), lambda m, low: m - low, "staleness out of order", BY_DEFINITION,
-          "mean staleness is below the least", "Take both from the same samples."),
-    *(Order((name,), lambda x: 1.0 - np.abs(x), "cosine out of range", BY_DEFINITION, f"{words} is outside of [-1, 1]",
-            "Divide by both norms, of the same parameters.") for name, words in COSINES.items()),
-    *(Order((name,), lambda x: 1.0 - x, "ESS above one", "ess/limit", "ESS/N is above 1", SUMMED)
-      for name in ("ess", "ess_clamped")),
-    *(Order((name,), lambda x: x, "negative size", BY_DEFINITION, f"{words} is below 0",
-            "Check its sign, and what it is an average of.") for name, words in POSITIVE.items()),
-)  # fmt: skip
+def _order(gap: str, **words: str) -> Order:
+    """An inequality of `sizes.toml`, whose gap is a sum of quantities, of their sizes |x| and of their squares x^2."""
+    terms = re.findall(r"(-?) ?(\|?)(\w+)\|?(\^2)?", gap)
+    needs = tuple(dict.fromkeys(name for *_, name, _ in terms if name != "1"))
+
+    def of(*values: np.ndarray) -> np.ndarray:
+        by = dict(zip(needs, values, strict=True)) | {"1": np.ones(1)}
+        sized = ((sign, np.abs(by[name]) if bar else by[name], square) for sign, bar, name, square in terms)
+        return np.asarray(sum((-1.0 if sign else 1.0) * x ** (2 if square else 1) for sign, x, square in sized))
+
+    return Order(needs, of, **words)
+
+
+ORDERS = [_order(**row) for row in _ORDERS]
 
 
 def parts(telemetry: Telemetry) -> Iterator[Order]:
