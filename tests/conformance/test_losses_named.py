@@ -182,4 +182,4 @@ def test_a_ratio_of_rows_asks_for_one_advantage_a_row():
     known = check_loss(of_one_advantage, "gspo", advantages_per="sequence", bias=False)
     assert known.bugs == ("lengths of rows include padding",)
     assert asked not in {finding.name for finding in known.findings}
-    assert asked not in {finding.name for finding in check_loss(clipped, "ppo_clip", bias=False).findings}
+    assert asked not in {finding.name for finding in check_loss(clipped(), "ppo_clip", bias=False).findings}
