@@ -71,11 +71,11 @@ def grown(telemetry: Telemetry) -> list[Draft]:
         words = f"{column} was {first:.3g} in the first half, and is {last:.3g} in the last sixth"
         grown = f"{words}: above {TIMES:g} times the first from step {start:g} on."
         action = "Look at the learning rate, staleness and masks from there on; a checkpoint before it is sound."
-        no, yes = Saying("no growth", f"{words}."), Saying("updates grew", grown, action)
+        sayings = Saying("no growth", f"{words}."), Saying("updates grew", grown, action)
         p = float(stats.t.sf(np.log(last / first / TIMES) / error, freedom))
         ratio = Estimate(float(last / first), float(last / first) * error, freedom)
-        of = f"growth of {column}", BY_DEFINITION
-        drafts.append(Draft(*of, no, yes, p, ratio, (0.0, TIMES), "times the first half"))
+        of = f"growth of {column}", BY_DEFINITION, *sayings
+        drafts.append(Draft(*of, p, ratio, (0.0, TIMES), "times the first half"))
     return drafts
 
 

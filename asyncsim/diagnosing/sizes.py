@@ -87,17 +87,17 @@ def named(telemetry: Telemetry) -> Draft:
     name = next((key for key in ("ess", "ess_clamped") if telemetry.get(key) is not None), None)
     if name is None:
         words, k3 = "No effective sample size was logged.", telemetry.get("kl_k3")
-        size = None if k3 is None else mean(k3)
-        if size is not None and (twice := 2.0 * size.value) > 0.0:
+        of = None if k3 is None else mean(k3)
+        if of is not None and (twice := 2.0 * of.value) > 0.0:
             words += f" k3 is half the variance of normal log ratios, {twice:.3g} a token: ESS/N {math.exp(-twice):.3g}"
             long = telemetry.get("length_mean")
             tokens_of = float(np.nanmean(long)) if long is not None and np.isfinite(long).any() else math.nan
             own = f", {math.exp(-twice * tokens_of):.2g} of independent tokens here ({tokens_of:.0f})"
             words += f", and exp(-{twice:.3g} T) of responses of T tokens{own * math.isfinite(tokens_of)}."
             claim = "ratio/gaussian-shift"
-        size = size and size._replace(value=twice, error=2.0 * size.error)
+        of = of and of._replace(value=twice, error=2.0 * of.error)
         saying = Saying("", words, "Log it beside the tokens.")
-        return Draft(NAMED, claim, saying, measured=size, unit="nats^2 per token" * bool(size))
+        return Draft(NAMED, claim, saying, measured=of, unit="nats^2 per token" * bool(of))
     logged = telemetry.quantities[name]
     if tokens is None:
         return _by_moments(telemetry, logged, name)

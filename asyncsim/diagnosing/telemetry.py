@@ -313,8 +313,7 @@ def _numbers(name: str, cells: Any, rows: np.ndarray | None = None, free: np.nda
 def _steps(cells: Mapping[str, list[Any]], names: Mapping[str, str], rows: int) -> dict[str, np.ndarray]:
     """Quantities of a table with one row per step; W&B rows without any used quantity are left out."""
     # What is a share by its name alone may hold anything.
-    loose = {quantity: quantity in aliases.WATCHED or quantity.startswith("share named ") for quantity in cells}
-    free = {quantity: np.full(rows, loose[quantity]) for quantity in cells}
+    free = {q: np.full(rows, q in aliases.WATCHED or q.startswith("share named ")) for q in cells}
     found = {quantity: _numbers(names[quantity], column, None, free[quantity]) for quantity, column in cells.items()}
     for quantity in {*found} & {*aliases.WATCHED}:
         odd = [cell not in (None, "") and np.isnan(x) for cell, x in zip(cells[quantity], found[quantity], strict=True)]
