@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from typing import Any
 
 from asyncsim.app import wording
 from asyncsim.base import checks, workers
@@ -45,10 +46,11 @@ def main(arguments: list[str] | None = None) -> int:
         metavar=("BEFORE", "AFTER"),
         help="committed rows count for rewritten code, whose quick rows in AFTER are those in BEFORE to the bit",
     )
-    options = parser.parse_args(arguments)
+    options, unknown = parser.parse_known_args(arguments)
     if not (options.list or options.names or options.all or options.gpu):
         parser.error("give the name of an experiment or of a paper, --all or --list")
     try:
+        _refuse(unknown, options.names)
         if options.list:
             _list()
         elif options.gpu:
@@ -73,6 +75,19 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
+def _refuse(unknown: list[str], names: list[str]) -> None:
+    """Refuse words that are no options; the name of a setting is pointed to --set."""
+    modules = [_store.experiment(each) for given in names for each in _store.questions(given)]
+    for word in unknown:
+        name, _, value = word.lstrip("-").partition("=")
+        value = value or next((each for each in unknown if not each.startswith("-")), "VALUE")
+        known = {key: each for module in modules for setting in module.SETTINGS for key, each in setting.items()}
+        own = checks.near(name.replace("-", "_"), known) or [key for key in known if key.startswith(name)]
+        pairs = [f"'{key}=[{value}]'" if isinstance(known[key], (list, tuple)) else f"{key}={value}" for key in own]
+        settings = f"settings are written --set KEY=VALUE --out DIR; KEY is one of {', '.join(known)}"
+        raise InputError("option", word, "an option", f"write --set {pairs[0]} --out DIR" if pairs else settings)
+
+
 def _list() -> None:
     lines = _store.names()
     for name, summary in lines.items():
@@ -94,6 +109,8 @@ def _make(options: argparse.Namespace) -> None:
         _store.plan(name, options.quick, options.resume, out, options.device or "cpu", changes, options.other_code)
         for name, out in zip(names, folders, strict=True)
     ]
+    for each in plans:
+        _note(each, changes)
     total = sum(len(each.left) for each in plans)
     count = workers.count_of(options.workers, total)
     # One crew for all experiments: its processes import the same libraries once.
@@ -101,6 +118,19 @@ def _make(options: argparse.Namespace) -> None:
         for planned in plans:
             where = _store.carry_out(planned, shown(planned.name), crew)
             print(f"rows in {where}")
+
+
+SIZES = ("replicates", "seed", "seeds", "samples", "updates")
+"""Settings of whose values no figure asks for several."""
+
+
+def _note(planned: _store.Plan, changes: Mapping[str, Any]) -> None:
+    """Say before the run which changed settings have several values, as figures compare them."""
+    for key in changes:
+        several = _store.values(planned.module, key, planned.quick)
+        if key not in SIZES and len(several) > 1:
+            words = ", ".join(str(value) for value in several[:4]) + ", ..." * (len(several) > 4)
+            print(f"note: figures of {planned.name} may need all its values of {key} ({words})", file=sys.stderr)
 
 
 @contextmanager

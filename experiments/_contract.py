@@ -49,6 +49,10 @@ def questions(name: str) -> list[str]:
     if snake not in asked:
         near = difflib.get_close_matches(snake, [*known, *asked], n=1)
         hint = f"did you mean {near[0]}?" if near else "see `python -m experiments --list`"
+        if snake not in known and snake.isidentifier() and (HERE.parent / "paper_figures" / f"{snake}.py").is_file():
+            drawn = importlib.import_module(f"paper_figures.{snake}").EXPERIMENTS
+            remedy = f"write python -m experiments {' '.join(drawn)}, then python -m paper_figures {snake}"
+            raise checks.InputError("experiment", snake, "an experiment, not a figure", remedy)
         checks.one_of("experiment", snake, known, hint)
         return [snake]
     listed = asked[snake]
@@ -96,12 +100,29 @@ def settings_of(module: Any, quick: bool) -> list[dict[str, Any]]:
     return module.QUICK if quick else module.SETTINGS
 
 
-def changed(settings: list[dict[str, Any]], changes: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
-    """Settings with other values; raises `InputError` for a name that no setting has, or a value of another kind."""
+def values(module: Any, key: str, quick: bool | None = None) -> list[Any]:
+    """Different values of a setting, of the quick settings, the others, or (None) all."""
+    settings = [each for own in (False, True) if quick in (own, None) for each in settings_of(module, own)]
+    found = [setting[key] for setting in settings if key in setting]
+    return [value for place, value in enumerate(found) if value not in found[:place]]
+
+
+def changed(module: Any, quick: bool, changes: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
+    """Settings with other values.
+
+    Raises `InputError` for a name that no setting has, a value of another kind, and a word that is in no setting, as
+    the experiment tells only words apart that it knows. Distributions, with a colon, are such words only in part.
+    """
+    settings = settings_of(module, quick)
     known = sorted({key for setting in settings for key in setting})
     for key, value in changes.items():
         checks.one_of(f"--set of {name}", key, known, "name what a setting has")
+        own = values(module, key)
         before = next(setting[key] for setting in settings if key in setting)
+        words = [word for each in own for word in (each if isinstance(each, (list, tuple)) else [each])]
+        if all(isinstance(word, str) for word in words) and not any(":" in word for word in words):
+            for word in value if isinstance(value, (list, tuple)) else [value]:
+                checks.one_of(f"--set {key}", word, list(dict.fromkeys(words)), "the experiment knows no other")
         number = (int, float)
         kinds = number if isinstance(before, number) and not isinstance(before, bool) else type(before)
         alike = before is None or (isinstance(value, kinds) and isinstance(value, bool) == isinstance(before, bool))

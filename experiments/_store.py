@@ -26,9 +26,21 @@ from asyncsim.base.manifest import manifest
 from asyncsim.base.records import plain
 from asyncsim.base.store import Store
 from experiments import _contract
-from experiments._contract import experiment, names, papers, questions, settings_of, summaries
+from experiments._contract import experiment, names, papers, questions, settings_of, summaries, values
 
-__all__ = ["experiment", "make", "names", "papers", "plan", "questions", "read", "settings_of", "summaries", "version"]
+__all__ = [
+    "experiment",
+    "make",
+    "names",
+    "papers",
+    "plan",
+    "questions",
+    "read",
+    "settings_of",
+    "summaries",
+    "values",
+    "version",
+]
 
 FORMAT = 2
 CALL = "experiments._store:rows_of"
@@ -121,7 +133,7 @@ def plan(
 ) -> Plan:
     """What `make` would do; nothing is written. Raises `InputError` as `make` does."""
     module = experiment(name)
-    settings = _contract.changed(settings_of(module, quick), changes or {}, name)
+    settings = _contract.changed(module, quick, changes or {}, name)
     elsewhere = out is not None or not changes
     checks.require(elsewhere, "--set", sorted(changes or {}), "used with --out", "name a folder for these rows")
     where = out or folder(name, quick)

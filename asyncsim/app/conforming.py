@@ -150,8 +150,9 @@ def _admission(
         remedy = its if key in inspect.signature(factory).parameters else "see asyncsim.conformance.check_admission"
         checks.one_of("--set", key, known, remedy)
     arguments = {key: wording.understood(value, every[key].default) for key, value in arguments.items()}
-    for key in ("batch_size", "max_staleness"):
-        checks.require(key in arguments, "target", factory.__name__, f"given {key}", f"add --set {key}=VALUE")
+    lacks = [key for key in ("batch_size", "max_staleness") if key not in arguments]
+    remedy = f"add {' '.join(f'--set {key}=VALUE' for key in lacks)}"
+    checks.require(not lacks, "target", factory.__name__, f"given {', '.join(lacks)}", remedy)
     try:
         factory(**parts["controller"])
     except TypeError as error:

@@ -8,6 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -98,7 +99,8 @@ def _several(error: Exception, options: Mapping[str, Any], known: Collection[str
     """The complaint itself, or that a setting got several values, and what takes them."""
     for pair in options.get("set") or ():
         value = getattr(error, "value", None)
-        if isinstance(value, (tuple, list)) and value == wording.value(pair.partition("=")[2]):
+        flags = "," in str(value) and getattr(error, "bound", "") == "True or False"
+        if (flags or isinstance(value, (tuple, list))) and value == wording.value(pair.partition("=")[2]):
             option = "--sweep" if "sweep" in known else "asyncsim sweep --grid"
             one = f"this takes one value, as --set {pair.partition(',')[0]}; run the command again for another"
             remedy = f"several values: {option} {pair}" if {"sweep", "task", "smallest", "grid"} & {*known} else one
@@ -263,9 +265,7 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
         return checks.InputError(parameter.opts[0], value, bound, several if wanted and "," in str(value) else see)
     if kind == "BadOptionUsage":
         bound = "given without a value" if "does not take" in text else "followed by a value"
-        row = OPTIONS.get(error.option_name.lstrip("-").replace("-", "_"))
-        meaning = f": {row.help}" if row else ""
-        remedy = see if "does not take" in text else f"write {error.option_name} VALUE{meaning}"
+        remedy = see if "does not take" in text else f"write {error.option_name} VALUE"
         return checks.InputError(error.option_name, _value_of(error.option_name, arguments), bound, remedy)
     unknown = re.match(r"No such command '(.*?)'", text)
     if unknown:
@@ -380,6 +380,9 @@ def refuse(arguments: Sequence[str], command: Any) -> None:
         option = f"--{name.replace('_', '-')}"
         places = [place for place, word in enumerate(arguments) if word.partition("=")[0] == option]
         values = [str(_value_of(option, arguments[place:])) for place in places]
+        if arguments[-1:] == [option] and row.kind is not bool and not row.positional:
+            said = f"write {option} {row.metavar or ('FILE' if row.kind is Path else 'VALUE')}: {row.help}"
+            raise checks.InputError(option, None, "followed by a value", said)
         for value in values if row.kind in (int, float) else ():
             plain = not checks.GROUPED.fullmatch(value)
             checks.require(plain, option, value, "a number without _", "write digits alone")

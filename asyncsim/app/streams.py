@@ -5,6 +5,7 @@ Also a message while the event kernel is compiled, since ten seconds without out
 
 import contextvars
 import errno
+import functools
 import importlib
 import json
 import os
@@ -124,6 +125,11 @@ def load() -> None:
     print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
 
+@functools.cache
+def _compiling() -> None:
+    complain(LINE)  # once, however many listen
+
+
 @contextmanager
 def announced() -> Iterator[None]:
     """Print one line on stderr if the event kernel is compiled inside the context; nothing if it is cached."""
@@ -131,12 +137,9 @@ def announced() -> Iterator[None]:
     from numba.core import event
 
     class CompileListener(event.Listener):
-        reported = False
-
         def on_start(self, event: Any) -> None:
-            if not self.reported and event.data["dispatcher"].py_func.__module__ == KERNEL:
-                self.reported = True
-                complain(LINE)
+            if event.data["dispatcher"].py_func.__module__ == KERNEL:
+                _compiling()
 
         def on_end(self, event: Any) -> None:
             """Do nothing: the results that follow show the end."""

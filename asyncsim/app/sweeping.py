@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from asyncsim.app import streams, wording
+from asyncsim.app import commands, streams, wording
 from asyncsim.app.options import Options
 from asyncsim.base import checks, knobs, notation
 from asyncsim.base.notation import plural
@@ -124,9 +124,16 @@ def timeline(o: Options, knobs: Mapping[str, Any], model: Mapping[str, Any]) -> 
 
     values = {name: {label: label for label in each} for name, each in values_of(o.sweep, "--sweep").items()}
     first = {name: next(iter(each)) for name, each in values.items()}
+    for name, each in values.items():
+        if re.match(r"(.*; )?write --model ", wording.of_preset(o.preset, name)):
+            listed = f"write --sweep model.{name}={','.join(str(word) for word in each)}"
+            raise checks.InputError("--sweep", name, f"an option of {o.preset}", listed)
     own = {key: value for key, value in {**knobs, **first}.items() if not key.startswith("model.")}
     changed = {key.removeprefix("model."): value for key, value in first.items() if key.startswith("model.")}
     system = wording.system(o.preset, own, {**model, **changed}, "--model")
+    for name in {*system.knobs} & {*commands.GROUPS} - {*values}:
+        if (size := system.knobs[name]) not in (1, o.samples):
+            streams.complain(f"groups have {o.samples}, not the {size} of {name}: write --samples {size}")
     grid = grids.system_grid(system, values, o.samples)
     question = plans.Question(grid, None, o.realizations or 16, o.seed, o.updates, o.samples)
     with streams.announced():

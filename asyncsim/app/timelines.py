@@ -59,6 +59,7 @@ def timeline(
 
 def lines(result: Mapping[str, Any], verbose: bool) -> list[str]:
     """Lines to print: measured and predicted values, then costs."""
+    without = "" if result["predicted"]["mean"] is not None else "; no formula says the mean of this system"
     law, stale, tail = result["predicted"], result["staleness"], quantiles.Tail(**result["staleness"]["p99"])
     if not result["steady"]:
         # A steady-state prediction beside an unsteady measurement would look like an error.
@@ -90,7 +91,7 @@ def lines(result: Mapping[str, Any], verbose: bool) -> list[str]:
         recommended = {**feeds.USUAL, **result["system"]["recommended"]}
         enough = 2 * result["ramp_batches"] * recommended["epochs"] * recommended["minibatches"]
         start = f"the start alone takes {result['ramp_batches']} batches; use --updates {enough} or more"
-        remark = f"  too short for the prediction for the steady state: {start}"
+        remark = f"  too short for {'the prediction for ' * (not without)}the steady state: {start}{without}"
     page.append(remark)
     if tail.low < tail.high or not tail.stands:
         longer = "" if tail.stands else "; longer ones may give another: raise --updates"

@@ -495,20 +495,26 @@ class Sweep(calls.Told):
         return self.reading.startswith(SHARE)
 
     def knee(self, share: float = 0.95) -> tuple[str, Any] | None:
-        """The only varied number of a system, and the smallest value that reaches `share` of the best pace.
+        """The only varied number of a system, and its cheapest value that reaches `share` of the best pace.
 
-        None if anything else was varied.
+        That is the smallest one, of times the longest. None if anything else was varied.
         """
         rows = [row for row in self.summary if row["metric"] == PACE]
         if len(self.names) != 1 or not rows or any(isinstance(row[self.names[0]], (str, bool)) for row in rows):
             return None
         name, most = self.names[0], max(row["mean"] for row in rows)
-        return name, min(row[name] for row in rows if row["mean"] >= share * most)
+        return name, (max if name.endswith("_time") else min)(row[name] for row in rows if row["mean"] >= share * most)
+
+    @property
+    def title(self) -> str:
+        """The knee in one sentence; "" without one."""
+        name, value = self.knee() or ("", None)
+        least = "longest" if name.endswith("_time") else "least"
+        return f"{name} = {cell(value)} is the {least} with 95 % of the most groups per hour" if name else ""
 
     def __str__(self) -> str:
         """Format the answer for a terminal: a table of means with intervals, failed settings, and the work done."""
-        knee = self.knee()
-        word = [f"knee: {knee[0]}={cell(knee[1])} is the least with 95 % of the most groups per hour"] if knee else []
+        word = [f"knee: {self.title.replace(' = ', '=')}"] if self.title else []
         settings: dict[tuple[Any, ...], dict[str, Any]] = {}
         for row in self.summary:
             settings.setdefault(tuple(row[name] for name in self.names), {})[row["metric"]] = row

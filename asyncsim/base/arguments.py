@@ -3,8 +3,9 @@
 import functools
 import inspect
 import re
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -202,45 +203,18 @@ def _defaults(others: Sequence[inspect.Parameter]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Style:
-    """Calling convention of a trainer: the tensor for each argument; "old" is the log-probs that the caller chooses."""
+    """Calling convention of a trainer; "old" is the log-probs that the caller chooses. See `loss_styles.toml`."""
 
     tensors: Mapping[str, str]
-    optional: Mapping[str, str]
-    """Arguments that only some losses have."""
+    optional: Mapping[str, str] = field(default_factory=dict)
     mask: Callable[[Any], Any] = lambda mask: mask
     by_position: int = 0
     known_by: int = 4
-    """How many first arguments identify a loss of this style."""
 
 
-STYLES = {
-    "verl": Style(
-        {"old_log_prob": "old", "log_prob": "log_prob", "advantages": "advantages", "response_mask": "mask"}, {}
-    ),
-    "areal": Style(
-        {
-            "logprobs": "log_prob",
-            "proximal_logprobs": "proximal",
-            "old_logprobs": "behavior",
-            "advantages": "advantages",
-            "eps_clip": "eps_clip",
-            "loss_mask": "mask",
-        },
-        {},
-        mask=lambda mask: mask > 0,
-        known_by=5,
-    ),
-    "roll": Style(
-        {"log_probs": "log_prob", "old_log_probs": "old", "advantages": "advantages", "response_mask": "mask"},
-        {"infer_log_probs": "behavior"},
-        mask=lambda mask: mask.long(),
-    ),
-    "openrlhf": Style(
-        {"log_probs": "log_prob", "old_log_probs": "old", "advantages": "advantages"},
-        {"action_mask": "mask", "rollout_log_probs": "behavior"},
-        by_position=3,
-    ),
-}
+_CAST: dict[str, Any] = {"areal": {"mask": lambda mask: mask > 0}, "roll": {"mask": lambda mask: mask.long()}}
+_ROWS = tomllib.loads(Path(__file__).with_name("loss_styles.toml").read_text("utf-8"))
+STYLES = {name: Style(**row, **_CAST.get(name, {})) for name, row in _ROWS.items()}
 
 
 def refuse(fn: Any) -> None:

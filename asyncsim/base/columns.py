@@ -5,7 +5,9 @@ versions have to be in the order of `systems/MODEL.md`; counts have to add up. A
 occurs once, a length or a rate, cannot be detected.
 """
 
+import tomllib
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,25 +19,7 @@ FATES = ("unfinished", "trained", "dropped_age", "dropped_overflow", "rejected")
 CANCELLED = "cancelled"
 """End of a redundant sample: enough other samples of its group were complete before it."""
 
-INTEGERS = {
-    "samples": "sample group attempt place server v_submit v_start v_end v_ready batch",
-    "groups": "group uses place prompt target v_submit v_start v_done v_left v_train entry batch",
-    "batches": "batch version installed",
-    "publishes": "version in_flight scoring blocked ready packed outstanding unstarted",
-    "resources": "",
-    "uses": "batch group",
-    "stretches": "sample version",
-}
-NUMBERS = {
-    "samples": "rate work done wasted t_submit t_start t_end t_scored t_ready t_pack t_train clock",
-    "groups": "t_submit t_done t_ready t_left t_free factor",
-    "batches": "t_pack t_start t_end",
-    "publishes": "t_snapshot t_install",
-    "resources": "busy blocked idle syncing",
-    "uses": "",
-    "stretches": "clock done",
-}
-WORDS = {"samples": "fate", "groups": "fate", "resources": "resource"}
+INTEGERS, NUMBERS, WORDS = tomllib.loads(Path(__file__).with_name("columns.toml").read_text("utf-8")).values()
 SLACK = 1e-9
 """Relative tolerance between a sum of seconds and its parts."""
 

@@ -20,6 +20,8 @@ LONGEST = 1 << 20
 """Maximum of an integer distribution."""
 WIDEST = 5.0
 """Maximum sigma of a lognormal distribution, whose median is exp(-12.5) of its mean there."""
+GRID = 1 << 12
+"""Number of values of a distribution with a maximum."""
 MANY = 1 << 20
 """Maximum number of values in an empirical distribution: every file and record of a run contains all of them."""
 
@@ -60,7 +62,14 @@ class Law(calls.Told):
 
     @classmethod
     def parse(cls, text: str) -> "Law":
-        """Parse the text that `str` gives, `kind:parameter:parameter`; raises `InputError`."""
+        """Parse the text that `str` gives, `kind:parameter:parameter`; raises `InputError`.
+
+        One number more is a maximum, as the limit on the tokens of a response: then the distribution of
+        min(X, maximum), as `GRID` equally likely values.
+
+        >>> Law.parse("lognormal:1800:1:8192")
+        Law(empirical: 4096 values, mean 1700.74)
+        """
         remedy = "write lognormal:MEAN:SIGMA (sigma of log X), gamma:MEAN:SHAPE, exponential:MEAN or constant:VALUE"
         kind, *numbers = text.split(":")
         checks.one_of("law", kind, MAKERS, remedy)
@@ -68,9 +77,11 @@ class Law(calls.Told):
         if kind in ("empirical", "recorded"):
             return MAKERS[kind](values)
         names = inspect.signature(MAKERS[kind]).parameters
-        remedy += "; for a maximum give a file, response_lengths=FILE.csv:COLUMN" * (len(values) > len(names))
+        limit = values.pop() if kind != "constant" and len(values) == len(names) + 1 else None
+        remedy += "; one number more is the maximum: lognormal:MEAN:SIGMA:MAXIMUM"
         checks.require(len(values) == len(names), "law", text, f"{kind} with parameters {', '.join(names)}", remedy)
-        return MAKERS[kind](*values)
+        law = MAKERS[kind](*values)
+        return law if limit is None else _cut(law, _positive("maximum", limit))
 
     @property
     def random(self) -> bool:
@@ -328,6 +339,15 @@ def from_file(field: str, place: str) -> Law:
 MAKERS: dict[str, Callable[..., Law]] = {
     make.__name__: make for make in (constant, exponential, lognormal, pareto, gamma, empirical, recorded)
 }
+
+
+def _cut(law: Law, maximum: float) -> Law:
+    """The distribution of min(X, maximum): values at the middles of `GRID` equal shares."""
+    from scipy.special import ndtri
+
+    middle = (np.arange(GRID) + 0.5) / GRID
+    numbers = ndtri(middle) if law.kind == "lognormal" else middle
+    return empirical(np.minimum(_value(law.kind, numbers, law.parameters), maximum))
 
 
 def _positive(field: str, value: float) -> float:

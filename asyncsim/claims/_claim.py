@@ -69,6 +69,10 @@ class Claim(Declared):
         """Estimate the quantities from `plant(spec)`, with enough replicates to detect the given effect."""
         raise NotImplementedError
 
+    def given(self, at: Point, /) -> Point:
+        """Return the parameters that the words of a user stand for: by default these themselves."""
+        return at
+
     def at(self, size: str) -> tuple[Point, ...]:
         """Return the points of a trial of the given size."""
         return self.points + (self.more if size == "full" else ())

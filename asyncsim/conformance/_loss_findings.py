@@ -266,6 +266,12 @@ bug(
 )(lambda case: f"with pi_prox in place of mu every token is that of {case.swapped}" if case.swapped else None)
 
 
+@note("advantages of tokens in a ratio of rows", "where a row has one advantage, add --advantages-per sequence")
+def _of_rows(case: Case) -> str | None:
+    rows = INSIDE in case.further and case.coupling == "sequence" and not case.exact
+    return "the ratio is one of the whole row, whose tokens have different advantages here" if rows else None
+
+
 @bug("advantages standardized again", "standardize once, where advantages are made, over a stated scope")
 def _again(case: Case) -> str | None:
     probe = case.probe("staleness and drift")

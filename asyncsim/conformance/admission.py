@@ -144,7 +144,8 @@ def _unchecked(hooks: Hooks, rules: Rules, recovery: bool | None) -> tuple[str, 
     if rules.losses == 0:
         gaps.append("groups that are rejected, fail or are dropped (losses = 0)")
     else:
-        gaps += [] if hooks.has("rejected") else ["groups that are rejected or fail (no `rejected`)"]
+        lost = "are rejected" if hooks.fails else "are rejected or fail"
+        gaps += [] if hooks.has("rejected") else [f"groups that {lost} (no `rejected`)"]
         gaps += [] if hooks.has("dropped") else ["accepted groups that are dropped (no `dropped`)"]
     if rules.oldest is not None:
         gaps.append(f"that the trainer drops what is more than {rules.oldest:g} versions old (enforced = 'training')")

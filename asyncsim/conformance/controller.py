@@ -67,6 +67,7 @@ class Hooks:
         lacks = {name: meant.get(name, "your_method") for name in NEEDED if name not in self._methods}
         typed = " ".join(f"--names {name}={method}" for name, method in lacks.items())
         remedy = f"give names={lacks}, on the command line {typed}"
+        remedy += "; capacity is how many groups may be submitted now (docs/admission-controllers.md)"
         checks.require(not lacks, "controller", kind, f"an object with a method {', '.join(lacks)}", remedy)
         self.fails = "failed" in self._methods
         if not self.fails and "rejected" in self._methods:

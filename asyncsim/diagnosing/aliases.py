@@ -27,6 +27,10 @@ FURTHEST, OLDEST = 64, 256
 COSINES = ("gradient_cosine", "cosine", "rl/grad_cosine_lag")
 WANTED = ("staleness_mean", "staleness_min", "staleness_max", "ess", "kl_k3", "chi_square", "ratio_mean")
 """Quantities of a step that most questions need."""
+MOVES = ("policy_kl", "grad_norm")
+"""Quantities that say how far updates move the policy."""
+WATCHED = (*MOVES, "length_mean")
+"""Quantities without a prediction, whose cells may be no numbers: that is a finding."""
 BUCKETS = ("kl_k3/staleness_", "kl_k3_staleness_", "rl/k3/staleness_", "rl/k3/lag_")
 
 
@@ -68,7 +72,7 @@ def steps(system: bool = False) -> dict[str, tuple[str, str]]:
     found = {f"{stem}_{k}": (f"cosine_{k}", "updates") for stem in COSINES for k in range(1, FURTHEST + 1)}
     for stem in BUCKETS:
         found |= {f"{stem}{s}": (f"k3_at_{s}", "tokens, nats") for s in range(OLDEST + 1)}
-    return _named([*STEPS, *SYSTEM] if system else STEPS, found)
+    return _named([*STEPS, *(each for each in SYSTEM if system or each.quantity in WATCHED)], found)
 
 
 @cache

@@ -88,7 +88,7 @@ class Diagnosis(calls.Told):
             wrapped = textwrap.wrap(text, width - 2 * depth - 2, break_long_words=False, break_on_hyphens=False)
             lines.extend("  " * (depth + (place > 0)) + line for place, line in enumerate(wrapped))
 
-        told = [each for each in self.ordered if verbose or each.verdict != "cannot tell"]
+        told = [x for x in self.ordered if verbose or x.verdict != "cannot tell" or x.measured is not None]
         for each in told:
             add(f"{each.verdict}: {each.question}{f' ({each.cause})' if each.cause else ''}")
         if left := len(self.findings) - len(told):
@@ -185,7 +185,8 @@ def diagnose(
 
 def drafts(run: Telemetry) -> list[Draft]:
     """Answer every question for this telemetry, before p-values are corrected."""
-    return [draft for question in QUESTIONS if (draft := question(run)) is not None] + sizes.impossible(run)
+    answered = [draft for question in QUESTIONS if (draft := question(run)) is not None]
+    return [*answered, *returns.grown(run), *sizes.impossible(run)]
 
 
 def _positive(name: str, value: float | None, low: float = 0.0) -> float | None:

@@ -131,6 +131,7 @@ def judge_runs(
     both = b is not None or patterns[0] != patterns[1]
     of_one = str(run).replace(",", " --run ") if run and "," in str(run) else "A --run B"
     remedy = f"give both arms: judge A.csv B.csv, or two runs of one file: --run {of_one}"
+    remedy += "; for the number of seeds without logs add --seed-spread VALUE" * bool(within and not a)
     given = (("a", a, patterns[0]), ("b", a if b is None else b, patterns[1]), ("pilot", pilot, patterns[0]))
     mapping = _log_stacks.mapping_of(columns, declarable(system=True), "write columns='reward=THEIRS'")
     try:

@@ -1,12 +1,15 @@
-"""Whether the reward fell from where it had been, beyond what its own noise explains."""
+"""Whether the reward fell from where it had been, or updates grew, beyond what their own noise explains."""
 
 import numpy as np
 from scipy import stats
 
 from asyncsim.base.records import Estimate
+from asyncsim.diagnosing.aliases import MOVES
 from asyncsim.diagnosing.findings import BATCHES, BY_DEFINITION, Draft, Saying, missing
 from asyncsim.diagnosing.telemetry import Telemetry
 
+TIMES = 3.0
+"""Growth of updates that a healthy run may show."""
 QUESTION = "reward"
 SIZE = BATCHES // 6
 """Stretches of the last part of a run, which is compared with every earlier one of its length."""
@@ -45,6 +48,35 @@ def fall(telemetry: Telemetry) -> Draft | None:
                "Return to a checkpoint before that step, and inspect the metrics that changed with the reward."),
         p, Estimate(drop, error, freedom), (-np.inf, 0.0), "reward",
     )  # fmt: skip
+
+
+def grown(telemetry: Telemetry) -> list[Draft]:
+    """Test whether the size of updates ends above `TIMES` that of the first half; a draft for each that is logged.
+
+    Means of b stretches of steps are compared by their logarithms, whose variance is mean (x_(k+1) - x_k)^2 / 2.
+    """
+    drafts = []
+    for name in MOVES:
+        series = telemetry.get(name)
+        if series is None or (known := np.isfinite(series)).sum() < BATCHES:
+            continue
+        stretches = np.array([part.mean() for part in np.array_split(series[known], BATCHES)])
+        if stretches.min() <= 0.0:
+            continue  # a mean of noise around 0 has no size
+        logs, half, column = np.log(stretches), BATCHES // 2, telemetry.names[name]
+        error = max(float(np.sqrt(np.mean(np.diff(logs) ** 2) / 2.0 * (1.0 / SIZE + 1.0 / half))), 1e-12)
+        (first, last), freedom = np.exp([logs[:half].mean(), logs[-SIZE:].mean()]), (BATCHES - 1) * 2.0 / 3.0
+        steps = [part[0] for part in np.array_split(telemetry.quantities["step"][known], BATCHES)]
+        start = next((steps[k] for k in range(BATCHES) if stretches[k:].min() > TIMES * first), steps[-1])
+        words = f"{column} was {first:.3g} in the first half, and is {last:.3g} in the last sixth"
+        grown = f"{words}: above {TIMES:g} times the first from step {start:g} on."
+        action = "Look at the learning rate, staleness and masks from there on; a checkpoint before it is sound."
+        sayings = Saying("no growth", f"{words}."), Saying("updates grew", grown, action)
+        p = float(stats.t.sf(np.log(last / first / TIMES) / error, freedom))
+        ratio = Estimate(float(last / first), float(last / first) * error, freedom)
+        of = f"growth of {column}", BY_DEFINITION, *sayings
+        drafts.append(Draft(*of, p, ratio, (0.0, TIMES), "times the first half"))
+    return drafts
 
 
 def _parts(series: np.ndarray) -> tuple[np.ndarray, float]:

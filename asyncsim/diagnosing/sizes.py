@@ -4,7 +4,10 @@ Also values that no correct metric can have, each with the mistake that makes it
 """
 
 import math
+import re
+import tomllib
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +16,7 @@ from scipy import special, stats
 
 from asyncsim import claims
 from asyncsim.base.records import Estimate
+from asyncsim.diagnosing.aliases import WATCHED
 from asyncsim.diagnosing.findings import BY_DEFINITION, HARMLESS, Draft, Saying, below, interval, mean, missing
 from asyncsim.diagnosing.telemetry import Telemetry, Tokens, paired
 from asyncsim.step import ratios
@@ -25,19 +29,7 @@ CLAMPS = (2.0, 3.0, 4.0, 5.0, 8.0, 10.0)
 """Clamps that are tried where the user names none."""
 NEAR = 2e-3
 """Relative distance within which two series of ESS are the same; logs are rounded."""
-WORDS = {
-    "plain ESS": "all tokens of the step",
-    "ESS of sequences": "products over sequences",
-    "ESS within sequences": "tokens inside a sequence, averaged",
-    "ESS clamped": "clamped weights",
-    "ESS averaged over micro-batches": "micro-batches, averaged",
-    "mask ignored": "all tokens, those of the mask included",
-}
-REMEDIES = {
-    "ESS clamped": "Take the ESS of the weights before the clamp; a clamped one has a floor.",
-    "ESS averaged over micro-batches": "Sum weights and squares over the step before dividing.",
-    "mask ignored": "Multiply weights and counts by the loss mask.",
-}
+WORDS, REMEDIES, SHARES, _ORDERS = tomllib.loads(Path(__file__).with_name("sizes.toml").read_text("utf-8")).values()
 CLOSER = 4.0
 """How many times nearer to the log than the plain quantity another one must be."""
 
@@ -95,9 +87,17 @@ def named(telemetry: Telemetry) -> Draft:
     name = next((key for key in ("ess", "ess_clamped") if telemetry.get(key) is not None), None)
     if name is None:
         words, k3 = "No effective sample size was logged.", telemetry.get("kl_k3")
-        if k3 is not None and 0.0 < (twice := 2.0 * float(np.nanmean(k3))) < 1.0:
-            words += f" If log ratios are normal, k3 gives {math.exp(-twice):.3g}, exp(-{twice:.2g} T) for T tokens."
-        return missing(NAMED, claim, words, "Log it beside the tokens.")
+        of = None if k3 is None else mean(k3)
+        if of is not None and (twice := 2.0 * of.value) > 0.0:
+            words += f" k3 is half the variance of normal log ratios, {twice:.3g} a token: ESS/N {math.exp(-twice):.3g}"
+            long = telemetry.get("length_mean")
+            tokens_of = float(np.nanmean(long)) if long is not None and np.isfinite(long).any() else math.nan
+            own = f", {math.exp(-twice * tokens_of):.2g} of independent tokens here ({tokens_of:.0f})"
+            words += f", and exp(-{twice:.3g} T) of responses of T tokens{own * math.isfinite(tokens_of)}."
+            claim = "ratio/gaussian-shift"
+        of = of and of._replace(value=twice, error=2.0 * of.error)
+        saying = Saying("", words, "Log it beside the tokens.")
+        return Draft(NAMED, claim, saying, measured=of, unit="nats^2 per token" * bool(of))
     logged = telemetry.quantities[name]
     if tokens is None:
         return _by_moments(telemetry, logged, name)
@@ -211,20 +211,7 @@ def _percent(values: np.ndarray, action: str) -> str:
 ROUNDING = 1e-6
 """What a log may be off by rounding, relative to one."""
 REMEDY = "Divide the value by its total (time of the step, tokens of the mask), or by 100 if it is a percentage."
-SHARES = {
-    "trainer_idle": "the idle share of the trainer", "generator_idle": "the idle share of the generators",
-    "clip_fraction": "the clipped share", "clip_low": "the share clipped below", "clip_high": "the share clipped above",
-    "masked": "the masked share", "masked_low": "the share masked below", "masked_high": "the share masked above",
-}  # fmt: skip
-"""Quantities that are parts of a whole; others are named `share COLUMN`."""
-POSITIVE = {
-    "ess": "ESS/N", "ess_clamped": "ESS/N", "ratio_mean": "the mean ratio", "ratio_min": "the least ratio",
-    "log_ratio_abs": "the mean of |log ratio|",
-}  # fmt: skip
-"""Quantities that are never below 0."""
-
 SUMMED = "Divide by the number of weights that were summed, over the whole step."
-COSINES = {"cosine_1": "the cosine of consecutive gradients", "half_cosine": "the cosine of two half-batches"}
 
 
 class Order(NamedTuple):
@@ -238,34 +225,20 @@ class Order(NamedTuple):
     action: str
 
 
-ORDERS = (
-    Order(("kl_k3",), lambda k3: k3, "negative k3", "estimator/kl-estimators", "k3 is below 0, unlike its terms",
-          "Exponentiate the same log ratio that is subtracted; check its sign and the mask."),
-    Order(("chi_square", "ratio_mean"), lambda chi, r: chi + 1.0 - r**2, "chi-square below its mean", "ess/limit",
-          "chi-square is below (mean ratio)^2 - 1", "Average squares and ratios over the same tokens."),
-    Order(("chi_square",), lambda chi: chi + 1.0, "negative second moment", "ess/limit", "chi-square is below -1",
-          "Subtract 1 once."),
-    Order(("ratio_max", "ratio_mean"), lambda top, r: top - r, "mean ratio above the largest", BY_DEFINITION,
-          "the mean ratio exceeds the largest", "Average over tokens of the mask, with their number as denominator."),
-    Order(("ratio_mean", "ratio_min"), lambda r, low: r - low, "mean ratio below the least", BY_DEFINITION,
-          "the mean ratio is below the least", "Divide by the number of tokens that the mask keeps."),
-    Order(("log_ratio_abs", "kl_k1"), lambda size, k1: size - np.abs(k1), "mean above mean size", BY_DEFINITION,
-          "|mean log ratio| exceeds the mean of |log ratio|", "Average both over the same tokens."),
-    Order(("masked", "masked_low", "masked_high"), lambda m, low, high: m - low - high, "clipped above masked",
-          BY_DEFINITION, "low and high masked shares exceed the masked share", "Count a token once."),
-    Order(("masked", "clip_fraction"), lambda m, c: m - c, "clipped above masked", BY_DEFINITION,
-          "the clip fraction exceeds the masked share", "Take both over the tokens of one mask."),
-    Order(("staleness_max", "staleness_mean"), lambda top, m: top - m, "staleness out of order", BY_DEFINITION,
-          "mean staleness exceeds the largest", "Take both from the same samples."),
-    Order(("staleness_mean", "staleness_min"), lambda m, low: m - low, "staleness out of order", BY_DEFINITION,
-          "mean staleness is below the least", "Take both from the same samples."),
-    *(Order((name,), lambda x: 1.0 - np.abs(x), "cosine out of range", BY_DEFINITION, f"{words} is outside of [-1, 1]",
-            "Divide by both norms, of the same parameters.") for name, words in COSINES.items()),
-    *(Order((name,), lambda x: 1.0 - x, "ESS above one", "ess/limit", "ESS/N is above 1", SUMMED)
-      for name in ("ess", "ess_clamped")),
-    *(Order((name,), lambda x: x, "negative size", BY_DEFINITION, f"{words} is below 0",
-            "Check its sign, and what it is an average of.") for name, words in POSITIVE.items()),
-)  # fmt: skip
+def _order(gap: str, **words: str) -> Order:
+    """An inequality of `sizes.toml`, whose gap is a sum of quantities, of their sizes |x| and of their squares x^2."""
+    terms = re.findall(r"(-?) ?(\|?)(\w+)\|?(\^2)?", gap)
+    needs = tuple(dict.fromkeys(name for *_, name, _ in terms if name != "1"))
+
+    def of(*values: np.ndarray) -> np.ndarray:
+        by = dict(zip(needs, values, strict=True)) | {"1": np.ones(1)}
+        sized = ((sign, np.abs(by[name]) if bar else by[name], square) for sign, bar, name, square in terms)
+        return np.asarray(sum((-1.0 if sign else 1.0) * x ** (2 if square else 1) for sign, x, square in sized))
+
+    return Order(needs, of, **words)
+
+
+ORDERS = [_order(**row) for row in _ORDERS]
 
 
 def parts(telemetry: Telemetry) -> Iterator[Order]:
@@ -279,6 +252,11 @@ def parts(telemetry: Telemetry) -> Iterator[Order]:
 def impossible(telemetry: Telemetry) -> list[Draft]:
     """One finding per violated inequality, or one with the number that hold; empty if none applies."""
     asked, broken = 0, []
+    for name in (each for each in WATCHED if telemetry.get(f"odd {each}") is not None):
+        odd = telemetry.quantities["step"][telemetry.quantities[f"odd {name}"] == 1.0]
+        text = f"{telemetry.names[name]} is no number at step {odd[0]:g}, and in {len(odd)} of {telemetry.steps} steps."
+        say = Saying("not a number", text, "Look at that step's batch: an infinite ratio, or a mask without tokens.")
+        broken.append(Draft("impossible values", BY_DEFINITION, say, say, 0.0))
     for order in (*ORDERS, *parts(telemetry)):
         values = [telemetry.get(name) for name in order.needs]
         if any(value is None for value in values):

@@ -184,11 +184,12 @@ def _header(names: Iterable[str], mapping: Mapping[str, str], run: str | None, s
     refused |= {name: "of another run" for name in names if name not in bare}
     stacks = _log_stacks.STACKS.values()
     stamps = {theirs for stack in stacks for ours in STAMPS for theirs in stack.columns.get(ours, ())}
-    if not set(first) - {"step", "reward"} and ({"sample_id", *STAMPS} | stamps) & {*names} - {first.get("step")}:
+    alone = set(first) - {"step", "length_mean"}
+    if not alone - {"reward"} and ({"sample_id", *STAMPS} | stamps) & {*names} - {first.get("step")}:
         remedy = "use `asyncsim log`, which reads stamps of versions: a row of this file is a sample"
         raise checks.InputError("columns", names, "of steps or tokens", remedy)
     # Steps with nothing but columns of other quantities are telemetry: why each is not used is an answer.
-    if not set(first) - {"step"} and not (first and refused):
+    if not alone and not (first and refused):
         remedy = "is this the right file? rename one, as to ess or kl_k3, or say what it is: columns='kl_k3=THEIRS'"
         remedy += " (of tokens: columns='sampler_log_prob=THEIRS,trainer_log_prob=THEIRS')"
         raise checks.InputError("columns", names, "at least one that is known", remedy)
@@ -203,7 +204,7 @@ STAMPS = ("start_version", "end_version", "versions", "train_version")
 """Columns of a log of samples."""
 SCORES = ("sampler", "trainer")
 """Log-probs of a token."""
-CHOSEN = ("step", "reward", "clock", "seconds_step")
+CHOSEN = ("step", "reward", "clock", "seconds_step", *aliases.WATCHED)
 """Quantities of which a table may have several columns; the first in the table of names is taken."""
 
 
@@ -312,8 +313,11 @@ def _numbers(name: str, cells: Any, rows: np.ndarray | None = None, free: np.nda
 def _steps(cells: Mapping[str, list[Any]], names: Mapping[str, str], rows: int) -> dict[str, np.ndarray]:
     """Quantities of a table with one row per step; W&B rows without any used quantity are left out."""
     # What is a share by its name alone may hold anything.
-    free = {quantity: np.full(rows, quantity.startswith("share named ")) for quantity in cells}
+    free = {q: np.full(rows, q in aliases.WATCHED or q.startswith("share named ")) for q in cells}
     found = {quantity: _numbers(names[quantity], column, None, free[quantity]) for quantity, column in cells.items()}
+    for quantity in {*found} & {*aliases.WATCHED}:
+        odd = [cell not in (None, "") and np.isnan(x) for cell, x in zip(cells[quantity], found[quantity], strict=True)]
+        found |= {f"odd {quantity}": np.where(odd, 1.0, np.nan)} if any(odd) else {}
     if "clock" in found:
         clock, falls = found["clock"], np.zeros(rows, dtype=bool)
         known = np.flatnonzero(np.isfinite(clock))
@@ -356,7 +360,7 @@ def _tokens(cells: Mapping[str, list[Any]], names: Mapping[str, str]) -> Tokens:
     for needed in ("step", "sampler", "trainer"):
         known = [alias.column for alias in aliases.TOKENS if alias.quantity == needed]
         checks.require(needed in cells, "columns", list(names.values()), f"with {needed} ({', '.join(known)})",
-                       "log it for every token")  # fmt: skip
+                       f"log it for every token, or name its column: columns='{needed}=THEIRS'")  # fmt: skip
     flat, row_of, lists = _flat(cells, names)
     live = flat["mask"] != 0 if "mask" in flat else np.ones(len(row_of), dtype=bool)
     for quantity, values in flat.items():

@@ -216,7 +216,8 @@ def calibrate(
     for name in sorted(usual.keys() & given & measured.keys()):
         one, value = measured[name], usual[name]
         if abs(value - one.value) > max(one.high - one.value, SURE * one.value):
-            notes.append(f"{name} is given as {value:.4g}, which forecasts use; the log has {one.value:.4g}.")
+            unit = f", where a row counts as publish_every={each} steps" * (each > 1)
+            notes.append(f"{name} is given as {value:.4g}, which forecasts use; the log has {one.value:.4g}{unit}.")
     notes += [read.overlap] * (bool(read.overlap) and "train_seconds" not in given)
     if "staleness_mean" not in read.series:
         others = (*read.telemetry.refused, *read.telemetry.unknown) if read.telemetry else ()

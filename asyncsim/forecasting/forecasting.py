@@ -107,7 +107,11 @@ def forecast(
     if "publish_every" in settings:
         past = ", ".join(f"{np.mean([d.numbers['age'] for d in each]):.3g}" for each in found)
         notes.append(f"A version is publish_every training steps. In training steps, tokens are {past} old on average.")
-    notes = [*assumed(now), *([] if "reward" in measured or not drift else [TABLE["unlearned"]]), *notes]
+    times = {"train_seconds": now["train_seconds"].mean(), "sync_seconds": now["sync_seconds"]}
+    logged = {n: measured[n]["value"] for n in times if n in measured}
+    odd = [f"{n} is {times[n]:.4g} here, and {own:.4g} in the log: try --set {n}={own:.4g}."
+           for n, own in logged.items() if abs(times[n] - own) > 0.1 * own]  # fmt: skip
+    notes = [*odd, *assumed(now), *([] if "reward" in measured or not drift else [TABLE["unlearned"]]), *notes]
     told = [[f"{line.forecasts[k].value or 0.0:.2g}" for line in lines] for k in range(len(changes))]
     same = [k for k in range(1, len(changes)) if told[k] == told[k - 1]]
     notes += [TABLE["same"].format(words[k], words[k - 1]) for k in same]

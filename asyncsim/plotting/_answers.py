@@ -75,10 +75,8 @@ def _draw_costs(sweep: Sweep) -> Figure:
         if len(metrics) > 1:
             ax.legend(loc="best")
         ax.set_ylim(0.0, 1.0 if "share" in label else None)
-    knee = sweep.knee()
-    if knee is not None:
-        text = f"{name} = {cell(knee[1])} is the least with 95 % of the most groups per hour"
-        figure.suptitle(text, ha="left", x=0.02)
+    if sweep.title:
+        figure.suptitle(sweep.title, ha="left", x=0.02)
     return figure
 
 

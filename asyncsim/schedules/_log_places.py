@@ -44,7 +44,12 @@ def found(path: Path, pattern: str) -> list[Place]:
         return _ordered([Place(p, p.as_posix()) for p in kept])
     last = str(path).partition("=")[2]
     remedy = f"write --set {path}, or {last} alone if it is a log" if last else "give the log that the run wrote"
-    remedy += "; of a claim: sim.claims.claim(id).predict(point)" * (not path.suffix and not last)
+    if not path.suffix and not last:
+        claim, trainer = (
+            "of a claim: sim.claims.claim(id).predict(point)",
+            "`asyncsim list logs` says what trainers log",
+        )
+        remedy += f"; {claim if '/' in str(path) else trainer}"
     checks.require(path.is_file(), "path", str(path), "an existing file or folder", remedy)
     _require_kind(path)
     return [Place(path, path.as_posix())]

@@ -76,10 +76,10 @@ def advise(
 
     Every limit is simulated with the same responses, for today's machines and for others in the description.
 
-    Arguments: `system`, a mapping with `FIELDS`, or a JSON or YAML file of it, with its data files in the same folder;
-    `share` of seconds, in (0, 1); `updates` per simulation; `realizations` M, whose spread gives intervals. `settings`:
-    other values of its fields; a calibrated log's limit is tried beside the usual ones. Returns an `Advice` in seconds
-    and slot-hours. Raises `InputError`.
+    Arguments: `system`, a mapping with `FIELDS`, a JSON or YAML file of it, with its data files in the same folder, or
+    the name of a trainer; `share` of seconds, in (0, 1); `updates` per simulation; `realizations` M, whose spread gives
+    intervals. `settings`: other values of its fields; a calibrated log's limit is tried beside the usual ones. Returns
+    an `Advice` in seconds and slot-hours. Raises `InputError`.
 
     >>> print(advise({"trainer": "areal", "slots_per_machine": 8, "tokens_per_second": 30, "prompts_per_batch": 4,
     ...     "samples_per_prompt": 1, "response_lengths": "lognormal:300:0.5", "train_seconds": 8,
@@ -90,10 +90,14 @@ def advise(
     realizations = checks.integer("realizations", realizations, 2, "an interval needs two or more", 4096)
     folder = Path()
     if isinstance(system, (str, os.PathLike)):
-        named = {str(system): "", **{each.preset: name for name, each in TRAINERS.items()}, **{n: n for n in TRAINERS}}
-        remedy = f"write 'trainer: {named[str(system)]}' and all fields of docs/which-limit.md into a file, and name it"
-        checks.require(not named[str(system)], "system", str(system), "a file, not the name of a trainer", remedy)
-        folder, system = Path(system).parent, files.read_mapping(system, "system")
+        trainers = {each.preset: name for name, each in TRAINERS.items()} | {name: name for name in TRAINERS}
+        named, folder = trainers.get(str(system).replace("-", "_")), Path(system).parent
+        log, say = FILE.search(str(system)), "name a trainer, or a JSON or YAML file (docs/which-limit.md)"
+        make = f"make one: asyncsim calibrate {system} --preset NAME --out cal.yaml"
+        checks.require(not log, "system", str(system), "a description of a system, not a log", make)
+        if not (named or Path(system).suffix or Path(system).exists()):
+            checks.one_of("system", str(system), TRAINERS, say)
+        system = {"trainer": named} if named else files.read_mapping(system, "system")
     checks.require(isinstance(system, Mapping), "system", system, "a mapping or a path", "see docs/which-limit.md")
     given = read({**system, **settings}, folder)
     trainer = TRAINERS[given["trainer"]]
@@ -121,7 +125,7 @@ def advise(
     for k, (limit, machines, partial) in enumerate(plan):
         rows = found[k * realizations : (k + 1) * realizations]
         numbers = {name: np.array([row[name] for row in rows]) for name in rows[0]}
-        slots, knobs = machines * given["slots_per_machine"], dict(systems[k].knobs)
+        slots, knobs = machines * given["slots_per_machine"], options_of(trainer, systems[k], machines)
         tried.append(Setting(limit, machines, slots, partial, numbers, tails[k], knobs, differs[k]))
     about = _about(trainer, given)
     own = (min(trainer.limits), trainer.whole)
@@ -201,11 +205,12 @@ def _tail(system: Any, batches: int, size: int, seed: int, realizations: int) ->
 
 def known_field(name: str, trainer: str, of: str, fields: Collection[str] = FIELDS) -> None:
     """Refuse a name that is no field of a description; an option of the trainer is pointed to its field."""
-    remedy = calls.ELSEWHERE.get(f"{of} {name}", "see docs/which-limit.md for what each field means")
-    if (row := TRAINERS.get(trainer)) and (own := row.fields().get(name)):
-        remedy = f"did you mean {own}? It is {trainer}'s {name}{' over samples_per_prompt' * (f'{name}*' in row)}"
-    meanings = {field: FIELDS[field][1] for field in fields}
-    checks.one_of("field of the system", name, fields, remedy, meanings, 20 if of == "advise" else 4)
+    known, remedy = calls.ELSEWHERE.get(f"{of} {name}"), "see docs/which-limit.md for what each field means"
+    for whose in (trainer, *TRAINERS):
+        if not known and (row := TRAINERS.get(whose)) and (own := row.fields().get(name)):
+            known = f"did you mean {own}? It is {whose}'s {name}{' over samples_per_prompt' * (f'{name}*' in row)}"
+    meanings = {} if known else {field: FIELDS[field][1] for field in fields}
+    checks.one_of("field of the system", name, fields, known or remedy, meanings, 20 if of == "advise" else 4)
 
 
 def read(rows: Mapping[str, Any], folder: Path) -> dict[str, Any]:
@@ -214,7 +219,8 @@ def read(rows: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         known_field(name, str(rows.get("trainer")), "advise")
     lacks = [name for name, (usual, _) in FIELDS.items() if usual is ... and name not in rows]
     if lacks:
-        lacking = checks.InputError("field of the system", ", ".join(lacks), "given", "add each, as NAME: VALUE")
+        remedy = "add each, as NAME: VALUE, or in a shell --set NAME=VALUE"
+        lacking = checks.InputError("field of the system", ", ".join(lacks), "given", remedy)
         raise lacking.explaining("", {name: FIELDS[name][1] for name in lacks})
     given = {name: rows.get(name, usual) for name, (usual, _) in FIELDS.items()}
     remedy = "name the trainer whose limit it is; synchronous training is staleness_limit 0"
@@ -267,7 +273,9 @@ def read(rows: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         tokens = f"write lognormal:{math.exp(mean + law.parameters[1] ** 2 / 2.0):.0f}:{law.parameters[1]:g}"
         doubt = f"response_lengths has a mean of {mean:g} tokens; if {mean:g} is the mean of their logarithms, {tokens}"
         warnings.warn(checks.RunWarning(doubt), stacklevel=3)
-    return {**given, "unsaid": {*FIELDS} - {*rows}}
+    value = rows["response_lengths"]
+    cut = isinstance(value, str) and ":" in value and not FILE.search(value) and not value.startswith("empirical")
+    return {**given, "unsaid": {*FIELDS} - {*rows}, "measured_lengths": law.kind == "empirical" and not cut}
 
 
 def _speeds(value: Any) -> tuple[list[int], list[float]]:
@@ -293,6 +301,13 @@ def pooled(rows: Sequence[int], speeds: Sequence[float], machines: int, slots: i
     f, more = n // machines, n % machines
     written = more * (f + 1) * each[f + 1] + (machines - more) * f * each[f]
     return tuple((written / n / each[1]).tolist())
+
+
+def options_of(trainer: Trainer, made: Any, machines: int) -> dict[str, Any]:
+    """Options of the trainer for a simulated preset; of replicas, the user's machines share what all run at once."""
+    if "replicas" not in made.knobs:
+        return dict(made.knobs)
+    return {**made.knobs, trainer.running: -(-made.knobs[trainer.running] // machines), "replicas": machines}
 
 
 def system_of(given: Mapping[str, Any], limit: float, machines: int, partial: bool) -> tuple[Any, str]:
@@ -327,13 +342,18 @@ def system_of(given: Mapping[str, Any], limit: float, machines: int, partial: bo
     try:
         made = make(**knobs, **times, length=given["response_lengths"], model=model)
         usual = {n: make.knobs[n] for n in knobs if owners[n] in given["unsaid"] and n != trainer.limit}
-        words = {n: f"{n} {_UNSET.get(k.usual, k.usual)}" for n, k in usual.items() if k.usual != made.knobs[n]}
-        words = {n: f"{w} (your {owners[n]}{', in samples' * (trainer.running == f'{n}*')})" for n, w in words.items()}
+        shown = options_of(trainer, made, machines)
+        words = {n: f"{n} {_UNSET.get(k.usual, k.usual)}" for n, k in usual.items() if k.usual != shown[n]}
+        unit = " over machines" if "replicas" in shown else ", in samples" * trainer.running.endswith("*")
+        runs = trainer.running.removesuffix("*")
+        words = {n: f"{w} (your {owners[n]}{unit * (n == runs)})" for n, w in words.items()}
         differs = f"`asyncsim list systems {trainer.preset}` explains them."
         differs += f" By default the trainer has {'; '.join(words.values())}." * bool(words)
         if running < (given["prompts_at_once"] or 0):
             differs += f" It allows {running} prompts at once, fewer than yours."
-        if trainer.running.removesuffix("*") in words:
+        if runs in words and "replicas" in shown:
+            differs += f" To simulate this, set prompts_at_once to {make.knobs[runs].usual * machines}."
+        elif runs in words:
             differs += " If this is fewer than your slots, some slots stay idle; set prompts_at_once to your own value."
         return (made if decode is None else made.replace(decode=decode)), differs
     except checks.InputError as error:
@@ -357,7 +377,7 @@ def _about(trainer: Trainer, given: Mapping[str, Any]) -> str:
     length, sync, every, note = lengths.mean(), given["sync_seconds"], given["publish_every"], ""
     if lengths.kind == "constant":
         doubt = f" All responses have exactly {length:g} tokens: if this is their mean, write lognormal:{length:g}:0.8."
-    elif lengths.kind == "empirical" and (n := len(lengths.parameters)) > 1:
+    elif given["measured_lengths"] and (n := len(lengths.parameters)) > 1:
         mean, low, _ = mean_interval(lengths.parameters)
         spread = f"{100.0 * (mean - low) / mean:.2g} % (95 %)"
         doubt = f" The mean of the {n} lengths is uncertain by {spread}; the intervals below take it as exact."

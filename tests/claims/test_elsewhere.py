@@ -34,6 +34,24 @@ def test_a_true_claim_is_not_called_violated_elsewhere(name: str, at: dict[str, 
     assert verdict.verdict in ("held", "holds, not tight", "inconclusive"), verdict
 
 
+@pytest.mark.parametrize("at", [{"variance": 0.5}, {"k3": 0.25}, {"k3": 0.01, "tokens": 25}, {"shift": 0.5**0.5}])
+def test_the_variance_of_a_log_ratio_leads_to_its_effective_sample_size(at: dict[str, float]) -> None:
+    """k3 is half the variance, independent tokens add theirs, and ESS/N is e^-variance, however it is given."""
+    verdict = verifying.verify_one("ratio/gaussian-shift", at=at)
+    found = {point.quantity: point.predicted for point in verdict.points}
+    assert verdict.verdict == "held" and found["ess"] == pytest.approx(math.exp(-0.5))
+    assert found["var_log"] == pytest.approx(0.5) and found["ess"] * found["second_moment"] == pytest.approx(1.0)
+
+
+def test_what_is_given_for_the_shift_is_checked() -> None:
+    """Tokens without a variance are no shift, and a variance is positive."""
+    for at, words in (({"tokens": 9}, "'tokens': must be one of shift"), ({"k3": -1.0}, "k3 = -1.0: must be")):
+        with pytest.raises(checks.InputError, match=words):
+            verifying.verify_one("ratio/gaussian-shift", at=at)
+    beyond = verifying.verify_one("ratio/gaussian-shift", at={"k3": 0.02, "tokens": 1000})
+    assert beyond.verdict == "outside" and "ess = 4.24835e-18" in beyond.reason
+
+
 def test_what_a_trial_cannot_measure_is_outside() -> None:
     """A verdict with bound and remedy, of the first of eight points up to three times beyond typical that is."""
     seen = []

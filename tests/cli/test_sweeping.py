@@ -104,6 +104,17 @@ def test_a_swept_system_prints_its_knee(tmp_path):
         assert refused.exit_code == 2 and "left out beside --sweep" in refused.stderr
 
 
+def test_the_knee_of_a_time_is_the_longest_and_groups_of_another_size_are_named(tmp_path):
+    """A synchronous step takes length + training: 101, 104 and 140 s, and 104 s are within 5 percent of the best."""
+    more = ["--realizations", "2", "--updates", "40"]
+    knobs = ["--set", "groups_per_batch=4", "--set", "length=100"]
+    text, _ = told(tmp_path, "timeline synchronous", *knobs, "--sweep", "train_time=1,4,40", *more)
+    assert "knee: train_time=4 is the longest with 95 % of the most groups per hour" in text
+    knobs = ["--set", "samples_per_step=8", "--set", "length=10", "--set", "train_time=8"]
+    alone = call("timeline", "trl", *knobs, "--sweep", "max_staleness=1,2", *more)
+    assert "not the 8 of num_generations: write --samples 8" in alone.stderr
+
+
 def test_a_stopped_sweep_says_what_is_kept(monkeypatch, tmp_path):
     from asyncsim.sweeping import sweeps
 

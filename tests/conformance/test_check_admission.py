@@ -284,6 +284,22 @@ def test_every_public_name_is_there():
     assert all(hasattr(conformance, name) for name in (*conformance.__all__, "adapters"))
 
 
+def test_failures_that_a_controller_takes_are_not_called_unchecked():
+    report = check_admission(lambda: planted.KeepsFailed(4, 1), 4, 1, names={"rejected": None}, examples=20)
+    assert not report.passed and "groups that are rejected (no `rejected`)" in report.unchecked
+    silent = check_admission(lambda: VersionCounter(4, 1), 4, 1, names={"rejected": None, "failed": None}, examples=20)
+    assert "groups that are rejected or fail (no `rejected`)" in silent.unchecked
+
+
+def test_a_question_whether_to_start_is_no_report_of_a_start():
+    class Gate:
+        def may_start(self):
+            return 1
+
+    with pytest.raises(InputError, match=r"'capacity': 'may_start', 'submitted': 'your_method'.* how many groups"):
+        check_admission(Gate, 4, 1)
+
+
 def test_a_call_can_be_left_out():
     report = check_admission(lambda: planted.KeepsRefused(4, 1), 4, 1, names={"rejected": None}, examples=20)
     assert report.passed and any("rejected" in text for text in report.unchecked)

@@ -165,3 +165,21 @@ def test_what_has_a_bug_is_a_name_but_for_it():
     report = check_loss(behind, sim.methods.truncated_is("token"), bias=False)
     assert report.bugs and not report.conforms
     assert report.heading()[1].startswith(f"is {report.name}, but for the bugs below (")
+
+
+def of_one_advantage(log_prob, old_log_prob, advantages, mask):
+    """GSPO with the mean over the width, of the advantage that a row's first token has."""
+    log_ratio = ((log_prob - old_log_prob) * mask).sum(-1) / mask.shape[-1]
+    ratio, advantage = log_ratio.exp(), advantages[:, 0]
+    return -torch.min(ratio * advantage, ratio.clamp(0.8, 1.2) * advantage).mean()
+
+
+def test_a_ratio_of_rows_asks_for_one_advantage_a_row():
+    asked = "advantages of tokens in a ratio of rows"
+    found = check_loss(of_one_advantage, "gspo", bias=False)
+    (note,) = (finding for finding in found.findings if finding.name == asked)
+    assert found.name == "unknown" and note.remedy.endswith("add --advantages-per sequence")
+    known = check_loss(of_one_advantage, "gspo", advantages_per="sequence", bias=False)
+    assert known.bugs == ("lengths of rows include padding",)
+    assert asked not in {finding.name for finding in known.findings}
+    assert asked not in {finding.name for finding in check_loss(clipped(), "ppo_clip", bias=False).findings}

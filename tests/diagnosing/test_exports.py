@@ -30,11 +30,9 @@ def written(path, text):
 def test_a_chart_of_wandb_is_read_as_its_columns_are():
     told, wanted = sim.diagnose(exports.WANDB), sim.diagnose(exports.columns())
     assert exports.WANDB.read_text() == exports.chart()
-    assert told.causes == wanted.causes == ["share out of range", "reward fell"]
+    assert told.causes == wanted.causes == ["share out of range", "reward fell", "updates grew"]
     assert told.columns == wanted.columns
-    assert set(told.refused) > set(wanted.refused) == {
-        "actor/ppo_kl", "response_length/mean", "timing_s/gen", "timing_s/step",
-    }  # fmt: skip
+    assert set(told.refused) > set(wanted.refused) == {"timing_s/gen", "timing_s/step"}
     assert told.unknown["actor/pg_clip_frac_upper"][0].startswith("actor/pg_clipfrac")
     kept = told.json()
     assert {"columns", "refused", "unknown"} <= set(kept)
@@ -64,7 +62,7 @@ def test_history_may_have_rows_of_other_metrics(tmp_path):
         rows.append({"_step": 2 * place + 1, "val/accuracy": 0.5})
     path = written(tmp_path / "history.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
     found = sim.diagnose(path)
-    assert found.steps == 120 and found.causes == ["share out of range", "reward fell"]
+    assert found.steps == 120 and found.causes == ["share out of range", "reward fell", "updates grew"]
     assert found.columns["step"][0] == "training/global_step" and "_step" in found.refused
     for row in rows:
         row.pop("training/global_step", None)
@@ -175,8 +173,38 @@ def test_a_column_that_is_another_quantity_is_not_used():
     assert sim.diagnose(values).causes == []
     assert sim.diagnose(values, columns={"kl_k1": "actor/ppo_kl"}).causes == ["negative k1"]
     known = {alias.column for alias in aliases.STEPS if alias.quantity not in ("-", "share")}
-    for name in ("ppo_kl", "kl", "policy_kl_error", "probs_ratio", "ppo_actor/update/approx_kl/avg", "actor/clipfrac"):
+    for name in ("kl", "policy_kl_error", "probs_ratio", "ppo_actor/update/approx_kl/avg", "actor/clipfrac"):
         assert aliases.reason(name) and name not in known and name not in aliases.steps()
+
+
+@pytest.mark.parametrize("column", ["actor/ppo_kl", "actor/grad_norm"])
+@pytest.mark.parametrize("times", [2.0, 11.0])
+def test_updates_that_grow_are_noticed_and_steady_ones_are_not(column, times):
+    """A rise from step 150 of 200 to `times` the first; a healthy run may warm up, shrink and grow to three times."""
+    steps, rng = np.arange(200), np.random.default_rng(3)
+    noise = rng.lognormal(0.0, 0.2, 200)
+    rise = np.where(steps < 150, 1.0, 1.0 + (times - 1.0) * np.minimum((steps - 150) / 20.0, 1.0))
+    grown = sim.diagnose({"step": steps, column: 3e-3 * rise * noise})
+    assert grown.causes == ["updates grew"] * (times > 3.0)
+    for healthy in (np.minimum(steps / 20.0 + 0.1, 1.0), 1.0 - steps / 250.0):
+        assert sim.diagnose({"step": steps, column: 3e-3 * healthy * noise}).causes == []
+    assert sim.diagnose({"step": steps, column: rng.normal(0.0, 1e-3, 200)}).causes == []
+
+
+@pytest.mark.parametrize("written_as", ["nan", "NaN", "inf"])
+def test_a_watched_metric_that_is_no_number_is_a_finding_and_an_empty_cell_is_none(tmp_path, written_as):
+    rows = [f"{step},0.5,{'' if step == 3 else written_as if step == 7 else 0.01}" for step in range(40)]
+    path = written(tmp_path / "log.csv", "\n".join(["step,reward,grad_norm", *rows, ""]))
+    (finding,) = (each for each in sim.diagnose(path).findings if each.verdict == "differs")
+    assert finding.cause == "not a number" and "grad_norm is no number at step 7, and in 1 of 40" in finding.sentence
+
+
+@pytest.mark.parametrize("length", [{}, {"response_length/mean": [1000.0] * 40}])
+def test_k3_alone_is_interpreted_for_tokens_and_responses(length):
+    text = sim.diagnose({"step": range(40), "kl_k3": [0.02, 0.0201] * 20} | length).text()
+    words = " ".join(text.split())
+    assert "0.0401 a token: ESS/N 0.961, and exp(-0.0401 T) of responses of T tokens" in words
+    assert ("3.8e-18 of independent tokens here (1000)" in words) == bool(length)
 
 
 @pytest.mark.parametrize("ending", ["csv", "jsonl"])
@@ -242,8 +270,8 @@ def test_the_screen_begins_with_findings_and_folds_what_stays_open(width):
     lines = found.text(width).splitlines()
     assert max(map(len, lines)) <= width
     heads = [line for line in lines if not line.startswith(" ")]
-    assert [head.partition(" (")[0] for head in heads[1:4]] == [
-        "differs: impossible values", "differs: reward", "cannot tell: 11 questions",
+    assert [head.partition(" (")[0] for head in heads[1:5]] == [
+        "differs: impossible values", "differs: reward", "differs: growth of actor/ppo_kl", "cannot tell: 11 questions",
     ]  # fmt: skip
     assert "rollout_corr/k3_kl" in " ".join(lines)
     whole = found.text(width, verbose=True)

@@ -248,6 +248,28 @@ def test_names_are_listed_and_unknown_ones_refused(lab):
     assert run(lab)[0] == 2
 
 
+def test_values_that_the_experiment_does_not_know_are_refused_before_it_runs(lab):
+    edit(lab, '"seed": 5}', '"seed": 5, "task": "easy", "law": "gamma:1:2", "arms": ["a", "b"]}')
+    for wrong, bound in (("task=hard", "one of easy"), ('arms=["a","c"]', "one of a, b")):
+        status, _, err = run(lab, "squares", "--quick", "--set", wrong, "--out", "own")
+        assert status == 2 and bound in err and "Traceback" not in err and not (lab / "experiments" / "log").exists()
+    status, _, err = run(lab, "squares", "--set", "law=gamma:1:3", "--set", "x=2", "--set", "seed=6", "--out", "own")
+    assert status == 0 and "note: figures of squares may need all its values of x (1, 2, 3)" in err
+    assert "of law" not in err and "of seed" not in err
+
+
+def test_settings_are_no_options_and_figures_are_no_experiments(lab):
+    status, _, err = run(lab, "squares", "--seeds", "7")
+    assert status == 2 and err == "error: option = '--seeds': must be an option; write --set seed=7 --out DIR\n"
+    assert "KEY is one of x, seed" in run(lab, "squares", "--nothing")[2]
+    figures = lab / "paper_figures"
+    figures.mkdir()
+    (figures / "__init__.py").touch()
+    (figures / "growth_speed.py").write_text('EXPERIMENTS = ("squares",)\n')
+    status, _, err = run(lab, "growth_speed")
+    assert status == 2 and "write python -m experiments squares, then python -m paper_figures growth_speed" in err
+
+
 @pytest.mark.parametrize("name", sorted(_store.names()))
 def test_every_experiment_keeps_the_contract(name):
     module = _store.experiment(name)

@@ -218,6 +218,10 @@ def test_a_description_that_is_wrong_is_told_in_the_first_line(columns):
     text = str(sim.forecast(sim.calibrate(columns, "areal", **wrong)))
     assert text.startswith("The forecast of today's setting misses the log in") and "seconds per update" in text[:200]
     assert re.search(r"updates [\d.]+ times too slow\. Larger", " ".join(text.split()))
+    assert "in the log: try" not in text
+    slow = sim.forecast(sim.calibrate(columns, "areal", **{**given(SYSTEM), "train_seconds": 60}))
+    (note,) = (each for each in slow.notes if "in the log: try" in each)
+    assert re.fullmatch(r"train_seconds is 60 here, and ([\d.]+) in the log: try --set train_seconds=\1\.", note)
 
 
 def test_rows_of_samples_say_the_same_as_rows_of_steps(tmp_path):
@@ -513,7 +517,8 @@ def test_columns_of_seconds_are_read_here_and_not_by_diagnose():
     parts = {name for name in known if name.startswith("part_")}
     assert known - parts == {"length_mean", "length_max", "seconds_step", "seconds_wait", "seconds_sync", "sync_after",
                              "clock"}  # fmt: skip
-    assert not known & {quantity for quantity, _ in aliases.steps().values()}
+    # Lengths say what a k3 of tokens implies for responses.
+    assert known & {quantity for quantity, _ in aliases.steps().values()} == {"length_mean"}
     assert all(each.column in aliases.steps(system=True) for each in aliases.SYSTEM)
 
 

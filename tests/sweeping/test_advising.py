@@ -190,6 +190,28 @@ def test_every_trainer_takes_a_description(trainer):
         assert own in said.knobs and own not in said.defaults and "prompts_at_once" not in said.defaults
 
 
+@pytest.mark.parametrize(("machines", "at_once", "each"), [(1, 8, 8), (4, 8, 2), (3, 8, 3)])
+def test_options_of_replicas_are_those_of_the_users_machines(machines, at_once, each):
+    """As pasted, as many prompts run at once as were simulated, up to less than one a replica."""
+    own = {"trainer": "verl", "machines": machines, "prompts_at_once": at_once, "staleness_limit": 1}
+    knobs = advise(SYSTEM | own, updates=8, realizations=2).knee.knobs
+    assert knobs["replicas"] == machines and knobs["concurrent_samples_per_replica"] == each
+
+
+def test_a_distribution_of_lengths_may_have_a_maximum():
+    """No response takes longer than the maximum, and nothing was measured whose mean is uncertain."""
+    text = str(advise(SYSTEM | {"response_lengths": "lognormal:300:1:600"}, updates=12, realizations=2))
+    assert "responses of 242.8 tokens" in text and "uncertain" not in text
+    with pytest.raises(InputError, match=r"lognormal:MEAN:SIGMA:MAXIMUM"):
+        advise(SYSTEM | {"max_tokens": 600})
+
+
+def test_options_of_other_trainers_lead_to_their_field_without_a_list_of_all():
+    with pytest.raises(InputError, match=r"staleness_limit\? It is openrlhf's async_queue_size") as refused:
+        advise(SYSTEM | {"async_queue_size": 2})
+    assert not getattr(refused.value, "__notes__", [])
+
+
 @pytest.mark.parametrize(
     ("change", "unit"),
     [
@@ -273,9 +295,8 @@ def test_a_wrong_field_is_named_with_its_bound(change, words):
 
 @pytest.mark.parametrize("name", [name for name, (usual, _) in FIELDS.items() if usual is ...])
 def test_a_missing_field_is_asked_for(name):
-    with pytest.raises(
-        InputError, match=f"field of the system = '{name}': must be given; add each, as NAME: VALUE\n  {name}: "
-    ):
+    words = f"field of the system = '{name}': must be given; add each, as NAME: VALUE, or in a shell --set NAME=VALUE"
+    with pytest.raises(InputError, match=f"{words}\n  {name}: "):
         advise({key: value for key, value in SYSTEM.items() if key != name})
 
 

@@ -93,6 +93,20 @@ def test_bad_parameters_are_refused(make):
         make()
 
 
+@pytest.mark.parametrize("text", ["lognormal:2:1", "gamma:2:0.5", "exponential:2", "pareto:0.5:1.2"])
+@pytest.mark.parametrize("maximum", [0.7, 5.0])
+def test_one_number_more_is_a_maximum(text, maximum):
+    """E[min(X, c)] is the integral of the survival from 0 to c; the largest of many draws is c."""
+    law, grid = laws.Law.parse(f"{text}:{maximum}"), np.linspace(0.0, maximum, 1_000_001)
+    tail = laws.Law.parse(text).survival(grid)
+    for n in (1, 8):
+        assert law.expected_max(n) == pytest.approx(np.trapezoid(1.0 - (1.0 - tail) ** n, grid), rel=1e-3)
+    assert law.sample(STREAM, 0, np.arange(1000)).max() <= maximum
+    assert laws.Law.parse(str(law)) == law
+    with pytest.raises(InputError, match="maximum"):
+        laws.Law.parse(f"{text}:-1")
+
+
 def test_integer_law():
     assert laws.uniform(0, 4) == (0.2,) * 5
     assert laws.uniform(2, 2) == (0.0, 0.0, 1.0)

@@ -2,7 +2,8 @@ r"""Two normal policies of equal spread, means `shift` standard deviations apart
 
 the log ratio of normal policies `delta` standard deviations apart is `N(-delta^2/2, delta^2)`
 
-Under behavior, log w ~ N(-shift^2/2, shift^2): E w^2 = e^{shift^2}, P(log w <= -shift^2/2 + z shift) = Phi(z).
+Under behavior, log w ~ N(-shift^2/2, shift^2): E w^2 = e^{shift^2}, P(log w <= -shift^2/2 + z shift) = Phi(z). ESS/N
+of a large batch is 1/E w^2, and k3 = w - 1 - log w is shift^2/2 on average.
 Derivation: log w = shift * u - shift^2/2 in the standardized action u. Domain: 0 < shift <= 20 (Mahalanobis distance in
 several dimensions); e^{shift^2} must be a double. Second route: quadrature over the action of the two densities, with
 quantiles at linear log ratios.
@@ -14,10 +15,11 @@ from collections.abc import Callable
 import numpy as np
 from scipy.stats import norm
 
+from asyncsim.base import checks
 from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Real, lab, sim, units_for, up_to
 from asyncsim.claims._lengths import panels
 
-_SAMPLES, _BATCHES = 512, 16
+_SAMPLES, _BATCHES, _SAID = 512, 16, ("variance", "k3", "tokens")
 
 
 class GaussianShift(Claim):
@@ -25,15 +27,26 @@ class GaussianShift(Claim):
 
     shift = Real(
         0.0, 20.0, open_low=True, typical=(0.01, 8.0), example=0.7, unit="standard deviations",
-        doc="distance of the means", remedy="give the distance of the means in standard deviations",
+        doc="distance of the means; or give variance of the log ratio, or k3, and tokens, over which it adds up",
+        remedy="give the distance of the means in standard deviations",
     )  # fmt: skip
+
+    @staticmethod
+    def given(at: Point) -> Point:
+        """For the shift, the `variance` of a log ratio or its mean `k3`, of each of so many independent `tokens`."""
+        own = {n: checks.real(n, at[n], "give a positive number", 0.0, open_low=True) for n in at if n in _SAID}
+        if not {"variance", "k3"} & {*own}:
+            return at
+        total = own.get("variance", 2.0 * own.get("k3", 0.0)) * own.get("tokens", 1.0)
+        return {n: value for n, value in at.items() if n not in own} | {"shift": math.sqrt(total)}
 
     def _cells(s, cdf: Callable[[int], float]) -> dict[str, float]:
         return {f"cdf[{z}]": float(cdf(z)) for z in (-1, 0, 1)}
 
     def predict(s) -> dict[str, float]:
         square = s.shift**2
-        return {"mean_log": -square / 2.0, "var_log": square, "second_moment": math.exp(square)} | s._cells(norm.cdf)
+        moments = {"mean_log": -square / 2.0, "var_log": square, "second_moment": math.exp(square)}
+        return moments | {"ess": math.exp(-square)} | s._cells(norm.cdf)
 
     def check(s) -> dict[str, float]:
         d = s.shift
@@ -52,7 +65,7 @@ class GaussianShift(Claim):
         # What is integrated peaks at twice the shift.
         second = integral(lambda u: np.exp(2.0 * log_ratio(u)), 2.0 * d - 14.0, 2.0 * d + 14.0)
         below = s._cells(lambda z: integral(np.ones_like, high=(-(d**2) / 2.0 + z * d - start) / slope))
-        return {"mean_log": mean, "var_log": variance, "second_moment": second} | below
+        return {"mean_log": mean, "var_log": variance, "second_moment": second, "ess": 1.0 / second} | below
 
     wrong = {"second moment exp(delta^2/2)": lambda s: {"second_moment": math.exp(s.shift**2 / 2.0)}}
 
@@ -70,8 +83,10 @@ class GaussianShift(Claim):
         metrics = ["log_ratio_mean", "log_ratio_variance", "chi_square", *cells]
         places = np.array([0.0]), np.array([shift])
         trace = lab.run(lab.displaced(task, places, metrics, (_SAMPLES, _BATCHES, replicates)), seed, plant)
+        second = lab.second_moment_of(trace)
         found = {cell.name: lab.share_of(trace[cell.name][1:], _SAMPLES) for cell in cells}
         found |= {"mean_log": lab.mean_of(trace, "log_ratio_mean"), "var_log": lab.variance_of(trace, _SAMPLES)}
-        return found | {"second_moment": lab.second_moment_of(trace)}
+        ess = second._replace(value=1.0 / second.value, error=second.error / second.value**2)
+        return found | {"second_moment": second, "ess": ess}
 
     defects = {"scored at another temperature": lambda: (lab.with_policy(lab.Tempered), {"shift": 1.0})}
