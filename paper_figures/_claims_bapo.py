@@ -127,7 +127,7 @@ ITEMS: tuple[Item, ...] = (
         "figure",
         "peaked start",
         "bapo_steps",
-        "mixed",
+        "mostly not",
         "final entropy: clip {bapo_steps:long_clip_h}, fresh data {bapo_steps:long_fresh_h}",
     ),
     _item(

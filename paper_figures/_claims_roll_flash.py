@@ -25,7 +25,7 @@ CLAIMS = (
         "it is {roll_flash:agentic_2} times as fast at ratio {roll_flash:first}, and {roll_flash:agentic_4} times at "
         "ratio {roll_flash:second}",
         "roll_flash",
-        when="ratios of four or more",
+        when="ratios of four or more; at ratio two, only compared with lockstep rollouts",
         held="agentic",
         test="training is at least {roll_flash:agents} times as fast as synchronously",
     ),

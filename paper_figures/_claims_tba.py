@@ -165,7 +165,7 @@ ITEMS: tuple[Item, ...] = (
         "proxy",
         "simulated seconds of updates",
         "tba_speed",
-        "mostly",
+        "mixed",
         "TBA makes {tba_speed:speed_10} times as many updates per second",
         "6.6 and 7 times",
     ),

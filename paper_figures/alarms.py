@@ -138,7 +138,7 @@ def held(rows: Any) -> dict[str, list[Setting]]:
             weights = {"plain": "no ratio"}.get(row.estimator, f"{row.estimator} ratios")
             age = row.law.removeprefix("constant ").replace("uniform ", "up to ")
             name = {"ESS": "sequence ESS, "}.get(alarm, f"{alarm}, " if alarm != "cosine" else "")
-            place = (f"{name}{_setup.NAMES.get(row.task, row.task)}", f"{weights}, staleness {age}, rate {row.rate:g}")
+            place = (f"{name}{_setup.NAMES.get(row.task, row.task)}", f"{weights}, staleness {age}")
             known = decided(row.low > 0.5, row.high < 0.5)
             found["cosine" if alarm == "cosine" else "ess"].append(Setting(place, known, row.task == "chain"))
     return found

@@ -126,4 +126,9 @@ def held(rows: Any) -> dict[str, list[Setting]]:
             own, factor = shared.faster(*pair), PAPER["reasoning"]
             place = (f"spread {spread:g}, ratio 2, on GPUs", str(count))
             found["reasoning"].append(Setting(place, decided(own["low"] >= factor, own["high"] < factor), False))
+    for arm, name in (("lockstep", "lockstep"), ("environment", "environment-level")):
+        pair = (shared.one(pools, "agents", each, roll_sizes.LATENCY) for each in (arm, "asynchronous, none spare"))
+        own, factor = shared.faster(*pair), PAPER["agentic"]
+        place = ("latency of 10 s, ratio 2, synchronous rollouts", name)
+        found["agentic"].append(Setting(place, decided(own["low"] >= factor, own["high"] < factor), False))
     return found
