@@ -105,7 +105,7 @@ def numbers(rows: Any) -> dict[str, str]:
             count, many = more_up(rows, start, kind)
             found[f"{key}_{kind}"] = f"{count} of {many}"
         for way in ("up", "down"):
-            found[f"{key}_{way}"] = f"{own(rows, start, f'plain {way}', 'blocked').value.iloc[0]:.2f}"
+            found[f"{key}_{way}"] = f"{100 * own(rows, start, f'plain {way}', 'blocked').value.iloc[0]:.0f} %"
         closed = own(rows, start, "closed positive").set_index("number").value
         for name, edge in zip(("rare", "middle", "usual"), bapo_steps.CHANCES, strict=True):
             found[f"{key}_{name}"] = f"{100 * closed[edge]:.0f} %" if edge in closed.index else "none"

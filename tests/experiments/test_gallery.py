@@ -91,12 +91,20 @@ def test_a_verdict_follows_from_the_count_of_settings(known):
 
 
 def test_settings_with_one_answer_are_told_together():
-    """Numbers that follow each other are a range, which another answer between them ends."""
+    """Numbers that follow each other are a range, which another answer between them ends; equal names are counted."""
     held = [True, True, True, False, True]
     known = [_claim.Setting(("chain", f"{2**n}"), each) for n, each in enumerate(held)]
     found = _claim.counted([*known, _claim.Setting(("bandit",), None)])
     assert (found["holds"], found["fails"], found["open"]) == ("chain: 1 to 4, 16", "chain: 8", "bandit")
     assert (found["count"], found["verdict"]) == ("4 of 6 settings", "mixed")
+    places = [
+        ("tuned", "chain", "clip"),
+        ("tuned", "bandit", "clip"),
+        ("tuned", "bandit", "clip"),
+        ("one", "bandit", "clip"),
+    ]
+    known = [_claim.Setting(place, True) for place in places]
+    assert _claim.counted(known)["holds"] == "tuned: chain: clip; bandit: clip (2); one: bandit: clip"
 
 
 @pytest.mark.rows
