@@ -12,6 +12,8 @@ from paper_figures._script import pick
 
 TASKS = {"bandit": "bandit", "graded": "graded", "bits": "pass or fail"}
 """Tasks of the experiment, and what a panel calls them."""
+SAME, TUNED = "best synchronous rate", "tuned rates"
+"""Readings of the rate."""
 LOOKS = {"bandit": look.TASK["bandit"], "graded": look.TASK["graded"], "bits": look.TASK["sparse"]}
 ARMS: dict[str, dict[str, Any]] = {
     "fresh": {"color": look.COLOR["synchronous"], "marker": "s"},
@@ -59,6 +61,27 @@ def best(rows: Any, **place: Any) -> float:
 def at_best(rows: Any, quantity: str, **place: Any) -> Any:
     """The row of a quantity at an arm's best rate."""
     return pick(rows, part="grid", quantity=quantity, rate=best(rows, **place), **place).iloc[0]
+
+
+def read(rows: Any, quantity: str, reading: str, task: str, law: str, arm: str) -> Any:
+    """The row of a quantity at an arm's best rate, or at the best rate of fresh data."""
+    if reading == TUNED:
+        return at_best(rows, quantity, task=task, law=law, arm=arm)
+    rate = best(rows, task=task, law=laws(rows)[0], arm="clip")
+    return pick(rows, part="grid", quantity=quantity, rate=rate, task=task, law=law, arm=arm).iloc[0]
+
+
+def grids(rows: Any, arm: str) -> list[tuple[str, str]]:
+    """Tasks with laws of off-policy data on which an arm ran at all rates."""
+    own = pick(rows, part="grid", arm=arm, quantity="best")
+    known = set(zip(own.task, own.law, strict=True))
+    every = [*laws(rows)[1:], "replay", "partial"]
+    return [(task, law) for task in TASKS for law in every if (task, law) in known]
+
+
+def told(law: str) -> str:
+    """A law of off-policy data in words."""
+    return {"replay": "replay", "partial": "partial rollouts"}.get(law) or f"staleness {age(law)}"
 
 
 def settled(rows: Any, **place: Any) -> bool:

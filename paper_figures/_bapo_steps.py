@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from paper_figures import _bapo as arms
 from paper_figures import _script
 from paper_figures import _vcpo as look
+from paper_figures._claim import Setting
 
 AS_GOOD, SMALLEST, BOLD = 0.005, 0.02, 4.0
 """Differences of return that decide nothing: among rates, among arms; and the 4× rate, in best synchronous ones."""
 TASKS = {"tokens": "16 tokens", "long": "64 tokens", "noisy": "16 tokens with noise"}
+TOLD = {"tokens": "graded", "long": "long task", "noisy": "noisy rewards"}
+"""Tasks as the page calls them."""
 ARMS: dict[str, dict[str, Any]] = {
     "fresh": arms.ARMS["fresh"],
     "clip": arms.ARMS["clip"],
@@ -73,11 +78,15 @@ def places(rows: Any) -> list[dict[str, Any]]:
     ]
 
 
+def reach(one: Any, other: Any) -> float:
+    """Half of the interval of a difference of two means."""
+    return float(math.hypot(one.high - one.low, other.high - other.low)) / 2.0
+
+
 def word(one: Any, other: Any, smallest: float = SMALLEST) -> str:
     """Whether a mean is above another: by more than the interval of the difference and than what decides nothing."""
-    reach = (((one.high - one.low) / 2) ** 2 + ((other.high - other.low) / 2) ** 2) ** 0.5
     difference = one.value - other.value
-    if abs(difference) <= max(reach, smallest):
+    if abs(difference) <= max(reach(one, other), smallest):
         return "ties"
     return "wins" if difference > 0 else "losses"
 
@@ -88,6 +97,24 @@ def counted(rows: Any, arm: str, other: str, times: float | None, axis: str = ""
     kept = [place for place in places(rows) if not axis or place[axis] != fresh[axis]]
     found = [word(*(at(rows, "mean", times, **place, arm=each) for each in (arm, other))) for place in kept]
     return {each: found.count(each) for each in ("wins", "ties", "losses")}
+
+
+def settings(
+    rows: Any,
+    readings: Mapping[str, float | None],
+    held: Callable[[dict[str, Any], float | None], bool | None],
+    reused: bool,
+) -> list[Setting]:
+    """Whether something holds, by reading of the rate and place; with `reused`, also on data that are used again."""
+    found = []
+    for reading, times in readings.items():
+        for place in places(rows):
+            again = place["epochs"] > 1
+            if reused or not again:
+                name = f"{TOLD[place['task']]}, {'passes' if again else 'staleness'}"
+                level = str(place["epochs" if again else "staleness"])
+                found.append(Setting((reading, name, level), held(place, times)))
+    return found
 
 
 def score(counts: dict[str, int]) -> str:

@@ -11,11 +11,13 @@ _claim = partial(Claim, "ROLL Flash")
 CLAIMS = (
     _claim(
         "Asynchronous training is 2.24 times faster on reasoning tasks",
-        "mostly",
-        "at ratio {roll_flash:first}, it is {roll_flash:long_2} times as fast on 64 slots with spread "
-        "{roll_flash:long}, and {roll_sizes:gpus_128} times on {roll_sizes:many} GPUs with spread {roll_sizes:tight}",
+        "under conditions",
+        "at spread {roll_flash:long}, it is {roll_flash:long_2} times as fast at ratio {roll_flash:first}, and "
+        "{roll_flash:long_4} times at ratio {roll_flash:second}",
         "roll_flash",
-        when="slower only with equal lengths; the paper's factor needs long tails, many GPUs or small batches",
+        when="long-tailed lengths and ratios of three or more; at ratio two, only with 128 GPUs",
+        held="reasoning",
+        test="training is at least {roll_flash:rlvr} times as fast as synchronously",
     ),
     _claim(
         "Asynchronous training is 2.72 times faster on agentic tasks",
@@ -23,7 +25,9 @@ CLAIMS = (
         "it is {roll_flash:agentic_2} times as fast at ratio {roll_flash:first}, and {roll_flash:agentic_4} times at "
         "ratio {roll_flash:second}",
         "roll_flash",
-        when="ratios of three or more",
+        when="ratios of four or more; at ratio two, only compared with lockstep rollouts",
+        held="agentic",
+        test="training is at least {roll_flash:agents} times as fast as synchronously",
     ),
     _claim(
         "A modest asynchronous ratio yields nearly all of the gain",
@@ -32,7 +36,9 @@ CLAIMS = (
         "{roll_sizes:least} samples ratio {roll_sizes:small}; at spread {roll_sizes:wide}, {roll_sizes:long_large} and "
         "{roll_sizes:long_small}",
         "roll_sizes",
-        when="large batches of similar lengths",
+        when="batches of 128 or more samples of similar lengths",
+        held="modest",
+        test="ratio 2 reaches {roll_sizes:share} % of the maximum speed",
     ),
     _claim(
         "Off-policy methods perform on par with synchronous training",
@@ -41,7 +47,9 @@ CLAIMS = (
         "{roll_parity:end_own_equal} of {roll_parity:judged} on harder ones; before, {roll_parity:own_worse} of "
         "{roll_parity:judged} are lower",
         "roll_parity",
-        when="PPO and TOPR lose return on unsolved tasks, and on the hardest also later (tuned rates)",
+        when="PPO and TOPR lose return on unsolved tasks, and on the hardest also later; easy tasks not counted",
+        held="par",
+        test="return is less than {roll_parity:smallest} below that of synchronous PPO",
     ),
 )
 ITEMS: tuple[Item, ...] = (

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
-from experiments import tba_steps
+from experiments import _store, tba_steps
 from paper_figures import _script
 from paper_figures import _vcpo as look
+from paper_figures._claim import decided
 
-AS_GOOD = 0.005
-"""Difference of returns that decides nothing among rates."""
+AS_GOOD, SMALLEST = 0.005, 0.02
+"""Differences of returns that decide nothing: among rates, among arms."""
 ARMS: dict[str, dict[str, Any]] = {
     "TBA": {"color": look.COLOR["controlled"], "marker": "^"},
     "RLOO": {"color": look.COLOR["muted"], "marker": "P"},
@@ -82,3 +84,18 @@ def best_at(kl: float) -> float:
 def value(row: Any) -> str:
     """A mean with half of its interval."""
     return look.value(row)
+
+
+def reach(one: Any, other: Any) -> float:
+    """Half of the interval of a difference of two means."""
+    return math.hypot(one.high - one.low, other.high - other.low) / 2.0
+
+
+def better(low: float, high: float) -> bool | None:
+    """Whether an interval of a difference says better: all above 0, and not equal within `SMALLEST`."""
+    return decided(low > 0.0 and high > SMALLEST, high < 0.0 or (low > -SMALLEST and high < SMALLEST))
+
+
+def returns() -> Any:
+    """Rows of `tba_returns`, whose tasks, with other stalenesses and rare rewards, are settings of claims here."""
+    return _store.read("tba_returns", False)

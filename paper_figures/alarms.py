@@ -13,8 +13,9 @@ from matplotlib.ticker import PercentFormatter
 
 from asyncsim.plotting import _style
 from experiments import alarms
-from paper_figures import _script
+from paper_figures import _script, _setup
 from paper_figures import _vcpo as look
+from paper_figures._claim import Setting, decided
 
 EXPERIMENTS = {"alarms": {"pooled": True}}
 NAMES = {"token ESS": "low token ESS", "ESS": "low ESS", "KL": "high KL to behavior", "return": "low return"}
@@ -126,3 +127,18 @@ def numbers(rows: Any) -> dict[str, str]:
     found["cosine_low"] = f"{least.value:.2f} ({least.low:.2f} to {least.high:.2f})"
     shares = _script.pick(rows, quantity="share", alarm="fell").value
     return found | {"fell": f"{100 * shares.min():.0f} to {100 * shares.max():.0f} %"}
+
+
+def held(rows: Any) -> dict[str, list[Setting]]:
+    """Whether low ESS, by sequence and by token, and a high cosine rank runs better than chance, by setting."""
+    found: dict[str, list[Setting]] = {"ess": [], "cosine": []}
+    at = rows[(rows.quantity == "area") & (rows.lead == alarms.LEAD)]
+    for alarm in ("ESS", "token ESS", "cosine"):
+        for row in at[at.alarm == alarm].itertuples():
+            weights = {"plain": "no ratio"}.get(row.estimator, f"{row.estimator} ratios")
+            age = row.law.removeprefix("constant ").replace("uniform ", "up to ")
+            name = {"ESS": "sequence ESS, "}.get(alarm, f"{alarm}, " if alarm != "cosine" else "")
+            place = (f"{name}{_setup.NAMES.get(row.task, row.task)}", f"{weights}, staleness {age}")
+            known = decided(row.low > 0.5, row.high < 0.5)
+            found["cosine" if alarm == "cosine" else "ess"].append(Setting(place, known, row.task == "chain"))
+    return found

@@ -11,6 +11,7 @@ from asyncsim.plotting import _style
 from experiments import areal as experiment
 from paper_figures import _script, areal
 from paper_figures import _vcpo as look
+from paper_figures._claim import Setting, decided
 
 EXPERIMENTS = {"areal": {"part": "speed", "task": "none (timing only)"}}
 LOOKS = dict(zip(experiment.SPREADS, (("partial", "v"), ("controlled", "o"), ("tuned", "^")), strict=True))
@@ -54,3 +55,14 @@ def draw(rows: Any) -> Figure:
 def numbers(rows: Any) -> dict[str, str]:
     """Speeds stand beside returns."""
     return {}
+
+
+def held(rows: Any) -> dict[str, list[Setting]]:
+    """Whether AReaL is as many times as fast as in its paper, by spread of lengths and bound above 0."""
+    found = []
+    for sigma in experiment.SPREADS:
+        for eta, (value, half) in areal.speeds(rows, sigma).items():
+            if eta > 0:
+                fast = decided(value - half >= areal.PAPER, value + half < areal.PAPER)
+                found.append(Setting((f"spread {sigma:g} at bounds", str(eta)), fast, sigma >= 1.0 and eta >= 2))
+    return {"fast": found}

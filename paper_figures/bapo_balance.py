@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from asyncsim.plotting import _style
 from paper_figures import _bapo as arms
 from paper_figures import _vcpo as look
+from paper_figures._claim import Setting, decided
 from paper_figures._script import finding, pick
 
 TASK = "graded"
@@ -61,3 +62,20 @@ def draw(rows: Any) -> Figure:
 def numbers(rows: Any) -> dict[str, str]:
     """Mean positive shares stand beside returns."""
     return {}
+
+
+def held(rows: Any) -> dict[str, list[Setting]]:
+    """Whether negative advantages dominate the gradient, and whether BAPO's positive share is above the clip's."""
+    found: dict[str, list[Setting]] = {"dominated": [], "balanced": []}
+    names = {"clip": "PPO's clip", "none": "no clip", "bapo": "as described", "released": "as released"}
+    for arm, name in names.items():
+        for reading in (arms.SAME, arms.TUNED):
+            for task, law in arms.grids(rows, arm):
+                own, clip = (arms.read(rows, "positive", reading, task, law, each) for each in (arm, "clip"))
+                place = (f"{name}, {reading}", arms.TASKS[task], arms.told(law))
+                if arm in ("clip", "none"):
+                    met = decided(own.high < 0.5, own.low > 0.5)
+                    found["dominated"].append(Setting(place, met, arm == "clip"))
+                else:
+                    found["balanced"].append(Setting(place, decided(own.low > clip.high, own.high < clip.low)))
+    return found

@@ -12,6 +12,7 @@ from asyncsim.plotting import _style
 from paper_figures import _bapo_steps as steps
 from paper_figures import _script
 from paper_figures import _vcpo as look
+from paper_figures._claim import Setting, decided
 
 EXPERIMENTS = {"bapo_steps": {"part": "grid", "task": "64 tokens", "rate": "4 × best synchronous; own best"}}
 SHOWN = ("clip", "bapo", "half", "none")
@@ -102,3 +103,15 @@ def numbers(rows: Any) -> dict[str, str]:
         known = name in steps.tasks(rows)
         found[f"rate_{name}"] = f"{steps.usual(rows, name):g}" if known else "none"
     return found
+
+
+def held(rows: Any) -> dict[str, list[Setting]]:
+    """Whether BAPO at the larger target returns more than the clip, by more than `SMALLEST`."""
+
+    def ahead(place: dict[str, Any], times: float | None) -> bool | None:
+        half, clip = (steps.at(rows, "mean", times, **place, arm=arm) for arm in ("half", "clip"))
+        found, top = steps.word(half, clip), half.value - clip.value + steps.reach(half, clip)
+        return decided(found == "wins", found == "losses" or top < steps.SMALLEST)
+
+    readings = {"4× rate": steps.BOLD, "tuned rates": None}
+    return {"ahead": steps.settings(rows, readings, ahead, reused=True)}

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from asyncsim.plotting import _style
 from paper_figures import _bapo as arms
 from paper_figures import _vcpo as look
+from paper_figures._claim import Setting
 from paper_figures._script import finding, pick
 
 EXPERIMENTS = {"bapo": {"part": "blocked", "law": "constant 32", "tuned": True}}
@@ -95,3 +96,9 @@ def span(values: list[float]) -> str:
 def percent(value: float) -> str:
     """A share in percent."""
     return f"{100 * value:.0f} %" if np.isfinite(value) else "none"
+
+
+def held(rows: Any) -> dict[str, list[Setting]]:
+    """Whether the formula has the sign of the change of entropy along the plain gradient, by random policy."""
+    own = table(rows)
+    return {"sign": [Setting(("random policies",), bool(same)) for same in own.natural * own.measured > 0]}

@@ -12,6 +12,7 @@ from experiments import bapo_steps as experiment
 from paper_figures import _bapo_steps as steps
 from paper_figures import _script
 from paper_figures import _vcpo as look
+from paper_figures._claim import Setting, decided
 
 EXPERIMENTS = {"bapo_steps": {"part": "grid", "task": "long", "rate": "best synchronous"}}
 SHOWN = ("long", "noisy", "tokens")
@@ -46,7 +47,7 @@ def panel(ax: Axes, rows: Any, task: str, quantity: str) -> None:
 
 
 def ends(rows: Any, task: str, arm: str, quantity: str, times: float | None = 1.0) -> Any:
-    """A quantity over the last tenth of the run, on the stalest data."""
+    """A quantity of entire runs or of their last tenth, on the stalest data."""
     return steps.at(rows, quantity, times, task=task, arm=arm, staleness=oldest(rows), epochs=1)
 
 
@@ -62,8 +63,8 @@ def lost(rows: Any, task: str) -> bool:
 
 
 def keeps(rows: Any, task: str, arm: str, times: float) -> bool:
-    """Whether an arm ends with more entropy than the clip, beyond both intervals."""
-    own, clip = (ends(rows, task, each, "entropy_end", times) for each in (arm, "clip"))
+    """Whether an arm has more entropy over training than the clip, beyond both intervals."""
+    own, clip = (ends(rows, task, each, "entropy_mean", times) for each in (arm, "clip"))
     return bool(own.low > clip.high)
 
 
@@ -100,13 +101,33 @@ def numbers(rows: Any) -> dict[str, str]:
     found["left"] = f"{100 * left(rows, DRAWN if DRAWN in steps.tasks(rows) else shown(rows)[0]):.0f} %"
     known = [task for task in SHOWN if task in steps.tasks(rows)]
     found["kept_half"] = str(sum(keeps(rows, task, "half", 1.0) for task in known))
-    rest = [("bapo", 1.0), ("bapo", steps.BOLD), ("half", steps.BOLD)]
-    found["kept_rest"] = str(max(sum(keeps(rows, task, *each) for task in known) for each in rest))
+    found["kept_less"] = str(sum(keeps(rows, task, "bapo", 1.0) for task in known))
     found["tasks"] = str(len(known))
     found["stalled"] = str(sum(left(rows, task) < 0.5 for task in known))
-    for task in SHOWN:
+    for task, key, quantity in ((DRAWN, "h", "entropy_end"), *((task, "r", "end") for task in SHOWN)):
         for arm in steps.ARMS:
-            for key, quantity in (("h", "entropy_end"), ("r", "end")):
-                known = task in steps.tasks(rows)
-                found[f"{task}_{arm}_{key}"] = look.value(ends(rows, task, arm, quantity)) if known else "none"
+            known = task in steps.tasks(rows)
+            found[f"{task}_{arm}_{key}"] = look.value(ends(rows, task, arm, quantity)) if known else "none"
     return found
+
+
+def held(rows: Any) -> dict[str, list[Setting]]:
+    """Whether the clip ends with less entropy than fresh data and with half of the return; whether BAPO keeps more."""
+    readings = {"best synchronous rate": 1.0, "4× rate": steps.BOLD}
+
+    def below(one: str, other: str, quantity: str, share: float = 1.0) -> Any:
+        def judged(place: dict[str, Any], times: float | None) -> bool | None:
+            own, base = (steps.at(rows, quantity, times, **place, arm=arm) for arm in (one, other))
+            return decided(own.high < share * base.low, own.low > share * base.high)
+
+        return judged
+
+    kept = []
+    for arm, target in (("bapo", "0.4"), ("half", f"{experiment.HALF:g}")):
+        named = {f"target {target}, {reading}": times for reading, times in readings.items()}
+        kept += steps.settings(rows, named, below("clip", arm, "entropy_mean"), reused=False)
+    return {
+        "entropy": steps.settings(rows, readings, below("clip", "fresh", "entropy_mean"), reused=True),
+        "stalled": steps.settings(rows, readings, below("clip", "fresh", "end", 0.5), reused=True),
+        "kept": kept,
+    }

@@ -13,6 +13,7 @@ from experiments import bapo_steps
 from paper_figures import _bapo_steps as steps
 from paper_figures import _script
 from paper_figures import _vcpo as look
+from paper_figures._claim import Setting, decided
 
 EXPERIMENTS = {"bapo_steps": {"part": "tokens", "task": "tokens", "rate": 0.2}}
 STARTS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -65,14 +66,20 @@ def draw_closed(ax: Axes, rows: Any) -> None:
     look.shares(ax)
 
 
-def more_up(rows: Any, start: str, kind: str) -> tuple[int, int]:
-    """At how many tasks and rates the clip blocks a larger share of what raises entropy, and of how many."""
-    pairs = []
+def biased(rows: Any, start: str, kind: str) -> dict[tuple[str, float], bool | None]:
+    """Whether the clip blocks a larger share of what raises entropy than of what lowers it, by task and rate."""
+    found = {}
     for task in steps.tasks(rows[rows.part == "blocked"]):
         for at in sorted(_script.pick(rows, part="blocked", task=task).rate.unique()):
             up, down = (own(rows, start, f"{kind} {way}", "blocked", task, at).iloc[0] for way in ("up", "down"))
-            pairs.append(up.low > down.high)
-    return sum(pairs), len(pairs)
+            found[task, at] = decided(up.low > down.high, up.high < down.low)
+    return found
+
+
+def more_up(rows: Any, start: str, kind: str) -> tuple[int, int]:
+    """At how many tasks and rates the clip blocks a larger share of what raises entropy, and of how many."""
+    found = [*biased(rows, start, kind).values()]
+    return found.count(True), len(found)
 
 
 def draw(rows: Any) -> Figure:
@@ -98,7 +105,7 @@ def numbers(rows: Any) -> dict[str, str]:
             count, many = more_up(rows, start, kind)
             found[f"{key}_{kind}"] = f"{count} of {many}"
         for way in ("up", "down"):
-            found[f"{key}_{way}"] = f"{own(rows, start, f'plain {way}', 'blocked').value.iloc[0]:.2f}"
+            found[f"{key}_{way}"] = f"{100 * own(rows, start, f'plain {way}', 'blocked').value.iloc[0]:.0f} %"
         closed = own(rows, start, "closed positive").set_index("number").value
         for name, edge in zip(("rare", "middle", "usual"), bapo_steps.CHANCES, strict=True):
             found[f"{key}_{name}"] = f"{100 * closed[edge]:.0f} %" if edge in closed.index else "none"
@@ -136,3 +143,14 @@ def counted(rows: Any, holds: Any) -> tuple[int, int]:
                 ]
                 found.append(holds(*kept))
     return sum(found), len(found)
+
+
+def held(rows: Any) -> dict[str, list[Setting]]:
+    """Whether the clip blocks a larger share of what raises entropy, by start, gradient, task and rate."""
+    found = []
+    for start, (name, _) in STARTS.items():
+        for kind, gradient in KINDS.items():
+            for (task, at), known in biased(rows, start, kind).items():
+                place = (f"{name.split()[0]} start, {gradient}", f"{steps.TOLD[task]} at rates", f"{at:g}")
+                found.append(Setting(place, known, (start, kind) == (bapo_steps.PEAKED, "plain")))
+    return {"blocked": found}

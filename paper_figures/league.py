@@ -12,6 +12,7 @@ from asyncsim.plotting import _style
 from experiments import league
 from paper_figures import _script
 from paper_figures import _vcpo as look
+from paper_figures._claim import Setting, decided
 
 EXPERIMENTS = {"league": {"law": ("fresh", "constant 8", "constant 32")}}
 WORDS = {"better": "held", "equal": "effect", "worse": "violated"}
@@ -101,3 +102,11 @@ def table(judged: Any) -> str:
         for (win, lost, ties, where), arms in sorted(lines.items())
     ]
     return "\n".join(["| methods | wins/ties/losses of each | helps on |", "|---|---|---|", *rows])
+
+
+def held(rows: Any) -> dict[str, list[Setting]]:
+    """Whether a stabilizer is better than RLOO, by task and staleness; it is not where a gain is below `SMALLEST`."""
+    stale = rows[(rows.arm != league.BASE) & (rows.law != "fresh") & rows.word.notna()]
+    better = [decided(row.word == "better", row.high < league.SMALLEST) for row in stale.itertuples()]
+    places = [(row.task, f"staleness {SHORT.get(row.law, row.law)}") for row in stale.itertuples()]
+    return {"better": [Setting(*each) for each in zip(places, better, strict=True)]}

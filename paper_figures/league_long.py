@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -12,6 +13,7 @@ from asyncsim.plotting import _style
 from experiments import league, league_long
 from paper_figures import _script
 from paper_figures import _vcpo as look
+from paper_figures._claim import Setting, decided
 from paper_figures.one_rate import AS_GOOD, key_of
 
 EXPERIMENTS = {"league_long": {"law": "old", "task": "chain of tokens", "staleness": "32"}}
@@ -129,13 +131,33 @@ def numbers(rows: Any) -> dict[str, str]:
             found[f"{key}_{name}"] = f"{at(rows, place, arm, usual(rows, place)).value:.2f}"
         own = at(rows, last, arm)
         found[f"{key}_best"] = "≥ " * (not inside(rows, own)) + f"{own.value:.2f}"
-    others = sorted(set(rows.arm) - {league.BASE})
-    for name, rate in (("one", usual), ("own", lambda *_: None)):
-        base = {place: at(rows, place, league.BASE, rate(rows, place)) for place in where}
-        each = [(base[place], at(rows, place, arm, rate(rows, place))) for place in where for arm in others]
-        if name == "own":
-            each = [pair for pair in each if all(inside(rows, row) for row in pair)]
-        found[f"judged_{name}"] = str(len(each))
-        found[f"better_{name}"] = str(sum(row.low > plain.high for plain, row in each))
-        found[f"worse_{name}"] = str(sum(row.high < plain.low for plain, row in each))
+    for name, known in (("one", judged(rows, False)), ("own", judged(rows, True))):
+        ends = [each for place in known.values() for each in place]
+        found[f"judged_{name}"] = str(len(ends))
+        found[f"better_{name}"] = str(sum(low > 0.0 for low, _ in ends))
+        found[f"worse_{name}"] = str(sum(high < 0.0 for _, high in ends))
     return found
+
+
+def judged(rows: Any, own: bool) -> dict[tuple[int, int], list[tuple[float, float]]]:
+    """Intervals of returns less RLOO's by place: at the one rate, or of methods whose best rate lies inside."""
+    found: dict[tuple[int, int], list[tuple[float, float]]] = {}
+    for place in places(rows):
+        rate = None if own else usual(rows, place)
+        base, found[place] = at(rows, place, league.BASE, rate), []
+        for arm in sorted(set(rows.arm) - {league.BASE}):
+            row = at(rows, place, arm, rate)
+            if not own or (inside(rows, row) and inside(rows, base)):
+                value, reach = row.value - base.value, math.hypot(row.high - row.low, base.high - base.low) / 2.0
+                found[place].append((value - reach, value + reach))
+    return found
+
+
+def held(rows: Any) -> dict[str, list[Setting]]:
+    """Whether a stabilizer returns more than RLOO, by reading of the rate and place."""
+    found = []
+    for own, reading in ((False, "one rate"), (True, "tuned rates")):
+        for (tokens, batch), ends in judged(rows, own).items():
+            place = (f"{reading}, tokens {tokens}", f"batch {batch}")
+            found += [Setting(place, decided(low > 0.0, high < 0.0)) for low, high in ends]
+    return {"better": found}

@@ -13,9 +13,12 @@ from asyncsim.plotting import _style
 from experiments import pipeline_rl
 from paper_figures import _script
 from paper_figures import _vcpo as look
+from paper_figures._claim import Setting, decided
 
 EXPERIMENTS = {"pipeline_rl": {"part": "ess", "rate": "0.2", "staleness": "measured"}}
 TASKS = {"bandit": "bandit", "graded": "graded", "sparse": "sparse"}
+CLOSE = 0.1
+"""Distance of ESS from 1, that of on-policy training, at which data are close to on-policy."""
 PIPELINE: dict[str, Any] = {"color": look.COLOR["controlled"], "marker": "^"}
 CONVENTIONAL: dict[str, Any] = {"color": look.COLOR["stale"], "marker": "o"}
 
@@ -134,4 +137,15 @@ def numbers(rows: Any) -> dict[str, str]:
     found["twice"] = str(sum(low >= 2.0 for _, low, _ in ratios))
     ends = [sooner(rows, task, int(best(rows, task).steps)) for task in TASKS]
     found["undecided"] = str(sum(low <= 1.0 <= high for _, low, high in ends))
-    return found | {"tasks": str(len(TASKS)), "target": f"{pipeline_rl.TARGET:g}", "head": str(pipeline_rl.HEAD)}
+    return found | {
+        "tasks": str(len(TASKS)),
+        "near_one": f"{CLOSE:g}",
+        "target": f"{pipeline_rl.TARGET:g}",
+        "head": str(pipeline_rl.HEAD),
+    }
+
+
+def held(rows: Any) -> dict[str, list[Setting]]:
+    """Whether ESS is within `CLOSE` of that of on-policy training."""
+    value, half = ess(rows, 0)
+    return {"close": [Setting(("graded",), decided(value - half > 1.0 - CLOSE, value + half < 1.0 - CLOSE))]}

@@ -10,6 +10,7 @@ from asyncsim.plotting import _style
 from experiments import roll_flash
 from paper_figures import _script, pipeline_rl
 from paper_figures import _vcpo as look
+from paper_figures._claim import Setting, decided
 
 EXPERIMENTS = {"pipeline_rl": {"part": "speed", "task": "none (timing only)", "staleness": "measured"}}
 
@@ -38,3 +39,13 @@ def draw(rows: Any) -> Figure:
 def numbers(rows: Any) -> dict[str, str]:
     """Seconds stand beside staleness."""
     return {}
+
+
+def held(rows: Any) -> dict[str, list[Setting]]:
+    """Whether PipelineRL reaches a return twice as fast as a conventional setting, by task and optimizer steps."""
+    found = []
+    for task in pipeline_rl.TASKS:
+        for steps in pipeline_rl.conventional(rows, "learning"):
+            _, low, high = pipeline_rl.sooner(rows, task, steps)
+            found.append(Setting((f"{task}, steps per generation", str(steps)), decided(low >= 2.0, high < 2.0)))
+    return {"twice": found}

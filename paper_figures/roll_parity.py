@@ -14,6 +14,7 @@ from asyncsim.plotting import _style
 from experiments import league, roll_parity, token_ratios
 from paper_figures import _script
 from paper_figures import _vcpo as look
+from paper_figures._claim import Setting, decided
 
 __all__ = ["EXPERIMENTS", "draw", "numbers"]
 
@@ -133,3 +134,14 @@ def numbers(rows: Any) -> dict[str, str]:
     found["end_own_hard"] = " and ".join(f"{last[hard, arm]:+.2f}".replace("-", "−") for arm in pair)
     found["end_one_hard"] = " and ".join(f"{shared[hard, arm]:+.2f}".replace("-", "−") for arm in pair)
     return found | {"end_own_equal": str(int((table.word == "equal").sum())), "judged": str(len(table))}
+
+
+def held(rows: Any) -> dict[str, list[Setting]]:
+    """Whether methods return at most `league.SMALLEST` less than synchronous PPO, each at its best rate."""
+    found = []
+    for unsolved, stage in ((True, "while unsolved"), (False, "at the end")):
+        for row in differences(rows, unsolved, True).itertuples():
+            par = decided(row.low > -league.SMALLEST, row.high < -league.SMALLEST)
+            task = NAMES[row.task].partition(" wrong")[0]
+            found.append(Setting((f"{stage}, ratio {row.ratio}", task, SAID.get(row.arm, row.arm)), par))
+    return {"par": sorted(found, key=lambda each: each.place[0], reverse=True)}

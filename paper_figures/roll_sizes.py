@@ -12,12 +12,13 @@ from experiments import roll_sizes
 from paper_figures import _roll_sizes as shared
 from paper_figures import _script
 from paper_figures import _vcpo as look
+from paper_figures._claim import Setting, decided
 
 __all__ = ["EXPERIMENTS", "draw", "numbers"]
 
 EXPERIMENTS = {"roll_sizes": {"part": ("gpus", "ratio"), "task": "none (timing only)"}}
-MORE, ENOUGH = 16, 0.95
-"""Spare prompts whose seconds are quoted, and the share of a speed that is enough."""
+MORE, ENOUGH, LARGE = 16, 0.95, 128
+"""Spare prompts whose seconds are quoted, the share of a speed that is enough, and samples of large batches."""
 GPU_ARMS = {"batch": shared.OLD, "queue": shared.PART, "asynchronous": shared.NEW}
 
 
@@ -118,3 +119,16 @@ def replicated(rows: Any, prompts: int, samples: int, spread: float) -> tuple[fl
     """Speed with samples on any GPU over one GPU per prompt, and the same in words."""
     pair = [shared.one(rows, "replication", arm, prompts, samples, spread) for arm in ("together", "replicated")]
     return float(shared.faster(*pair)["value"]), shared.times(*pair)
+
+
+def held(rows: Any) -> dict[str, list[Setting]]:
+    """Whether an asynchronous ratio of 2 has most of the largest speed, by samples per step and spread of lengths."""
+    found = []
+    for spread in (shared.TIGHT, shared.LONG):
+        for size in roll_sizes.SIZES:
+            own = speeds(rows, size, spread)
+            most, modest = max(own.values(), key=lambda each: each["value"]), own[2]
+            enough = decided(modest["low"] >= ENOUGH * most["high"], modest["high"] < ENOUGH * most["low"])
+            place = (f"spread {spread:g}, samples per step", str(size))
+            found.append(Setting(place, enough, spread == shared.TIGHT and size >= LARGE))
+    return {"modest": found}

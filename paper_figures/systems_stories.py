@@ -10,8 +10,9 @@ from matplotlib.figure import Figure
 
 from asyncsim import claims
 from asyncsim.plotting import _style
-from experiments import systems_stories
+from experiments import _store, systems_stories
 from paper_figures import _script
+from paper_figures._claim import Setting, decided
 
 EXPERIMENTS = {"systems_stories": {"story": "straggler", "task": "none (timing only)"}}
 LOOKS: dict[str, tuple[str, str, str]] = {
@@ -25,6 +26,8 @@ LOOKS: dict[str, tuple[str, str, str]] = {
 KIND = "lognormal"
 """Lengths that are drawn."""
 FLOOR = 2e-6
+NEAR = 0.02
+"""Distance from the cap, relative to it, at which a mean staleness is the cap."""
 WAITING = ("nemo_rl_in_order", "torchtitan", "verl_separate_async wait")
 
 
@@ -137,7 +140,7 @@ def numbers(rows: Any) -> dict[str, str]:
     found = {"covered": f"{sum(h.sum() for h in held)}", "levels": f"{sum(h.size for h in held)}"}
     own = first[(first.length == systems_stories.HEAVY["lognormal"]) & (first.system == "areal")]
     mean, half = number(own, "mean")
-    found |= {"lognormal_mean": f"{mean:.4f} ± {half:.4f}"}
+    found |= {"near": f"{100 * NEAR:.0f}", "lognormal_mean": f"{mean:.4f} ± {half:.4f}"}
     every = first[first.system == "areal"].groupby("length")
     for kind, length in systems_stories.HEAVY.items():
         found[f"{kind}_largest"] = f"{number(every.get_group(length), 'largest')[0]:,.0f}"
@@ -153,3 +156,27 @@ def _covered(rows: Any, length: str) -> np.ndarray:
     levels, expected = stragglers(length)
     inside = np.isin(known, levels)
     return np.abs(mean[inside] - expected) <= half[inside]
+
+
+def held(rows: Any) -> dict[str, list[Setting]]:
+    """Whether AReaL's cap of 4 is its mean staleness; with other machines, rows of `system_frontier`."""
+    found = []
+    own = _script.pick(rows, story="straggler", system="areal", quantity="mean")
+    for kind, length in systems_stories.HEAVY.items():
+        found.append(Setting((f"slow trainer, {kind} lengths",), capped(own[own.length == length]), True))
+    other = _script.pick(_store.read("system_frontier", False), system="areal", quantity="staleness", knob=4.0)
+    for count in (8, 16, 32):
+        place = ("groups in progress", str(count))
+        found.append(Setting(place, capped(_script.pick(other, part="frontier", places=count)), count == 32))
+    for regime in ("slow trainer", "long tails"):
+        learned = _script.pick(other, part="learning", regime=regime)
+        name = "slow trainer" if regime == "slow trainer" else "long tails, slow generation"
+        found.append(Setting((f"learning, {name}",), capped(learned), regime == "slow trainer"))
+    return {"capped": found}
+
+
+def capped(rows: Any) -> bool | None:
+    """Whether the mean over realizations lies within `NEAR` of the cap of 4."""
+    mean, half = _script.interval(rows.groupby("realization").value.first())
+    off = abs(mean / 4.0 - 1.0)
+    return decided(off + half / 4.0 < NEAR, off - half / 4.0 > NEAR)

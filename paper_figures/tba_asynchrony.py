@@ -8,9 +8,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
-from paper_figures import _script
+from experiments.tba_returns import FRESH
+from paper_figures import _script, tba_returns
 from paper_figures import _tba_steps as tba
 from paper_figures import _vcpo as look
+from paper_figures._claim import Setting, decided
 
 EXPERIMENTS = {"tba_steps": {"part": "grid", "task": "arms", "rate": "best synchronous"}}
 BESIDE, CLIPPED, FREE = ("TBA", "Dr. GRPO"), ("Proximal RLOO", "Dr. GRPO"), ("TBA", "RLOO")
@@ -20,6 +22,7 @@ NAMES = {
     "Dr. GRPO": "Dr. GRPO (clipped)",
 }
 """Arms as the labels of this picture have them."""
+TASKS = {"arms": "many arms", "tokens": "graded tokens"}
 SEARCHED = ("arms", "rare")
 """Tasks on which searchers were varied."""
 
@@ -108,17 +111,22 @@ def draw(rows: Any) -> Figure:
     return figure
 
 
-def ahead(rows: Any, arm: str, times: float | None) -> str:
-    """Wins, ties and losses of TBA beside an arm over tasks and stalenesses, on the mean return."""
-    words = []
-    for task in ("arms", "tokens"):
-        if not (rows.task == task).any():
-            continue
+def beside(rows: Any, arm: str, times: float | None) -> dict[tuple[str, int], tuple[float, float]]:
+    """Mean return of TBA less that of an arm, and half of its interval, by task and staleness."""
+    found = {}
+    for task in (task for task in TASKS if (rows.task == task).any()):
         for steps in tba.steps(rows)[1:]:
             one, other = (level(rows, each, steps, "return", times, task) for each in ("TBA", arm))
-            reach = (((one.high - one.low) / 2) ** 2 + ((other.high - other.low) / 2) ** 2) ** 0.5
-            apart = one.value - other.value
-            words.append("tie" if abs(apart) <= max(reach, 0.02) else "win" if apart > 0 else "loss")
+            found[task, steps] = one.value - other.value, tba.reach(one, other)
+    return found
+
+
+def ahead(rows: Any, arm: str, times: float | None) -> str:
+    """Wins, ties and losses of TBA beside an arm over tasks and stalenesses, on the mean return."""
+    words = [
+        "tie" if abs(apart) <= max(reach, tba.SMALLEST) else "win" if apart > 0 else "loss"
+        for apart, reach in beside(rows, arm, times).values()
+    ]
     return "/".join(str(words.count(word)) for word in ("win", "tie", "loss"))
 
 
@@ -126,6 +134,7 @@ def numbers(rows: Any) -> dict[str, str]:
     """Returns by staleness, wins beside each arm, and what more searchers bring."""
     found = {
         "old": str(old(rows)),
+        "smallest": f"{tba.SMALLEST:g}",
         "rate": f"{tba.usual(rows):g}",
         "runs": str(int(rows[rows.part == "grid"].samples.max())),
     }
@@ -137,7 +146,7 @@ def numbers(rows: Any) -> dict[str, str]:
             for reading, times in (("usual", 1.0), ("best", None)):
                 found[f"beside_{key}_{reading}"] = ahead(rows, arm, times)
     found["oldest"] = str(tba.steps(rows)[-1])
-    for task in ("arms", "tokens"):
+    for task in TASKS:
         there = (rows.task == task).any()
         lost = cost_to(rows, "TBA", tba.steps(rows)[-1], 1.0, task) if there else 0.0
         found[f"{task}_lost"] = f"{max(lost, 0.0):.2f}" if there else "none"
@@ -149,3 +158,35 @@ def numbers(rows: Any) -> dict[str, str]:
     tuned = searched(rows, "arms", "return", None)
     found["tuned_first"], found["tuned_last"] = (f"{tuned.value.iloc[k]:.2f}" for k in (0, -1))
     return found
+
+
+def held(rows: Any) -> dict[str, list[Setting]]:
+    """Whether TBA is as good on stale data as on fresh, and beats RLOO and Dr. GRPO; with rows of `tba_returns`."""
+    accurate, ahead, other = [], [], tba.returns()
+    for reading, times in (("one rate", 1.0), ("tuned rates", None)):
+        for task, name in TASKS.items():
+            fresh = level(rows, "TBA", 0, "return", times, task)
+            for steps in tba.steps(rows)[1:]:
+                own = level(rows, "TBA", steps, "return", times, task)
+                low, high = (own.value - fresh.value + sign * tba.reach(own, fresh) for sign in (-1.0, 1.0))
+                accurate.append(Setting((reading, name, str(steps)), near(low, high)))
+        for arm in ("RLOO", "Dr. GRPO"):
+            for (task, steps), (apart, reach) in beside(rows, arm, times).items():
+                won = decided(apart > max(reach, tba.SMALLEST), apart + reach < tba.SMALLEST)
+                ahead.append(Setting((f"{arm}, {reading}", TASKS[task], str(steps)), won))
+    for task, name in tba_returns.TITLES.items():
+        # RLOO and TBA are equal on fresh data.
+        row = tba_returns.cell(other, task, "constant 32", FRESH)
+        accurate.append(Setting(("tuned rates", name, "32"), near(-row.high, -row.low)))
+    for arm in tba_returns.BASELINES:
+        for task, name in tba_returns.TITLES.items():
+            for law, data in zip(tba_returns.STALE, ("32", "half replayed"), strict=True):
+                row = tba_returns.cell(other, task, law, arm)
+                won = decided(row.high < -tba.SMALLEST or row.word == "worse", row.low > -tba.SMALLEST)
+                ahead.append(Setting((f"{arm}, tuned rates", name, data), won))
+    return {"accurate": accurate, "ahead": ahead}
+
+
+def near(low: float, high: float) -> bool | None:
+    """Whether a difference of returns lies less than `SMALLEST` below 0."""
+    return decided(low > -tba.SMALLEST, high < -tba.SMALLEST)

@@ -8,9 +8,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
-from paper_figures import _script
+from experiments.tba_returns import SEARCHERS
+from paper_figures import _script, tba_returns
 from paper_figures import _tba_steps as tba
 from paper_figures import _vcpo as look
+from paper_figures._claim import Setting
 
 EXPERIMENTS = {"tba_steps": {"part": "buffer", "rate": "best synchronous"}}
 RULES: dict[str, tuple[str, dict[str, Any]]] = {
@@ -119,4 +121,24 @@ def numbers(rows: Any) -> dict[str, str]:
             for quantity in ("return", "distinct"):
                 found[f"{key}_{name}_{quantity}"] = tba.value(at(rows, "reset", place, quantity, "end", beta=beta))
         found["every"] = places[1]
+    return found
+
+
+def held(rows: Any) -> dict[str, list[Setting]]:
+    """Whether recent samples, and samples half by reward, return more than uniform ones; with rows of `tba_returns`."""
+    found: dict[str, list[Setting]] = {}
+    for key, rule in (("recent", "uniform 0.95"), ("reward", "reward 0.5")):
+        found[key] = []
+        for reading, times in (("one rate", 1.0), ("tuned rates", None)):
+            pairs = zip(whole(rows, rule).itertuples(), whole(rows, "uniform 0").place, strict=True)
+            for place, uniform in pairs:
+                own, base = (at(rows, "buffer", each, "return", "mean", times) for each in (place.place, uniform))
+                apart, reach = own.value - base.value, tba.reach(own, base)
+                name = ("samples per exchange", f"many arms, {reading}", str(place.stored))
+                found[key].append(Setting(name, tba.better(apart - reach, apart + reach)))
+    for task in ("graded", "rare"):
+        for place in SEARCHERS:
+            row = tba_returns.cell(tba.returns(), task, place, "0.95", "recency")
+            name = ("generators", f"{tba_returns.TITLES[task]}, tuned rates", place)
+            found["recent"].append(Setting(name, tba.better(row.low, row.high)))
     return found

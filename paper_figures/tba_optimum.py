@@ -11,6 +11,7 @@ from asyncsim import claims
 from asyncsim.plotting import _style
 from experiments import tba_optimum
 from paper_figures import _vcpo as look
+from paper_figures._claim import Setting, decided
 from paper_figures._script import finding, pick
 
 TASK = "bandit"
@@ -133,6 +134,7 @@ def numbers(rows: Any) -> dict[str, str]:
             ends = [end(rows, task, law, arm) for task in tba_optimum.REFERENCES for law in laws]
             found[f"{key}_{name}"] = small(max(ends))
     found |= {"stable": boldest(rows, "RLOO"), "all": boldest(rows, "TBA"), "limit": f"{limit():.2f}"}
+    found["near"] = f"{THERE:g}"
     there = pick(rows, quantity="distance", law="narrow", arm="TBA", rate=tba_optimum.RATE)
     late = there[there["update"] == there["update"].max()].value
     found["narrow"] = f"{late.min():.2f} to {late.max():.1f}"
@@ -140,4 +142,29 @@ def numbers(rows: Any) -> dict[str, str]:
     both = rows[(rows.quantity == "distance") & (rows.rate == tba_optimum.RATE) & rows.arm.isin(["TBA", "RLOO"])]
     both = both.merge(rows[rows.quantity == "predicted"], on=shared, suffixes=("", "_predicted"))
     found["off"] = f"{(both.value - both.value_predicted).abs().max():.2f}"
+    return found
+
+
+def held(rows: Any) -> dict[str, list[Setting]]:
+    """Whether TBA ends at its optimum on off-policy data, and whether RLOO without ratios misses it on replayed."""
+    found: dict[str, list[Setting]] = {"there": [], "missed": []}
+    kinds = {
+        "constant 32": "stale",
+        "replay": "half replayed",
+        "frozen": "frozen",
+        "narrow": "frozen with rare best answers",
+    }
+    for reading, rates in (("one rate", [tba_optimum.RATE]), ("tuned rates", list(tba_optimum.RATES))):
+        for law, name in kinds.items():
+            for task in tba_optimum.REFERENCES:
+                for key, arm in (("there", "TBA"), ("missed", "RLOO")):
+                    own = pick(rows, task=task, law=law, arm=arm, quantity="end")
+                    own = own[own.rate.isin(rates)]
+                    end = own.loc[own.value.idxmin()]
+                    there = decided(end.high < THERE, end.low > THERE)
+                    if key == "there":
+                        found[key].append(Setting((reading, name, task), there))
+                    elif law != "constant 32":
+                        missed = None if there is None else not there
+                        found[key].append(Setting((reading, name, task), missed, law != "replay"))
     return found

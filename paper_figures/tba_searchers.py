@@ -8,7 +8,9 @@ from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
 from paper_figures import _script
+from paper_figures import _tba_steps as tba
 from paper_figures import _vcpo as look
+from paper_figures._claim import Setting, decided
 from paper_figures.tba_asynchrony import searched
 
 EXPERIMENTS = {"tba_steps": {"part": "search", "rate": "best synchronous"}}
@@ -39,3 +41,15 @@ def draw(rows: Any) -> Figure:
 def numbers(rows: Any) -> dict[str, str]:
     """Returns by searchers stand beside those by staleness."""
     return {}
+
+
+def held(rows: Any) -> dict[str, list[Setting]]:
+    """Whether more generators return more than one, by task, reading of the rate and number."""
+    found = []
+    for reading, times in (("one rate", 1.0), ("tuned rates", None)):
+        for task, (name, _) in TASKS.items():
+            first, *more = searched(rows, task, "return", times).itertuples()
+            for row in more:
+                apart, reach = row.value - first.value, tba.reach(row, first)
+                found.append(Setting((reading, name, str(row.number)), decided(apart > reach, apart < -reach)))
+    return {"more": found}

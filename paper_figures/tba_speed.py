@@ -13,6 +13,7 @@ from asyncsim.plotting import _style
 from experiments import tba_speed
 from paper_figures import _script
 from paper_figures import _vcpo as look
+from paper_figures._claim import Setting, decided
 
 EXPERIMENTS = {"tba_speed": {"part": ("clock", "speed"), "tuned": True}}
 PAPER = 4.0
@@ -166,3 +167,17 @@ def numbers(rows: Any) -> dict[str, str]:
     found |= {"light": f"{burden(rows, quick):.1f}", "light_10": f"{speed(rows, quick, 10)[0]:.2f}"}
     searched = _script.pick(rows, part="search", task="graded", quantity="difference", arm="16")
     return found | {"graded_search_16": said(searched)}
+
+
+def held(rows: Any) -> dict[str, list[Setting]]:
+    """Whether TBA is at least as fast as the paper says, in updates per second and to a target."""
+    found = []
+    for interval in SHOWN:
+        for training in sorted(_script.pick(rows, part="speed").training.unique(), reverse=True):
+            value, half = speed(rows, training, interval)
+            place = ("updates per second", f"every {interval} batches", f"{burden(rows, training):.0f}")
+            found.append(Setting(place, decided(value - half >= PAPER, value + half < PAPER)))
+    for task in TITLES:
+        if (ratio := sooner(rows, task, ARMS[0])) is not None:
+            found.append(Setting(("time to a target", task), decided(ratio[1] >= PAPER, ratio[2] < PAPER)))
+    return {"times": found}

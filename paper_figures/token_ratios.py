@@ -11,6 +11,7 @@ from asyncsim.plotting import _style
 from experiments import league
 from paper_figures import _script
 from paper_figures import _vcpo as look
+from paper_figures._claim import Setting, decided
 
 EXPERIMENTS = {"token_ratios": {"part": "pair"}}
 TITLES = {"graded": "graded", "sparse": "sparse"}
@@ -67,3 +68,13 @@ def numbers(rows: Any) -> dict[str, str]:
             row = _script.pick(one, task=task, law=OLD)
             found[f"{task}_{pair.lower()}"] = look.value(row.iloc[0]) if len(row) else "not compared"
     return found
+
+
+def held(rows: Any) -> dict[str, list[Setting]]:
+    """Whether token ratios are better than sequence ratios, by task, staleness and what uses them."""
+    names = {"TIS": "truncated weights", "MIS": "masks", "clip": "clips"}
+    found = []
+    for row in compared(rows).itertuples():
+        place = (TITLES[row.task], f"staleness {LAWS[row.law]}", names[row.pair])
+        found.append(Setting(place, decided(row.word == "worse", row.word in ("equal", "better"))))
+    return {"tokens": found}
