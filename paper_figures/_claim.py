@@ -72,10 +72,11 @@ def _shares(settings: Sequence[Setting]) -> tuple[float, float]:
 
 
 def _word(held: float, failed: float) -> str:
-    """The verdict of a claim that holds in one share of its settings and fails in another."""
+    """The verdict of a claim that holds in one share of its settings and fails in another; the rest is undecided."""
     if held == 1.0 or failed == 1.0:
         return "reproduced" if held else "not reproduced"
-    return "mostly" if held >= MOST else "mostly not" if failed >= MOST else "mixed"
+    few = held <= 1.0 - MOST and failed > held
+    return "mostly" if held >= MOST else "mostly not" if few else "mixed"
 
 
 def _grouped(settings: Sequence[Setting], held: bool | None) -> str:

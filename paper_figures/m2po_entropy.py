@@ -81,6 +81,6 @@ def held(rows: Any) -> dict[str, list[Setting]]:
     for task in arms.TASKS:
         own = ratios(rows, task, "m2po")
         for row in own[own.rate <= RATE].itertuples():
-            place = (f"{task} at rates", f"{row.rate:.2g}")
+            place = (f"{task}, rate", f"{row.rate:.2g}")
             found.append(Setting(place, decided(row.low > 1.0, row.high < 1.0), task == "forks"))
     return {"uncertain": found}

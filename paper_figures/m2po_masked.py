@@ -70,5 +70,5 @@ def held(rows: Any) -> dict[str, list[Setting]]:
         m2po, clip = (arms.grid(rows, task, arm, "masked").set_index("rate") for arm in ("m2po", "clip"))
         for rate in clip.index[clip.value > 0.0].intersection(m2po.index):
             few, many = m2po.high[rate] <= clip.low[rate] / 10.0, m2po.low[rate] > clip.high[rate] / 10.0
-            found.append(Setting((f"{task} at rates", f"{rate:.2g}"), decided(few, many)))
+            found.append(Setting((f"{task}, rate", f"{rate:.2g}"), decided(few, many)))
     return {"tenth": found}
