@@ -126,7 +126,7 @@ class Pair:
         return f"{said}; {numbers}, {last.replicates} replicates each"
 
     def details(self, word: str) -> str:
-        """What pairing gained, and the interval without unseen events where that differs."""
+        """What pairing gained, and the interval without rare events where that differs."""
         gain, last = f"pairing cut the variance {self.pairing:.2g} times", self.last
         saved = gain if self.pairing > PAIRED else "pairing did not help"
         if not math.isfinite(self.pairing):
@@ -135,7 +135,7 @@ class Pair:
             alike = alike and word not in ("undecided", UNTOLD)
             saved += ", so the two are the same on this task" * alike
         low, high, apart = last.seen
-        seen = f"{apart} " * (word == "undecided" != apart) + f"[{low:+.3g}, {high:+.3g}] without unseen events; "
+        seen = f"{apart} " * (word == "undecided" != apart) + f"[{low:+.3g}, {high:+.3g}] without rare events; "
         return f"{seen * ((low, high) != (last.low, last.high))}{saved}"
 
     def __str__(self) -> str:
@@ -225,8 +225,8 @@ class OnTask:
         # Intervals have room for three times what was seen, which may be more than the range of a number allows.
         most = self.bounds[1] - self.bounds[0] + abs(last.difference)
         beyond = "" if math.isfinite(most) else "; larger ones are assumed not to occur"
-        still = f"1 replicate in {1.0 / chance:.0f} may still differ by up to {min(event, most):.3g}"
-        return f"unseen events: after {last.replicates} replicates, {still}; the intervals allow for this{beyond}"
+        still = f"cannot exclude that 1 replicate in {1.0 / chance:.0f} differs by up to {min(event, most):.3g}"
+        return f"rare events: {last.replicates} replicates {still}; the intervals allow for this{beyond}"
 
     def twins(self) -> list[str]:
         """Arms that are not compared with each other, but have the same numbers."""
@@ -302,7 +302,7 @@ class Answer(calls.Told):
     def __str__(self) -> str:
         """Format the answer for a terminal: per task verdicts, differences with intervals, tuned values, replicates."""
         reading = self.reading if self.better == "higher" else f"{self.reading}, lower is better"
-        assumed = ", if unseen events are no larger than stated" if any(on.unseen for on in self.tasks) else ""
+        assumed = ", if rare events are no larger than stated below" if any(on.unseen for on in self.tasks) else ""
         # On a clock, a return could be taken for seconds.
         clocked = f" in {self.unit}" * (self.tasks[0].axis != "update")
         unit = clocked if self.unit == self.metric else f" {self.unit}"
