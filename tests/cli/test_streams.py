@@ -265,21 +265,6 @@ def test_a_stream_remembers_its_first_failure_and_goes_on(error: Exception) -> N
     assert stream.failure is error and broken.getvalue() == "kept\n" and not stream.isatty()
 
 
-def test_a_refusal_fits_a_terminal_and_is_one_line_in_a_pipe(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    heights = []
-    for columns in ("60", ""):
-        monkeypatch.setenv("COLUMNS", columns) if columns else monkeypatch.delenv("COLUMNS", raising=False)
-        with pytest.raises(SystemExit, match="2"):
-            cli.main(["list", "areal"])
-        heights.append(capsys.readouterr().err.splitlines())
-    wrapped, whole = heights
-    assert len(whole) == 1 and len(wrapped) > 2 and max(map(len, wrapped)) <= 60
-    # No word is broken, so that a command can be copied.
-    assert " ".join(" ".join(wrapped).split()) == whole[0]
-
-
 def test_a_mistake_of_the_program_is_not_swallowed() -> None:
     with pytest.raises(TypeError):
         streams.Stream(io.StringIO()).write(b"bytes")  # type: ignore[arg-type]
