@@ -681,7 +681,7 @@ def device(o: Options) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Entry point of the `asyncsim` command; `arguments` default to those of the process."""
-    warnings.formatwarning = _one_line
+    warnings.formatwarning, _SAID[:] = _one_line, []
     with streams.guarded() as out, stopping.terminable():
         status = _status(list(sys.argv[1:] if arguments is None else arguments))
         out.flush()
@@ -696,13 +696,14 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     sys.exit(status)
 
 
-_FORMAT = warnings.formatwarning
+_FORMAT, _SAID = warnings.formatwarning, list[str]()
 
 
 def _one_line(message: Any, category: type[Warning], *where: Any, **more: Any) -> str:
-    """Our own warnings as errors are printed, those of others as they are."""
+    """Our own warnings as errors are printed, each once, those of others as they are."""
     if issubclass(category, checks.RunWarning):
-        return f"asyncsim: {message}\n"
+        _SAID.append(f"asyncsim: {message}\n")
+        return _SAID[-1] * (_SAID.count(_SAID[-1]) == 1)
     return _FORMAT(message, category, *where, **more)
 
 

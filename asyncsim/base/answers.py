@@ -474,20 +474,19 @@ class Sweep(calls.Told):
         return self.reading.startswith(SHARE)
 
     def knee(self, share: float = 0.95) -> tuple[str, Any] | None:
-        """The only varied number of a system, and the smallest value that reaches `share` of the best pace.
-
-        None if anything else was varied.
-        """
+        """The only varied number of a system and its smallest value with `share` of the best pace, or None if first."""
         rows = [row for row in self.summary if row["metric"] == PACE]
         if len(self.names) != 1 or not rows or any(isinstance(row[self.names[0]], (str, bool)) for row in rows):
             return None
         name, most = self.names[0], max(row["mean"] for row in rows)
-        return name, min(row[name] for row in rows if row["mean"] >= share * most)
+        knee = min(row[name] for row in rows if row["mean"] >= share * most)
+        # At the smallest value there is no bend, such as where a training time is varied.
+        return None if knee == min(row[name] for row in rows) else (name, knee)
 
     def __str__(self) -> str:
         """Format the answer for a terminal: a table of means with intervals, failed settings, and the work done."""
-        knee = self.knee()
-        word = [f"knee: {knee[0]}={cell(knee[1])} is the least with 95 % of the most groups per hour"] if knee else []
+        knee, words = self.knee(), "is the smallest value with 95 % of the maximum groups per hour"
+        word = [f"knee: {knee[0]}={cell(knee[1])} {words}"] if knee else []
         settings: dict[tuple[Any, ...], dict[str, Any]] = {}
         for row in self.summary:
             settings.setdefault(tuple(row[name] for name in self.names), {})[row["metric"]] = row

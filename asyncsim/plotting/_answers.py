@@ -77,7 +77,7 @@ def _draw_costs(sweep: Sweep) -> Figure:
         ax.set_ylim(0.0, 1.0 if "share" in label else None)
     knee = sweep.knee()
     if knee is not None:
-        text = f"{name} = {cell(knee[1])} is the least with 95 % of the most groups per hour"
+        text = f"{name} = {cell(knee[1])} is the smallest value with 95 % of the maximum groups per hour"
         figure.suptitle(text, ha="left", x=0.02)
     return figure
 
