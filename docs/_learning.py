@@ -110,7 +110,7 @@ def anchor(found: Results) -> str:
         f"{share(final(behavior, 'clip_outside'))} do. {verdicts(compared, CALLED)} "
         "With ten epochs per batch on CartPole, the opposite holds: "
         "[recorded log-probs keep far more return](../paper_figures/actor_critic.md#cartpole). "
-        "Thus, compare both on your task."
+        "Compare both on your own task."
     )
 
 

@@ -72,7 +72,7 @@ def _signature(text: str) -> str:
 
 def _reflowed(text: str, wide: int) -> str:
     """Paragraphs of full lines at another width; what has lines of its own, as code has, is kept."""
-    pages = ((page, all(len(line) > 90 for line in page.split("\n")[:-1])) for page in text.split("\n\n"))
+    pages = ((p, p[:5] == "Argum" or all(len(line) > 90 for line in p.split("\n")[:-1])) for p in text.split("\n\n"))
     return "\n\n".join(textwrap.fill(page, wide) if full and page[:1] not in " >*|" else page for page, full in pages)
 
 

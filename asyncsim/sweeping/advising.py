@@ -329,13 +329,13 @@ def system_of(given: Mapping[str, Any], limit: float, machines: int, partial: bo
         made = make(**knobs, **times, length=given["response_lengths"], model=model)
         usual = {n: make.knobs[n] for n in knobs if owners[n] in given["unsaid"] and n != trainer.limit}
         words = {n: f"{n} {_UNSET.get(k.usual, k.usual)}" for n, k in usual.items() if k.usual != made.knobs[n]}
-        words = {n: f"{w} (your {owners[n]}{', in samples' * (trainer.running == f'{n}*')})" for n, w in words.items()}
+        words = {n: f"{w} (field {owners[n]}{', in samples' * (trainer.running == f'{n}*')})" for n, w in words.items()}
         differs = f"`asyncsim list systems {trainer.preset}` explains them."
-        differs += f" By default the trainer has {'; '.join(words.values())}." * bool(words)
+        differs += f" The trainer's own defaults: {'; '.join(words.values())}." * bool(words)
         if running < (given["prompts_at_once"] or 0):
             differs += f" It allows {running} prompts at once, fewer than yours."
         if trainer.running.removesuffix("*") in words:
-            differs += " If this is fewer than your slots, some slots stay idle; set prompts_at_once to your own value."
+            differs += " If yours is fewer than your slots, slots stay idle; set prompts_at_once to your own value."
         return (made if decode is None else made.replace(decode=decode)), differs
     except checks.InputError as error:
         own = f"{owners[error.field]} ({error.field})" if error.field in owners else error.field

@@ -240,7 +240,7 @@ def verl_fully_async(
 ) -> dict[str, Any]:
     """verl fully asynchronous: generation runs ahead by a fraction of a publish window.
 
-    M = P S groups per publish, K = int((1 + tau) M) tickets: mean staleness K / M - 1 publishes where the cap binds.
+    M = P S groups per publish, K = int((1 + tau) M) permits: mean staleness K / M - 1 publishes where the cap binds.
 
     tau is a share of a publish window, not a number of steps: a group may wait S U updates and more. Law
     `systems/cap-binds`. With partial rollouts single samples are unbounded. Without them (drain) they stay in 0 ..

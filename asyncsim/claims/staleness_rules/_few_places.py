@@ -76,7 +76,7 @@ def find(s: Facts) -> Answer:
         waits = f"up to {waiting:.3g} group permits wait at a publish on average"
         subject = waits if math.isfinite(waiting) else "group permits pile up"
         return f"{subject} for generator slots that are too few or too slow"
-    text = f"{s.tickets} group permits are in use at every publish, but for {loss * s.publish:.2g} at most on average"
+    text = f"{s.tickets} group permits are in use at every publish, except {loss * s.publish:.2g} at most on average"
     return PredictedStaleness("systems/cap-binds", mean, approximate=loss, reason=text)
 
 
