@@ -274,7 +274,8 @@ QUESTIONS = [
         different,
         _pictures.verdict_on_three,
         "Each staleness uses its own best learning rate. Bars are 95 % intervals that allow for every "
-        "look and for rare events. The band marks differences too small to matter.",
+        "look and for rare events. The band marks differences too small to matter. An interval that excludes 0 means "
+        "*worse*, even if the interval reaches into the band.",
     ),
     Question(
         "Are weights under PPO's clip unbounded for negative advantages, and does a gate help?",
