@@ -110,7 +110,7 @@ def anchor(found: Results) -> str:
         f"{share(final(behavior, 'clip_outside'))} do. {verdicts(compared, CALLED)} "
         "With ten epochs per batch on CartPole, the opposite holds: "
         "[recorded log-probs keep far more return](../paper_figures/actor_critic.md#cartpole). "
-        "Thus, compare both on your task."
+        "Compare both on your own task."
     )
 
 
@@ -146,7 +146,7 @@ def negative(found: Results) -> str:
     far = max(bent["bias"], key=lambda each: (each["samples"], each["displacement"]))
     trade = held(
         far["variance"] < far["method_variance"] and far["bias"] > far["method_bias"],
-        "Yes, the weight is unbounded. A gate lowers the variance of the gradient, but raises its bias",
+        "Yes. The weight is unbounded, and a gate lowers the variance of the gradient, but raises its bias",
     )
     return (
         f"{trade}. Here, the gate keeps the weight of a token with negative advantage constant once its ratio exceeds "
@@ -190,7 +190,7 @@ QUESTIONS = [
         claims=("ratio/engine-floor", "ratio/top-p", "predictor/mean-weight"),
     ),
     Question(
-        "How large is the weight of a sequence of 9,000 tokens at a mismatch of 2 % per token?",
+        "How large is the weight of a sequence of 9,000 tokens with a 2-percent mismatch per token?",
         "NeMo-RL #2269",
         [
             "asyncsim sweep --grid task.horizon=300,1000,3000,9000 --set task=token-bandit --set task.actions=2 "
@@ -274,7 +274,8 @@ QUESTIONS = [
         different,
         _pictures.verdict_on_three,
         "Each staleness uses its own best learning rate. Bars are 95 % intervals that allow for every "
-        "look and for unseen events. The band marks differences too small to matter.",
+        "look and for rare events. The band marks differences too small to matter. An interval that excludes 0 means "
+        "*worse*, even if the interval reaches into the band.",
     ),
     Question(
         "Are weights under PPO's clip unbounded for negative advantages, and does a gate help?",

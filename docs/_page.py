@@ -188,20 +188,47 @@ def section(question: Question, results: Mapping[str, Said]) -> str:
         body = lines[lines.index(HEADED) + 1 :] if HEADED in lines else lines
         shown = [line for line in body if line.startswith(tuple(question.keep))]
         blocks.append("\n".join(["```console", f"$ {command}", *shown, "```"]))
-    answer = question.answer([results[command].result for command in question.commands])
+    answer, bold = question.answer([results[command].result for command in question.commands]), first(question, results)
     seen = (question.draw.__doc__ or "").partition("\n")[0] if question.draw else ""
     picture = [f"![{seen}]({FOLDER}/{name(question)})", question.caption] if question.draw else []
     rests = [_claimed.rests_on(question.claims)] * bool(question.claims)
-    first = ANSWER.match(answer)[0]  # type: ignore[index]
     asked = f"Asked in {_claimed.linked(question.threads)}."
     blocks = ["<details>", f"<summary>Command{'s' * (len(blocks) > 1)} and output</summary>", *blocks, "</details>"]
-    parts = [f"### {question.asked}", f"**{first}**", answer[len(first) :].strip(), *picture, *blocks, *rests, asked]
+    parts = [f"### {question.asked}", f"**{bold}**", answer[len(bold) :].strip(), *picture, *blocks, *rests, asked]
     return "\n\n".join(filter(None, parts))
+
+
+def first(question: Question, results: Mapping[str, Said]) -> str:
+    """The sentence of the answer that is shown first."""
+    return ANSWER.match(question.answer([results[command].result for command in question.commands]))[0]  # type: ignore[index]
+
+
+def anchor(heading: str) -> str:
+    """Where a heading is on its page.
+
+    >>> anchor("Is `N=0` on-policy?")
+    'is-n0-on-policy'
+    """
+    return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
+
+
+def index(questions: Sequence[Question], results: Mapping[str, Said]) -> str:
+    """All questions by topic, each with the first sentence of its answer."""
+    topics: dict[str, list[tuple[str, str]]] = {}
+    for each in questions:
+        topics.setdefault(TOPICS.get(each.answer.__module__, ""), []).append((each.asked, first(each, results)))
+    topics["Answered by a claim"] = [(each.asked, each.answer.partition(". ")[0] + ".") for each in _claimed.CLAIMED]
+    blocks = []
+    for topic, rows in topics.items():
+        named = f"[{topic}](#{anchor(topic)})"
+        lines = [f"| [{asked}](#{anchor(asked)}) | {answer} |" for asked, answer in rows]
+        blocks.append("\n".join([f"| {named} | short answer |", "|---|---|", *lines]))
+    return "\n\n".join(blocks)
 
 
 def page(head: str, questions: Sequence[Question], results: Mapping[str, Said], foot: str) -> str:
     """The whole page, with a heading above the first question of each file of questions."""
-    parts, above = [head], ""
+    parts, above = [head, index(questions, results)], ""
     for question in questions:
         under = TOPICS.get(question.answer.__module__, "")
         parts += [f"## {under}"] * (under != above) + [section(question, results)]

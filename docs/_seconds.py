@@ -249,7 +249,7 @@ def doubled(found: Results) -> str:
         f"{both}. The smaller system reaches the target return after {arm(time, once)['mean']:.3g} simulated seconds, "
         f"at a cost of {arm(cost, once)['mean']:.3g} slot-hours. With twice the slots, training reaches this return "
         f"earlier by {less}. The cost rises by {more}. "
-        "This cost counts the trainer as four times as many slots as the smaller system has. "
+        "In this cost, the trainer counts as four times the slots of the smaller system. "
         "Both systems use the same learning rate. The model does not include what GPUs cost."
     )
 

@@ -15,6 +15,7 @@ from hypothesis.internal.conjecture import providers
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # The readline of a process that starts workers hands them the width of its own screen.
 os.environ.pop("COLUMNS", None)
+os.unsetenv("COLUMNS")
 
 # A suite in the background of a shell, or under nohup, ignores signals, and so would every command that it starts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

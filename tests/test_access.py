@@ -203,7 +203,7 @@ def test_pages_have_headings_landmarks_and_names(pages, name):
         ("report", 'role="img" aria-label', "title", "svg"),
         ("report", "<h4>", "<h5>", "heading 3 to 5"),
         ("report", ":focus-visible { outline: 3px", ":focus-visible { color: 3px", "no focus"),
-        ("explorer", "<label>groups outstanding ", "<p>groups outstanding ", "input"),
+        ("explorer", "<label>permits, K ", "<p>permits, K ", "input"),
         ("explorer", '<html lang="en">', "<html>", "html"),
         ("explorer", 'id="h-corr"', 'id="h-other"', "nothing has the id h-corr"),
     ],

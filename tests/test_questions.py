@@ -69,11 +69,8 @@ def test_stored_results_are_what_all_commands_say(capsys):
 def copy(tmp_path, monkeypatch):
     """A copy of the page and what belongs to it, in which something may be wrong."""
     (tmp_path / "questions").mkdir()
-    for path in (
-        "questions.md",
-        "questions/results.json",
-        *(f"questions/{_page.name(q)}" for q in QUESTIONS if q.draw),
-    ):
+    pictures = (f"questions/{_page.name(q)}" for q in QUESTIONS if q.draw)
+    for path in ("questions.md", "questions/results.json", *pictures):
         (tmp_path / path).write_bytes((_page.HERE / path).read_bytes())
     monkeypatch.setattr(command, "HERE", tmp_path)
     return tmp_path
@@ -93,9 +90,8 @@ def test_a_picture_of_other_results_is_found(copy):
     other[drawn.commands[0]] = _page.Said(lines, {**result, "dropped_fraction": 0.5})
     assert _page.origin(drawn, other) != _page.origin(drawn, STORED)
     (copy / "questions" / _page.name(drawn)).write_bytes(b"")
-    assert command.faults(STORED) == [
-        f"{_page.name(drawn)}: not drawn from these results; run `python -m docs --stored`"
-    ]
+    (found,) = command.faults(STORED)
+    assert found == f"{_page.name(drawn)}: not drawn from these results; run `python -m docs --stored`"
 
 
 def test_a_command_that_says_otherwise_is_found(copy):
@@ -214,9 +210,8 @@ def test_answers_of_claims_are_short_and_type_no_number(claimed):
 
 
 def test_the_site_leads_a_claim_to_its_place_in_the_reference():
-    turned = _site.LINK.sub(
-        lambda m: _site._turned(m, "docs/questions.md", _site.places()), _claimed.link("ratio/top-p")
-    )
+    places, linked = _site.places(), _claimed.link("ratio/top-p")
+    turned = _site.LINK.sub(lambda m: _site._turned(m, "docs/questions.md", places), linked)
     assert turned == "[`ratio/top-p`](reference/claims/ratio.md#ratiotop-p)"
 
 

@@ -55,12 +55,7 @@ EXAMPLES = {
     "environment": ("docs/environments.md", "from net import net", "(0, 8)", "(0, 7)"),
     "clock": ("docs/compare.md", "def arm", "smallest=5.0", "smallest=50.0"),
     "loss": ("docs/check-your-trainer.md", "def my_loss", "(ratio *", "(ratio.detach() * log_prob *"),
-    "advantage": (
-        "docs/check-your-trainer.md",
-        "def my_gae",
-        "gamma * following",
-        "gamma * following * (1 - dones[t])",
-    ),
+    "advantage": ("docs/check-your-trainer.md", "def my_gae", "* following", "* following * (1 - dones[t])"),
     "trained": ("docs/check-your-trainer.md", "def trained", "own.std()", "own.std(ddof=1)"),
     "passing": ("docs/admission-controllers.md", "class Gate", "self.training = 0\n    def rec", "pass\n    def rec"),
     "failing": ("docs/admission-controllers.md", "class Leaky", "pass  ", "self.running -= n  "),

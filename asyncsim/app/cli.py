@@ -71,7 +71,7 @@ def _signature(text: str) -> str:
 
 def _reflowed(text: str, wide: int) -> str:
     """Paragraphs of full lines at another width; what has lines of its own, as code has, is kept."""
-    pages = ((page, all(len(line) > 90 for line in page.split("\n")[:-1])) for page in text.split("\n\n"))
+    pages = ((p, p[:5] == "Argum" or all(len(line) > 90 for line in p.split("\n")[:-1])) for p in text.split("\n\n"))
     return "\n\n".join(textwrap.fill(page, wide) if full and page[:1] not in " >*|" else page for page, full in pages)
 
 
@@ -625,7 +625,7 @@ def device(o: Options) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Entry point of the `asyncsim` command; `arguments` default to those of the process."""
-    warnings.formatwarning = _one_line
+    warnings.formatwarning, _SAID[:] = _one_line, []
     with streams.guarded() as out, stopping.terminable():
         status = _status(list(sys.argv[1:] if arguments is None else arguments))
         out.flush()
@@ -640,13 +640,14 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     sys.exit(status)
 
 
-_FORMAT = warnings.formatwarning
+_FORMAT, _SAID = warnings.formatwarning, list[str]()
 
 
 def _one_line(message: Any, category: type[Warning], *where: Any, **more: Any) -> str:
-    """Our own warnings as errors are printed, those of others as they are."""
+    """Our own warnings as errors are printed, each once, those of others as they are."""
     if issubclass(category, checks.RunWarning):
-        return f"asyncsim: {message}\n"
+        _SAID.append(f"asyncsim: {message}\n")
+        return _SAID[-1] * (_SAID.count(_SAID[-1]) == 1)
     return _FORMAT(message, category, *where, **more)
 
 

@@ -97,21 +97,21 @@ def guarded() -> Iterator[Stream]:
 def complain(of: object, written: Callable[[str], str] = str) -> None:
     """Print a message, or an error with its notes, on stderr behind the name of the command; `written` edits a line."""
     notes = (line.strip() for note in getattr(of, "__notes__", ()) for line in note.splitlines())
-    print("asyncsim:", "\n  ".join(map(written, (str(of), *notes))), file=sys.stderr, flush=True)
+    show(["asyncsim: " + "\n  ".join(map(written, (str(of), *notes)))], to=sys.stderr)
 
 
-def width(piped: int = sys.maxsize) -> int:
+def width(piped: int = sys.maxsize, to: Any = None) -> int:
     """The columns of the terminal or of COLUMNS, else `piped`: lines of a pipe are not wrapped by default."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() or "COLUMNS" in os.environ else piped
+    return shutil.get_terminal_size().columns if (to or sys.stdout).isatty() or "COLUMNS" in os.environ else piped
 
 
-def show(lines: Iterable[str], hang: int = 4, piped: int = sys.maxsize) -> None:
-    """Print lines wrapped to the width; no word is broken, so that it can be copied."""
-    columns = width(piped)
+def show(lines: Iterable[str], hang: int = 4, piped: int = sys.maxsize, to: Any = None) -> None:
+    """Print lines on `to` (else stdout), wrapped to its width; no word is broken, so that it can be copied."""
+    columns = width(piped, to)
     for line in "\n".join(lines).split("\n"):
         hung = " " * max(len(line) - len(line.lstrip()) + 2, hang)
         whole = textwrap.TextWrapper(columns, "", hung, break_long_words=False, break_on_hyphens=False)
-        print(whole.fill(line) if len(line) > columns else line)
+        print(whole.fill(line) if len(line) > columns else line, file=to, flush=to is not None)
 
 
 def load() -> None:

@@ -108,10 +108,10 @@ def lines(result: Mapping[str, Any], verbose: bool) -> list[str]:
     used = (1.0 - r["rejected_fraction"]) * (1.0 - r["dropped_fraction"])
     filtered = f"; {1.0 / used:.4g} groups generated for each one trained" if settings["accept"] < 1.0 else ""
     # At one unit a second the unit of lengths is as well a second.
-    rates, unit = settings["rates"], " units of work (tokens, or seconds: each sample writes 1 per second)"
+    rates, unit = settings["rates"], " units of work (each sample decodes 1 per second)"
     if rates != 1.0:
         speed = f"{min(rates):g} to {max(rates):g}" if isinstance(rates, list) else f"{rates:g}"
-        unit = f" tokens, each sample writes {speed} per second"
+        unit = f" tokens (each sample decodes {speed} per second)"
     # How many of the named slots are used, and the busy share of all of them.
     groups, samples = r["group_slots"], r["sample_slots"]
     slots = [("", samples)] if groups in (None, samples) else [("group ", groups), ("sample ", samples)]

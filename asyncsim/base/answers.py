@@ -126,7 +126,7 @@ class Pair:
         return f"{said}; {numbers}, {last.replicates} replicates each"
 
     def details(self, word: str) -> str:
-        """What pairing gained, and the interval without unseen events where that differs."""
+        """What pairing gained, and the interval without rare events where that differs."""
         gain, last = f"pairing cut the variance {self.pairing:.2g} times", self.last
         saved = gain if self.pairing > PAIRED else "pairing did not help"
         if not math.isfinite(self.pairing):
@@ -135,7 +135,7 @@ class Pair:
             alike = alike and word not in ("undecided", UNTOLD)
             saved += ", so the two are the same on this task" * alike
         low, high, apart = last.seen
-        seen = f"{apart} " * (word == "undecided" != apart) + f"[{low:+.3g}, {high:+.3g}] without unseen events; "
+        seen = f"{apart} " * (word == "undecided" != apart) + f"[{low:+.3g}, {high:+.3g}] without rare events; "
         return f"{seen * ((low, high) != (last.low, last.high))}{saved}"
 
     def __str__(self) -> str:
@@ -234,8 +234,8 @@ class OnTask:
         # Intervals have room for three times what was seen, which may be more than the range of a number allows.
         most = self.bounds[1] - self.bounds[0] + abs(last.difference)
         beyond = "" if math.isfinite(most) else "; larger ones are assumed not to occur"
-        still = f"1 replicate in {1.0 / chance:.0f} may still differ by up to {min(event, most):.3g}"
-        return f"unseen events: after {last.replicates} replicates, {still}; the intervals allow for this{beyond}"
+        still = f"cannot exclude that 1 replicate in {1.0 / chance:.0f} differs by up to {min(event, most):.3g}"
+        return f"rare events: {last.replicates} replicates {still}; the intervals allow for this{beyond}"
 
     def twins(self) -> list[str]:
         """Arms that are not compared with each other, but have the same numbers."""
@@ -311,7 +311,7 @@ class Answer(calls.Told):
     def __str__(self) -> str:
         """Format the answer for a terminal: per task verdicts, differences with intervals, tuned values, replicates."""
         reading = self.reading if self.better == "higher" else f"{self.reading}, lower is better"
-        assumed = ", if unseen events are no larger than stated" if any(on.unseen for on in self.tasks) else ""
+        assumed = ", if rare events are no larger than stated below" if any(on.unseen for on in self.tasks) else ""
         # On a clock, a return could be taken for seconds.
         clocked = f" in {self.unit}" * (self.tasks[0].axis != "update")
         unit = clocked if self.unit == self.metric else f" {self.unit}"
@@ -497,20 +497,23 @@ class Sweep(calls.Told):
     def knee(self, share: float = 0.95) -> tuple[str, Any] | None:
         """The only varied number of a system, and its cheapest value that reaches `share` of the best pace.
 
-        That is the smallest one, of times the longest. None if anything else was varied.
+        That is the smallest one, of times the longest. None if anything else was varied, or if the cheapest suffices.
         """
         rows = [row for row in self.summary if row["metric"] == PACE]
         if len(self.names) != 1 or not rows or any(isinstance(row[self.names[0]], (str, bool)) for row in rows):
             return None
         name, most = self.names[0], max(row["mean"] for row in rows)
-        return name, (max if name.endswith("_time") else min)(row[name] for row in rows if row["mean"] >= share * most)
+        cheap = max if name.endswith("_time") else min
+        knee = cheap(row[name] for row in rows if row["mean"] >= share * most)
+        return None if knee == cheap(row[name] for row in rows) else (name, knee)
 
     @property
     def title(self) -> str:
         """The knee in one sentence; "" without one."""
         name, value = self.knee() or ("", None)
-        least = "longest" if name.endswith("_time") else "least"
-        return f"{name} = {cell(value)} is the {least} with 95 % of the most groups per hour" if name else ""
+        least = "longest" if name.endswith("_time") else "smallest"
+        words = f"is the {least} value with 95 % of the maximum groups per hour"
+        return f"{name} = {cell(value)} {words}" if name else ""
 
     def __str__(self) -> str:
         """Format the answer for a terminal: a table of means with intervals, failed settings, and the work done."""

@@ -92,9 +92,9 @@ def followed(found: Ages | None, expected: str | None) -> Draft:
     average = f"{measured.value:.3g} on average, for {best.number:.3g} predicted"
     words = {
         "constant": f"Every sample is {best.number:.3g} versions old.",
-        "sawtooth": f"Staleness climbs one version a step and falls back, {average}.",
-        "uniform": f"All stalenesses are equally frequent, {average}.",
-        "geometric": f"Staleness is that of {best.number + 1:.0f} equal exponential workers that update on arrival.",
+        "sawtooth": f"Staleness rises by one version per step and falls back, {average}.",
+        "uniform": f"All staleness values are equally frequent, {average}.",
+        "geometric": f"Staleness is geometric, as with {best.number + 1:.0f} equal workers that update on arrival.",
         "capped": f"Staleness is geometric up to a cap of {len(best.shares) - 1} versions.",
     }
     saying, goal = Saying(f"{best.name} staleness", words[best.name]), (best.number, best.number)

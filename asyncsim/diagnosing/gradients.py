@@ -48,7 +48,7 @@ def cosine(telemetry: Telemetry) -> Draft:
     """Test whether the signal-to-noise ratio explains the cosine; if not, whether momentum or shared batches do."""
     found, share = lags(telemetry), signal_share(telemetry)
     if 1 not in found:
-        return missing(COSINE, SNR, "Too few cosines of neighbors were logged.", "Log one at every update.")
+        return missing(COSINE, SNR, "Too few cosines of consecutive gradients were logged.", "Log one at every update.")
     later = [k for k in found if k > 1]
     if share is None and len(later) < 2:
         return missing(COSINE, SNR, "A cosine alone does not separate signal from momentum and from shared batches.",
@@ -63,7 +63,7 @@ def cosine(telemetry: Telemetry) -> Draft:
     excess = Estimate(found[1].value - predicted, error, freedom)
     cause, because, remedy = _cause(found, base.value, excess)
     small = base.value < LOW
-    words = f"The cosine is {found[1].value:.3f}; signal to noise makes it {predicted:.3f}."
+    words = f"The cosine is {found[1].value:.3f}; the signal-to-noise ratio predicts {predicted:.3f}."
     return Draft(
         COSINE, SNR,
         Saying(*(("low signal", words, "Raise the batch.") if small else ("signal to noise", words))),
@@ -91,9 +91,9 @@ def _cause(found: dict[int, Estimate], share: float, excess: Estimate) -> tuple[
         return "momentum or shared batches", "momentum or shared batches add to it", remedy
     if above(second._replace(value=second.value - share), TOLERANCE) < 0.01:
         remedy = "Log the cosine of raw gradients, before momentum; or give `momentum`."
-        return "momentum", "the excess falls geometrically, as momentum makes it", remedy
-    remedy = "Check replay, epochs and the sampler: neighboring updates use the same samples."
-    return "shared batches", "only neighbors agree more", remedy
+        return "momentum", "the excess decays geometrically, as with momentum", remedy
+    remedy = "Check replay, epochs and the sampler: consecutive updates use the same samples."
+    return "shared batches", "only consecutive gradients agree more", remedy
 
 
 def constant_staleness(telemetry: Telemetry) -> int | None:
@@ -129,14 +129,14 @@ def boundary(telemetry: Telemetry) -> Draft:
             share = share._replace(value=share.value / limit, error=share.error / limit)
     if share is None:
         return missing(
-            BOUNDARY, claim, "Neither step times curvature nor cosines across the staleness are known.",
+            BOUNDARY, claim, "Learning rate times curvature is unknown, and so are cosines across the staleness.",
             "Give `learning_rate` and `curvature`, or log cosines staleness and staleness + 1 updates apart.",
         )  # fmt: skip
-    where = "beyond" if share.value >= 1.0 else "at"
+    where = "" if share.value >= 1.0 else ", where gradients oscillate"
     return Draft(
         BOUNDARY, claim,
-        Saying("stable step", f"The step is at {share.value:.2f} of its boundary."),
-        Saying("step near boundary", f"The step is {where} {share.value:.2f} of its boundary, where gradients swing.",
+        Saying("stable step", f"The learning rate is {share.value:.2f} times the stability boundary."),
+        Saying("step near boundary", f"The learning rate is {share.value:.2f} times the stability boundary{where}.",
                f"Divide the learning rate by {max(share.value / 0.5, 1.0):.2g}, or lower the staleness."),
         above(share, NEAR), share, (0.0, NEAR), "share of the boundary",
     )  # fmt: skip

@@ -19,7 +19,6 @@ from scipy import optimize, special
 from asyncsim.base import calls, checks, files, notation
 from asyncsim.base.judgment import UNKNOWN, Judgment, RunsOfArm
 from asyncsim.base.quantiles import critical
-from asyncsim.comparing import intervals
 from asyncsim.comparing.judging import BOUNDS, between_runs, inside_runs
 from asyncsim.diagnosing import aliases
 from asyncsim.diagnosing.telemetry import BOARD, Setup, Telemetry, declarable, read, refuse_runs
@@ -264,13 +263,14 @@ def _plan(
 
 
 def _cautions(numbers: list[np.ndarray], seconds: list[float], word: str, over: str, error: float) -> list[str]:
-    """Notes that a reader of the judgment needs about these runs."""
+    """Notes that a reader of the judgment needs about these runs; an outlier is one of Grubbs' test at 1 %."""
     notes, few = [], min(map(len, numbers[:2]))
     if over == "steps" and max(seconds) > PACE * min(seconds):
         slower = seconds[1] / seconds[0]
         notes.append(f"B takes {slower:.2f} times as long per step as A; a comparison over seconds counts this")
     for letter, own in zip("AB", numbers, strict=False):
-        if intervals.heavy(own):
+        n, apart = len(own), (own - own.mean()) ** 2
+        if n > 2 and apart.max() > apart.sum() * (n - 1) / n / (1.0 + (n - 2) / critical(0.01 / n, n - 2.0) ** 2):
             notes.append(f"one run of {letter} causes most of its spread, so its mean is uncertain: inspect this run")
     if few > 1 and word != UNKNOWN:
         chance = 1.0 - error ** (1.0 / few)

@@ -101,15 +101,15 @@ def floor(telemetry: Telemetry) -> Draft:
         fresh_data = first_step(telemetry)
     if fresh_data is None:
         return missing(
-            FLOOR, claim, "Too few data are surely fresh, so engine mismatch and staleness are not told apart.",
-            f"Log log-probs and staleness of tokens, with {FEWEST} steps that hold fresh data; the first step does.",
+            FLOOR, claim, "Too few data are known to be fresh, so engine mismatch looks like staleness.",
+            f"Log log-probs and staleness per token, from the first step on, with {FEWEST} steps that have fresh data.",
         )  # fmt: skip
     # Mean tokens of a sequence; 1 where no sequence is known.
     of = None if telemetry.tokens is None else telemetry.tokens.sequence
     length = 1.0 if of is None else len(of) / (int(of.max()) + 1)
     cost = math.exp(-length * fresh_data.value)
     size = math.sqrt(max(fresh_data.value, 0.0))
-    words = f"Fresh tokens differ by {size:.2g} nats; sequences of {length:.0f} tokens keep ESS/N {cost:.2g}."
+    words = f"On fresh data, engines differ by {size:.2g} nats per token: ESS/N {cost:.2g} at {length:.0f} tokens."
     return Draft(
         FLOOR, claim,
         Saying("engines agree", words),
@@ -129,7 +129,7 @@ def fresh(telemetry: Telemetry) -> Draft:
     possible = stamps(telemetry).p == 1.0
     if not (first and early and late and possible) or late.value > GROWS * early.value:
         return missing(
-            FRESH, claim, "Stamps, the first step or later fresh data are missing or wrong; ratios check no stamps.",
+            FRESH, claim, "Stamps, first step or later fresh data are missing or wrong, so fresh data are unknown.",
             "Log tokens from the first step on, with the data that are stamped fresh.",
         )  # fmt: skip
     limit = max(TIMES * first.value, 1e-12)
@@ -137,7 +137,7 @@ def fresh(telemetry: Telemetry) -> Draft:
     freedom = errors.sum() ** 2 / max(float(errors**2 @ [1.0 / early.freedom, 1.0 / first.freedom]), 1e-300)
     both = early._replace(error=math.sqrt(errors.sum()), freedom=max(freedom, 1.0))
     p = above(both, limit)
-    words = f"Data stamped fresh differ by {early.value:.2g} nats^2, those of the first step by {first.value:.2g}."
+    words = f"The variance on data stamped fresh is {early.value:.2g} nats^2, in the first step {first.value:.2g}."
     return Draft(
         FRESH, claim,
         Saying("fresh stamps" if p >= UNSURE else "", words, HARMLESS if p >= UNSURE else "Log more steps."),
@@ -151,14 +151,14 @@ def drift(telemetry: Telemetry) -> Draft:
     """Slope of log(v(s) - v(0)) against log s: 1 if updates are noise, 2 if they are drift."""
     claim, found = "ratio/drift-growth", levels(telemetry)
     if found is None or 0.0 not in found.staleness:
-        return missing(DRIFT, claim, "Without fresh data the floor is unknown, and with it the slope.",
-                       "Log log-probs and staleness of tokens, fresh ones among them.")  # fmt: skip
+        return missing(DRIFT, claim, "Without fresh data, floor and slope are unknown.",
+                       "Log log-probs and staleness per token, also of fresh data.")  # fmt: skip
     if _doubtful(telemetry):
-        return missing(DRIFT, claim, "Stamps are in doubt, and with them the floor and the slope.",
-                       "Mend the stamps first.")  # fmt: skip
+        return missing(DRIFT, claim, "The stamps may be wrong, so floor and slope are unknown.",
+                       "Correct the stamps first.")  # fmt: skip
     slope = _slope(found)
     if slope is None:
-        return missing(DRIFT, claim, "Fewer than three stalenesses are well measured, so no slope is told.",
+        return missing(DRIFT, claim, "Fewer than three staleness values are well measured, so the slope is unknown.",
                        "Log more steps, or a run with more staleness.")  # fmt: skip
     low, value, high = interval(slope)
     kind, words, decisive = _kind(low, high)
@@ -231,19 +231,19 @@ def mean_ratio(telemetry: Telemetry) -> Draft:
     tokens = telemetry.tokens
     series = telemetry.get("ratio_mean") if tokens is None else tokens.means(np.exp(np.clip(tokens.log_ratio, -50, 50)))
     if series is None:
-        return missing(question, claim, "No mean of plain ratios was logged; truncated ones have another mean.",
+        return missing(question, claim, "The mean of unclipped ratios was not logged, and clipping changes the mean.",
                        "Log the mean ratio before any clip, clamp or mask.")  # fmt: skip
     value, spread = mean(series), _spread(telemetry)
     if value is None or spread is None or spread > TOP:
-        return missing(question, claim, "Steps are too few, a few ratios carry the mean, or their spread is unknown.",
+        return missing(question, claim, "Steps are too few, few ratios dominate the mean, or their spread is unknown.",
                        "Log ESS or chi-square of the same tokens, over more steps.")  # fmt: skip
-    cut = ", or the sampler cuts tokens and the mean is the mass that it keeps" if value.value < 1.0 else ""
+    cut = ", or top-p or top-k is on, and the mean is the mass of the kept tokens" if value.value < 1.0 else ""
     return Draft(
         question, claim,
-        Saying("mean ratio one", f"The mean ratio is {value.value:.4g}; one is predicted at any staleness."),
+        Saying("mean ratio one", f"The mean ratio is {value.value:.4g}; the prediction is 1 at any staleness."),
         Saying(
-            "wrong log-probs", f"The mean ratio is {value.value:.4g}: these are not the log-probs of the draws{cut}.",
-            "Check the mask, temperature, top-p, and that log-probs are recorded at the draw.",
+            "wrong log-probs", f"The mean ratio is {value.value:.4g}: the logged log-probs are not the sampler's{cut}.",
+            "Check the mask, temperature, top-p, and that log-probs are recorded at sampling.",
         ),
         outside(value, 1.0 - 1e-3, 1.0 + 1e-3), value, (1.0, 1.0),
     )  # fmt: skip

@@ -38,7 +38,7 @@ def fall(telemetry: Telemetry) -> Draft | None:
     freedom = (BATCHES - 1) * 2.0 / 3.0
     p = 1.0 if drop <= 0.0 else min(1.0, len(before) * float(stats.t.sf(drop / error, freedom)))
     end = np.array_split(telemetry.quantities["step"][known], BATCHES)[best + SIZE - 1][-1]
-    words = f"The last sixth has mean reward {parts[-1]:.4g}; the best one, up to step {end:g}, had {before[best]:.4g}"
+    words = f"The last sixth has mean reward {parts[-1]:.4g}; the best sixth, to step {end:g}, had {before[best]:.4g}"
     beside = _beside(telemetry, known, best)
     since = f" Since then {', '.join(beside)}." if beside else ""
     return Draft(

@@ -69,9 +69,9 @@ def shown(telemetry: Telemetry) -> Draft:
     decisive = value.value * count >= FEW
     low, _, top = interval(population)
     told = f"{max(low, least):.3g} to {min(top, 1.0):.3g}" if tokens is not None else f"at most {min(top, 1.0):.3g}"
-    words = f"{count:.0f} weights can show {least:.2g} to 1; the population's ESS/N is {told}."
+    words = f"A batch of {count:.0f} weights can show an ESS/N of {least:.2g} to 1; an infinite batch has {told}."
     if not decisive:
-        words = f"The reading is worth {value.value * count:.2g} weights, too few to tell the population's ESS/N."
+        words = f"The batch counts as {value.value * count:.2g} weights, too few for the ESS/N of an infinite one."
     return Draft(
         SHOWN, claim,
         Saying("possible size", words, HARMLESS if decisive else "Pool steps, or shorten what one weight covers."),
@@ -102,7 +102,7 @@ def named(telemetry: Telemetry) -> Draft:
     if tokens is None:
         return _by_moments(telemetry, logged, name)
     if len(tokens.step) != len(logged):
-        return missing(NAMED, claim, "Tokens and steps are not those of the same rows.", "Log both for the same steps.")
+        return missing(NAMED, claim, "Step log and token log have different steps.", "Log both for the same steps.")
     variants = list(_variants(telemetry, tokens))
     away = [float(np.nanmax(np.abs(series / logged - 1.0))) for *_, series in variants]
     # Logs are rounded: another quantity than the plain one must be several times nearer.
@@ -111,11 +111,11 @@ def named(telemetry: Telemetry) -> Draft:
         cause, wrong, source, _ = variants[best]
         expected = not wrong or (name == "ess_clamped" and cause == "ESS clamped")
         true = float(np.nanmean(variants[0][3]))
-        words = f"The logged ESS, {np.nanmean(logged):.3g}, is that of {WORDS[cause]}; the plain one is {true:.3g}."
+        words = f"The logged ESS, {np.nanmean(logged):.3g}, is that of {WORDS[cause]}; the token ESS is {true:.3g}."
         match = Saying(cause, words, HARMLESS if expected else REMEDIES[cause])
         return Draft(NAMED, source, match, match, 1.0 if expected else 0.0, mean(logged), (true, true), "ESS/N")
-    plain = Saying("", "The logged ESS is none of the quantities that the tokens give.",
-                   "Log the tokens that the metric counts, and the clamp that it uses.")  # fmt: skip
+    plain = Saying("", "No definition of ESS gives the logged value on these tokens.",
+                   "Log the tokens that the metric counts, and its clamp.")  # fmt: skip
     return Draft(NAMED, claim, plain, measured=mean(logged), unit="ESS/N")
 
 
@@ -142,7 +142,7 @@ def _by_moments(telemetry: Telemetry, logged: np.ndarray, name: str) -> Draft:
     """Check a logged ESS without tokens by the identity ESS/N = (mean ratio)^2 / (1 + chi-square) per step."""
     chi, ratio, cap = telemetry.get("chi_square"), telemetry.get("ratio_mean"), telemetry.setup.cap
     if chi is None or (ratio is None and name == "ess"):
-        return missing(NAMED, "ess/limit", "ESS alone does not say which ESS it is.",
+        return missing(NAMED, "ess/limit", "An ESS alone does not show how it was computed.",
                        "Log chi-square and the mean ratio of the same tokens, or the tokens.")  # fmt: skip
     true = (1.0 if ratio is None else ratio) ** 2 / (1.0 + chi)
     gap = mean(logged - true)
@@ -150,11 +150,11 @@ def _by_moments(telemetry: Telemetry, logged: np.ndarray, name: str) -> Draft:
         return missing(NAMED, "ess/limit", "Too few steps have ESS and chi-square.", "Log both at every step.")
     if name == "ess_clamped":
         if cap is None:
-            words = f"This ESS is of clamped weights, the plain one {np.nanmean(true):.3g}."
+            words = f"This ESS is that of clamped weights; without the clamp it is {np.nanmean(true):.3g}."
             return missing(NAMED, "ess/clamp-floor", words, "Give `cap`, the clamp's upper limit.")
         least = 1.0 / claims.claim("ess/clamp-floor").predict({"clamp": cap})["largest_inverse"]
         lowest = float(np.nanmin(logged))
-        words = f"A clamp at {cap:g} keeps this ESS above {least:.2g}; the plain one is {float(np.nanmean(true)):.3g}."
+        words = f"A clamp at {cap:g} keeps ESS above {least:.2g}; without it, ESS is {float(np.nanmean(true)):.3g}."
         return Draft(
             NAMED, "ess/clamp-floor",
             Saying("clamped as named", words),
@@ -165,8 +165,8 @@ def _by_moments(telemetry: Telemetry, logged: np.ndarray, name: str) -> Draft:
     same = np.allclose(logged, true, rtol=NEAR, atol=0.0, equal_nan=True)
     return Draft(
         NAMED, "ess/limit",
-        Saying("plain ESS", "The logged ESS is that of chi-square and mean ratio."),
-        Saying("ESS clamped or averaged", f"ESS is {gap.value:+.2g} away from what chi-square says of the same tokens.",
+        Saying("plain ESS", "The logged ESS agrees with chi-square and the mean ratio."),
+        Saying("ESS clamped or averaged", f"ESS differs by {gap.value:+.2g} from the one that chi-square gives.",
                "Take the ESS before any clamp, and over the whole step; tokens tell which it is."),
         1.0 if same else 0.0, mean(logged), (float(np.nanmean(true)),) * 2, "ESS/N",
     )  # fmt: skip
@@ -181,9 +181,9 @@ def tail(telemetry: Telemetry) -> Draft:
     claim, tokens = "ratio/hill-and-psis", telemetry.tokens
     if tokens is None:
         return missing(TAIL, claim, "The largest weights are unknown.", "Log tokens, and the sequence of each.")
-    words, logs = "tokens", tokens.log_ratio
+    words, logs = "token", tokens.log_ratio
     if tokens.sequence is not None:
-        words, logs = "sequences", np.bincount(paired(tokens.row, tokens.sequence), weights=logs)
+        words, logs = "sequence", np.bincount(paired(tokens.row, tokens.sequence), weights=logs)
     weights = torch.as_tensor(logs).reshape(1, -1)
     alpha, shape = float(ratios.tail_index(weights)), float(ratios.pareto_k(weights))
     if not math.isfinite(alpha) or math.isnan(shape):
@@ -192,9 +192,9 @@ def tail(telemetry: Telemetry) -> Draft:
     z = stats.norm.isf(m / len(logs))
     normal = 1.0 / (float(logs.std()) * (stats.norm.pdf(z) * len(logs) / m - z))
     measured = Estimate(alpha, alpha / math.sqrt(m))
-    told = f"Hill's index of the {m} largest of {len(logs)} weights of {words} is {alpha:.2g}; k is {shape:.2g}"
-    told += f", and a log-normal of this spread reads {normal:.2g}."
-    advice = f"Truncate or use token ratios: the {'variance' if alpha > 1.0 else 'mean itself'} rests on few weights."
+    told = f"The {m} largest of {len(logs)} {words} weights have a tail index (Hill) of {alpha:.2g}, where "
+    told += f"2 or less is heavy. A log-normal with this spread has an index of {normal:.2g}. PSIS k is {shape:.2g}."
+    advice = f"Truncate or use token ratios: the {'variance' if alpha > 1.0 else 'mean itself'} depends on few weights."
     return Draft(
         TAIL, claim, Saying("light tail", told), Saying("heavy tail", told, advice),
         float(special.gammaincc(m, 2.0 * m / alpha)), measured, (2.0, np.inf), "exponent",
@@ -291,8 +291,8 @@ def direction(telemetry: Telemetry) -> Draft | None:
         return None
     return Draft(
         "sign of k1", "estimator/kl-estimators",
-        Saying("k1 not negative", f"k1 is {value.value:.3g} on average; a divergence is not below 0."),
-        Saying("negative k1", f"k1 is {value.value:.3g} on average, and its mean is a divergence, so not below 0.",
+        Saying("k1 not negative", f"k1 is {value.value:.3g} on average; a divergence is never negative."),
+        Saying("negative k1", f"k1 is {value.value:.3g} on average, but a divergence is never negative.",
                "Subtract the trainer's log-prob from the sampler's, on the sampler's own tokens."),
         below(value, 0.0), value, (0.0, np.inf), "nats per token",
     )  # fmt: skip

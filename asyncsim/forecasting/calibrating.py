@@ -650,7 +650,7 @@ def _drifts(
     loose = [name for name, each in drift.items() if not each.identified]
     if loose:
         notes.append(
-            f"{', '.join(loose)}: floor and growth cannot be separated at a constant staleness; bands cover both. "
-            "Log the first steps of the run, whose data are fresh."
+            f"{', '.join(loose)}: staleness hardly varies, so floor and growth cannot be separated, and bands allow "
+            "for both. Log the first steps of the run, whose data are fresh."
         )
     return drift, notes

@@ -270,7 +270,7 @@ def _ratios(
         far = sum(np.mean([d.numbers["age"] for d in each]) > FAR * seen for each in found)
         if far:
             words = f"tokens are over {FAR:g} times as stale as the log's stalest step (mean {seen:.2g} training steps)"
-            notes.append(f"In {far} of {len(found)} settings, {words}: their drift is extrapolated.")
+            notes.append(f"In {far} of {len(found)} settings, {words}, so their drift is extrapolated.")
     if method is not None:
         made = plugins.load("asyncsim.methods", method, "method")()
         clip, kind = made.weight.describe(), "token" if made.weight.level == "token" else "sequence"

@@ -58,15 +58,15 @@ def draw_advice(advice: Advice) -> Figure:
             ax.plot(own.limit, own.interval(name)[0], "o", **ring)
     for name, label, mark in (("staleness", "mean", "o"), ("p99", "99th percentile", "^")):
         _line(axes[-1], advice.curve(), name, _style.COLORS["measured"], label, marker=mark)
+        end, say = (advice.curve()[-1].limit, advice.curve()[-1].interval(name)[2]), axes[-1].annotate
+        say(label, end, (0.0, 4.0), textcoords="offset points", ha="right", color=_style.COLORS["measured"])
     axes[-1].plot(knee.limit, knee.mean("staleness"), "o", **ring)
     for ax in axes:
         ax.axvspan(low, high, **shade)
         ax.set_xscale("symlog", linthresh=least, linscale=0.3)
         ax.set_xticks(limits, [f"{each:g}" * (each in named) for each in limits])
         ax.minorticks_off()
-        ax.set(ylim=(0.0, None), xlabel=advice.knob)
-    axes[-1].set_ylim(top=1.5 * axes[-1].get_ylim()[1])  # room for the key
-    axes[-1].legend(loc="upper left", title="today", title_fontsize=8.0, alignment="left")
+        ax.set(ymargin=0.12, ylim=(0.0, None), xlabel=advice.knob)
     entries = dict(zip(*reversed(axes[0].get_legend_handles_labels()), strict=True))
     if several:
         entries[f"to set: smallest limit within {100.0 * advice.share:g} % of the fastest"] = axes[0].lines[-1]
@@ -78,8 +78,8 @@ def draw_advice(advice: Advice) -> Figure:
     title = rf"$\bf{{b}}$   {knee.slot_hours.mean():,.0f} slot-hours {at}"
     axes[1].set(ylabel="slot-hours per 1,000 updates", title=title)
     axes[1].yaxis.set_major_formatter("{x:,.0f}")
-    stale = f"{knee.mean('staleness'):.2g}, 99th percentile {knee.p99}"
-    axes[2].set(ylabel="staleness of tokens (versions)", title=rf"$\bf{{c}}$   mean {stale} {at}")
+    stale = f"mean staleness {knee.mean('staleness'):.2g} {at}"
+    axes[2].set(ylabel="staleness of tokens, today (versions)", title=rf"$\bf{{c}}$   {stale}")
     said = f"set {advice.knob} to {knee.limit:g} ({advice.reach})"
     said = said if several else f"{advice.knob} {knee.limit:g} is the only limit tried"
     figure.suptitle(f"{advice.trainer}: {said}", ha="left", x=0.02)
@@ -154,29 +154,29 @@ def draw_judgment(judgment: Judgment) -> Figure:
     left, right = figure.subplots(1, 2, width_ratios=(3, 2))
     for arm, (color, _) in zip(judgment.arms, SERIES, strict=False):
         count, mean = len(arm.curves), arm.curves.mean(0)
-        stems = ", ".join(each.removesuffix(".csv") for each in arm.names[:2]) + f" and {count - 2} more" * (count > 2)
+        stems = f"{arm.names[0].removesuffix('.csv')}{f' and {count - 1} more' * (count > 1)}"
         left.plot(arm.places, mean, color=color, label=f"{arm.letter}: {stems}")
         if count > 1:
             half = critical(0.05, count - 1.0) * arm.curves.std(0, ddof=1) / math.sqrt(count)
             left.fill_between(arm.places, mean - half, mean + half, color=color, alpha=0.2, linewidth=0)
-    left.axvspan(judgment.start, judgment.stop, color=_style.COLORS["effect"], zorder=0)
+    left.axvspan(judgment.start, judgment.stop, color=_style.COLORS["muted"], alpha=0.15, linewidth=0, zorder=0)
     bands = "; bands: 95 % between seeds" * (max(len(arm.curves) for arm in judgment.arms) > 1)
-    left.set(xlabel=judgment.axis, ylabel=judgment.metric, title=f"shaded: steps compared{bands}")
     # Bands of two or three seeds are wide, and would hide the curves.
     lows, tops = zip(*((arm.curves.min(), arm.curves.max()) for arm in judgment.arms), strict=True)
     beyond = 0.1 * (max(tops) - min(lows))
-    left.set_ylim(min(lows) - beyond, max(tops) + beyond)
+    limits, title = (min(lows) - beyond, max(tops) + beyond), f"gray: {judgment.axis} compared{bands}"
+    left.set(xlabel=judgment.axis, ylabel=judgment.metric, ylim=limits, title=title)
+    left.xaxis.set_major_formatter("{x:,.10g}")
     left.legend(loc="best")
     if judgment.within is not None:
         right.axhspan(-judgment.within, judgment.within, color=_style.COLORS["effect"], zorder=0)
-        right.set_xlabel("shaded: too small to matter")
+        right.text(-0.55, -judgment.within, "too small to matter", fontsize=7.0, va="bottom")
     right.axhline(0.0, **_style.REFERENCE)
     level = f"{100.0 * (1.0 - judgment.error):.4g} % interval"
     rows = [("fresh seeds", level, judgment.half), ("these two runs", "95 % interval", judgment.inside)]
     rows = [row for row in rows if row[2] is not None]
     labels = [f"{name}:\n{level if math.isfinite(half or 0.0) else 'cannot tell'}" for name, level, half in rows]
-    half = [each for *_, each in rows]
-    places = range(len(rows))
+    half, places = [each for *_, each in rows], range(len(rows))
     right.errorbar(places, [judgment.difference] * len(rows), yerr=half, color=_style.INK, **_style.MEASURED)
     for place in (k for k in places if not math.isfinite(half[k])):
         right.axvline(place, color=_style.INK, linewidth=1.0)  # a bar without ends

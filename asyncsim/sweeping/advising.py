@@ -346,9 +346,9 @@ def system_of(given: Mapping[str, Any], limit: float, machines: int, partial: bo
         words = {n: f"{n} {_UNSET.get(k.usual, k.usual)}" for n, k in usual.items() if k.usual != shown[n]}
         unit = " over machines" if "replicas" in shown else ", in samples" * trainer.running.endswith("*")
         runs = trainer.running.removesuffix("*")
-        words = {n: f"{w} (your {owners[n]}{unit * (n == runs)})" for n, w in words.items()}
+        words = {n: f"{w} (field {owners[n]}{unit * (n == runs)})" for n, w in words.items()}
         differs = f"`asyncsim list systems {trainer.preset}` explains them."
-        differs += f" By default the trainer has {'; '.join(words.values())}." * bool(words)
+        differs += f" The trainer's own defaults: {'; '.join(words.values())}." * bool(words)
         if running < (given["prompts_at_once"] or 0):
             differs += f" It allows {running} prompts at once, fewer than yours."
         if runs in words and "replicas" in shown:

@@ -123,7 +123,7 @@ def preset(
             means = law.parameters[:1] if law.kind == "lognormal" and not given.get("load") else (0.0,)
             lengths = law.parameters if law.kind in ("constant", "empirical", "recorded") else means
             if {*system.rates} == {1.0} and max(lengths) > WHOLE and not any(number % 1.0 for number in lengths):
-                text = f"length = {max(lengths):g} is read as seconds, since samples are written at 1 per second; if "
+                text = f"length = {max(lengths):g} is read as seconds, because a sample decodes 1 unit per second; if "
                 text += "it is in tokens, add --set model.rate=30, in tokens per second (Python: model={'rate': 30})"
                 warnings.warn(checks.RunWarning(text), stacklevel=3)
             return system

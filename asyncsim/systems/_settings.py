@@ -246,7 +246,7 @@ class Settings(Source):
         """Groups per second at full concurrency, when no slot ever waits.
 
         Places: the sum over them of 1 / (E[max of N works] / speed + seconds of environment and, if it holds the place,
-        of reward); slots and permits: as many x mean speed / (N E[work]), the smallest of all. With fewer tickets than
+        of reward); slots and permits: as many x mean speed / (N E[work]), the smallest of all. With fewer permits than
         places the first so many places count. With E redundant samples the maximum is the N-th of N + E works, and a
         group writes the N shortest and so much of each of the others.
         """

@@ -50,7 +50,7 @@ def torchtitan(
 ) -> dict[str, Any]:
     """torchtitan RL: an active buffer sized by the target staleness, consumed first in, first out within a window.
 
-    K = (S' + 1) P tickets back after the weight pull, window W: mean staleness S', S' + ceil((W - 1) / P) at most.
+    K = (S' + 1) P permits back after the weight pull, window W: mean staleness S', S' + ceil((W - 1) / P) at most.
 
     Laws `systems/cap-binds` and `systems/hard-bounds`. A window that is a share f of the buffer has W = max(1, floor(f
     K)). Without f the order is strict, W = 1: exactly S'. Later revisions have a window of w batches instead, W = w P,
@@ -91,7 +91,7 @@ def roll_single_turn(
 ) -> dict[str, Any]:
     """ROLL Flash, single turn: prompts of the oldest step first; samples staler than the ratio are aborted.
 
-    K = P + ceil(a P) tickets back at the publish, strictly by the step of submission: staleness 0 .. ceil(a), hard.
+    K = P + ceil(a P) permits back at the publish, strictly by the step of submission: staleness 0 .. ceil(a), hard.
 
     No group of a later step is trained while one of an earlier step runs (`systems/hard-bounds`). With an integer a all
     mass is on a when generation is ahead. At every install what is older than ceil(a) is cut, ready or running; that
@@ -117,7 +117,7 @@ def roll_environment_groups(
 ) -> dict[str, Any]:
     """ROLL Flash with environment groups: one queue per group, consumed in order, with a lead of full steps.
 
-    E places, batches of P = E T, K = (a + 1) P tickets back at the publish, in order: staleness 0 .. a, hard.
+    E places, batches of P = E T, K = (a + 1) P permits back at the publish, in order: staleness 0 .. a, hard.
 
     Every environment group plays its episodes one after the other, and a batch takes T of each in their order. No
     episode overtakes another (`systems/hard-bounds`); targets of whole batches model this. An episode is stamped with
@@ -240,12 +240,12 @@ def verl_fully_async(
 ) -> dict[str, Any]:
     """verl fully asynchronous: generation runs ahead by a fraction of a publish window.
 
-    M = P S groups per publish, K = int((1 + tau) M) tickets: mean staleness K / M - 1 publishes where the cap binds.
+    M = P S groups per publish, K = int((1 + tau) M) permits: mean staleness K / M - 1 publishes where the cap binds.
 
     tau is a share of a publish window, not a number of steps: a group may wait S U updates and more. Law
     `systems/cap-binds`. With partial rollouts single samples are unbounded. Without them (drain) they stay in 0 ..
     ceil(tau), by `systems/hard-bounds`. verl stamps the parameter version at start and end of a sample; its histogram
-    uses the end. The queue holds K groups and drops the oldest, which the tickets never let happen; a dropped group
+    uses the end. The queue holds K groups and drops the oldest, which the permits never let happen; a dropped group
     counts until the publish.
 
     >>> verl_fully_async(2, 0.5, 2, length=1.0, train_time=1.0).staleness(8, 1, 0)[0].mean(axis=1).tolist()
@@ -276,7 +276,7 @@ def vcpo(
 ) -> dict[str, Any]:
     """VCPO: verl's fully asynchronous recipe, published after every batch, with a large lead.
 
-    K = int((1 + k) M) tickets back at the publish, S = 1: staleness k on average, the version at most.
+    K = int((1 + k) M) permits back at the publish, S = 1: staleness k on average, the version at most.
 
     Law `systems/cap-binds` where `replicas` carry K groups, else `systems/cap-idle`. The first K groups start under
     version 0, so no batch is older than its own number. Staleness 128 takes 128 batches. The recipe logs the gap to the
@@ -300,7 +300,7 @@ def verl_separate_async(
 ) -> dict[str, Any]:
     """verl v1, separate generators: warm-up batches, then one for one; a sample's versions are limited.
 
-    K = (w + 1) M tickets back at the publish, oldest start first, staleness 0 .. threshold - 1.
+    K = (w + 1) M permits back at the publish, oldest start first, staleness 0 .. threshold - 1.
 
     The threshold counts the versions from the first token to training, both included: the limit is m = threshold - 1
     publishes from the head. Strategy drop cuts older groups at packing and replaces each by a new prompt, mean below w.
@@ -329,7 +329,7 @@ def one_step_off(groups_per_batch: int = k.count("P, groups per batch", 1)) -> d
 
     Staleness min(version, 1): a batch is admitted when the one before is dequeued, and drained before a publish.
 
-    K = q = C = P, tickets return at the dequeue: law `systems/cap-binds`, and since every sample is drained each single
+    K = q = C = P, permits return at the dequeue: law `systems/cap-binds`, and since every sample is drained each single
     group has it. The recipe stamps nothing; a batch is one publish, in updates the staleness is U + j. With
     `train_time=0` the publish comes before the admission and nothing is stale.
 

@@ -18,7 +18,7 @@ def areal(
 ) -> dict[str, Any]:
     """AReaL: generation runs ahead by a bounded number of versions; new weights interrupt it without a restart.
 
-    K = (eta + 1) P tickets that return at the publish, oldest start first, running samples keep their tokens.
+    K = (eta + 1) P permits that return at the publish, oldest start first, running samples keep their tokens.
 
     Where the cap binds the mean staleness is eta (`systems/cap-binds`); single samples may exceed it
     (`systems/straggler-tail`). A generator of C places that is the slower side stays near C / P whatever eta is
@@ -46,9 +46,9 @@ def open_instruct(
 ) -> dict[str, Any]:
     """open-instruct: several steps of prompts are outstanding, batches are packed ahead, and stale ones are replaced.
 
-    K = a P tickets back at packing, a packed batches may wait, older than a is dropped at packing: 0 .. a, hard.
+    K = a P permits back at packing, a packed batches may wait, older than a is dropped at packing: 0 .. a, hard.
 
-    Tickets and packed batches together reach 2 a batches, so with a slow trainer the mass sits at a with discards: law
+    Permits and packed batches together reach 2 a batches, so with a slow trainer the mass sits at a with discards: law
     `systems/mean-staleness-identity` with drops. Each discarded group is replaced. The stamp is the step at which the
     engine got the prompt, compared with the step the batch is packed for; a step is a publish.
 
@@ -69,7 +69,7 @@ def openrlhf(
 ) -> dict[str, Any]:
     """OpenRLHF asynchronous: a queue of complete batches between generator and trainer.
 
-    K = Q P tickets back at the dequeue, a batch at a time (q = C = P): staleness 1 .. Q after the first batch, hard.
+    K = Q P permits back at the dequeue, a batch at a time (q = C = P): staleness 1 .. Q after the first batch, hard.
 
     A slow generator is one batch behind, a slow trainer Q (`systems/cap-binds` at the dequeue). A lock keeps weights
     from moving while a batch is generated (drain); partial rollouts pause and go on instead. OpenRLHF stamps no
@@ -97,7 +97,7 @@ def pipeline_rl(
 ) -> dict[str, Any]:
     """PipelineRL: in-flight weight updates, and a lead of generation that is bounded in samples.
 
-    K = ceil(max_lag / attempts) + G tickets back at the publish of G groups: mean (K - G) / G when ahead.
+    K = ceil(max_lag / attempts) + G permits back at the publish of G groups: mean (K - G) / G when ahead.
 
     Law `systems/cap-binds`, tokens after `systems/token-staircase` (samples go on under new weights). Knobs and
     versions count samples, and its logged lag is the maximum of a batch: divide by samples per publish. With a lag
@@ -160,7 +160,7 @@ def prime_rl_before(
 ) -> dict[str, Any]:
     """prime-rl until May 2026: complete batches of rollouts, one per step, a bounded number of steps ahead.
 
-    K = (L + 1) P tickets back at the publish, batch by batch: staleness 0 .. L, hard.
+    K = (L + 1) P permits back at the publish, batch by batch: staleness 0 .. L, hard.
 
     One batch is generated at a time (C = P), so a slow generator stays 1 step behind and a slow trainer L. The strict
     level waits for the weights of exactly step b - L: staleness min(version, L), here by generating (L + 1) batches at
@@ -185,7 +185,7 @@ def skyrl(
 ) -> dict[str, Any]:
     """SkyRL fully asynchronous: a capacity that grows with every publish, and workers that never stop.
 
-    K = (S' + 1) P tickets back at the publish, C workers, first done first trained: mean staleness S' at most.
+    K = (S' + 1) P permits back at the publish, C workers, first done first trained: mean staleness S' at most.
 
     Where the cap binds the mean is S' (`systems/cap-binds`), else near C / P (`systems/cap-idle`); a single group may
     exceed S', SkyRL counts the violation and trains it. It drains at the end of every epoch: the workers of the next
@@ -236,7 +236,7 @@ def tinker_cookbook_pipelined(
 ) -> dict[str, Any]:
     """tinker-cookbook with the proposed pipeline of batches: the trainer waits for the oldest one.
 
-    K = (k + 1) P tickets back at the publish, no batch while a running group is due: staleness 0 .. m, mean k.
+    K = (k + 1) P permits back at the publish, no batch while a running group is due: staleness 0 .. m, mean k.
 
     Laws `systems/cap-binds` and `systems/hard-bounds`; nothing is dropped, so lengths are unbiased. A sample keeps the
     sampling client that it started with (pin), whose step is its stamp; a step is a publish. From a pull request,
@@ -309,7 +309,7 @@ def unirl(
 
     UniRL: a published snapshot serves so many batches, its budget of staleness, and no sample straddles a publish.
 
-    K = min(b + 1, F + S) P tickets back at the publish, batch by batch, drained: staleness 0 .. floor(b / S), hard.
+    K = min(b + 1, F + S) P permits back at the publish, batch by batch, drained: staleness 0 .. floor(b / S), hard.
 
     At most b batches of the trainer's lie between a group's weights and its training, b U updates. Where generation is
     ahead the mean is K / M - 1 publishes (`systems/cap-binds`). Unless a budget is given it is b = S - 1: a snapshot
@@ -346,7 +346,7 @@ def xtuner(
 
     xtuner with separate generators: steps are filled in order, a bounded number of syncs ahead.
 
-    K = (m + 1) M + B tickets back at the publish, C = P + B, B = ceil(threshold P): staleness 0 .. m, hard.
+    K = (m + 1) M + B permits back at the publish, C = P + B, B = ceil(threshold P): staleness 0 .. m, hard.
 
     Law `systems/hard-bounds`. Without oversampling a step's groups start when those of the step before are done, and
     nothing expires. With it the B groups of a publish that come last would be m + 1 old, and expire where generation is

@@ -40,7 +40,7 @@ def nemo_rl_in_order(
 
     Batch i of prompts starts once version i - N is installed and is trained as batch i: staleness 0 .. N, hard.
 
-    K = (N + 1) P tickets back at the publish, targets: all mass is on N when the gate is what limits generation
+    K = (N + 1) P permits back at the publish, targets: all mass is on N when the gate is what limits generation
     (`systems/hard-bounds`). NeMo-RL stamps the weight version at the start and the step a group is meant for, in
     publishes.
 
@@ -58,7 +58,7 @@ def nemo_rl_ready_first(
 ) -> dict[str, Any]:
     """NeMo-RL, sampler ready_first: groups are trained as soon as they are finished.
 
-    The gate of K = (N + 1) P tickets, first done first trained, nothing evicted: mean staleness N when ahead; soft.
+    The gate of K = (N + 1) P permits, first done first trained, nothing evicted: mean staleness N when ahead; soft.
 
     Law `systems/cap-binds`; single groups are unbounded (`systems/straggler-tail` plus the queue). Stamped with the
     weight version at the start, in publishes.
@@ -77,7 +77,7 @@ def nemo_rl_weight_fifo(
 ) -> dict[str, Any]:
     """NeMo-RL, sampler weight_fifo: groups of an older weight version are trained first.
 
-    The gate of K = (N + 1) P tickets, no group before all of an older version: staleness 0 .. N, hard.
+    The gate of K = (N + 1) P permits, no group before all of an older version: staleness 0 .. N, hard.
 
     Law `systems/hard-bounds`. Finished groups staler than N would be evicted at the dequeue. The gate counts dispatched
     batches, so their permits would be lost. Order and gate together leave none. Stamped with the weight version at the
@@ -135,9 +135,9 @@ def megatron_rl(
 
     Megatron-RL with `--rl-partial-rollouts`: generation runs (L + 1) batches deep, counted in units of submission.
 
-    Batches: K = round(L + 1) P tickets back at the publish, in order: staleness min(version, L), exactly.
+    Batches: K = round(L + 1) P permits back at the publish, in order: staleness min(version, L), exactly.
 
-    Law `systems/hard-bounds`. Groups: K = round((L + 1) P) tickets back at the dequeue, mean L + 1 where generation is
+    Law `systems/hard-bounds`. Groups: K = round((L + 1) P) permits back at the dequeue, mean L + 1 where generation is
     ahead (`systems/cap-binds`), long groups staler. Rollouts: so many sample permits for samples and no bound on what
     is finished, law `systems/mean-staleness-identity`. Consumption by batches keeps the order of submission,
     consumption by groups that of completion. Megatron stamps every token with the update of its weights; a publish

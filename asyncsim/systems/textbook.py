@@ -18,7 +18,7 @@ def synchronous(groups_per_batch: int = count("P, groups per batch", 1)) -> dict
 
     Every batch is generated under the version that it trains: staleness 0, update staleness 0 .. U - 1.
 
-    All P groups of a batch are admitted together and all finish before it trains. K = q = P tickets return at the
+    All P groups of a batch are admitted together and all finish before it trains. K = q = P permits return at the
     publish, with drain; every batch is published. With several batches to a publish the shortest groups would be
     trained first, while others are still generated: that is another system. Law `systems/cap-binds` at K = M, for every
     group.
@@ -40,7 +40,7 @@ def colocated(
 
     Colocated trainer with partial rollouts: generation stops when a batch is complete, and continues after training.
 
-    K = int((1 + ahead) P) tickets back at the publish, first done first trained: mean staleness K / P - 1, soft.
+    K = int((1 + ahead) P) permits back at the publish, first done first trained: mean staleness K / P - 1, soft.
 
     Law `systems/cap-binds`, unless groups end at the same instant. Where nothing runs ahead the batch waits for its
     longest sample, as in `synchronous`. Without partial rollouts running samples are discarded, and begin again under
@@ -141,7 +141,7 @@ def m2po(
 ) -> dict[str, Any]:
     """Stale-data harness of M2PO: every batch is a fixed number of updates stale.
 
-    K = (k + 1) P tickets back at the publish, strictly in order: staleness min(version, k), exactly k batches.
+    K = (k + 1) P permits back at the publish, strictly in order: staleness min(version, k), exactly k batches.
 
     Law `systems/hard-bounds`, in publishes of one batch each. The recommended 4 minibatches of a batch are 4 k + j
     updates behind. The first k + 1 batches all come from version 0.
@@ -164,7 +164,7 @@ def minimax_forge(
 
     Forge, reconstructed: N tasks are queued or running, and the trainer takes what is done among the first W.
 
-    K = N tickets back at the dequeue, window W: mean N / P where generation is ahead, 1 + floor((N + W - 2) / P) hard.
+    K = N permits back at the dequeue, window W: mean N / P where generation is ahead, 1 + floor((N + W - 2) / P) hard.
 
     Laws `systems/cap-binds` and `systems/hard-bounds`. W = max(1, floor(w N)); only what stands less than W behind the
     oldest task not yet consumed may be taken. The report counts a lag in tasks, N + W - 2 at most. Its code is not
@@ -188,7 +188,7 @@ def oapl(
 ) -> dict[str, Any]:
     """OAPL: a period of batches from one version, after which weights and buffer are renewed.
 
-    K = M = L P tickets back at the publish, S = L, drain: staleness 0, in updates a sawtooth 0 .. L - 1.
+    K = M = L P permits back at the publish, S = L, drain: staleness 0, in updates a sawtooth 0 .. L - 1.
 
     All groups of a period are generated under its first weights, and none is left at its end. Law `systems/cap-binds`
     at K = M. Batch i of a period is i U updates old when it starts to train.

@@ -1530,16 +1530,21 @@ def test_what_is_listed_is_what_can_be_chosen(capsys):
 
 
 def test_lists_fit_a_terminal_and_stay_whole_in_a_pipe(monkeypatch, capsys):
-    widest = []
+    widest, refused = [], []
     for terminal, columns in ((True, "80"), (False, ""), (False, "80")):
         monkeypatch.setenv("COLUMNS", columns) if columns else monkeypatch.delenv("COLUMNS", raising=False)
         monkeypatch.setattr("asyncsim.app.streams.Stream.isatty", lambda self, terminal=terminal: terminal)
         with pytest.raises(SystemExit, match="0"):
             main(["list"])
         widest.append([len(line) for line in capsys.readouterr().out.splitlines()])
+        with pytest.raises(SystemExit, match="2"):
+            main(["list", "areal"])
+        refused.append(capsys.readouterr().err.splitlines())
     assert max(widest[0]) <= 80 < max(widest[1]) and len(widest[1]) < len(widest[0])
     # A width that is asked for holds in a pipe as well.
-    assert widest[2] == widest[0]
+    assert widest[2] == widest[0] and refused[2] == refused[0] and max(map(len, refused[0])) <= 80
+    # A refusal breaks no word, so that a command can be copied.
+    assert [" ".join(" ".join(refused[0]).split())] == refused[1] and len(refused[0]) > 2
 
 
 def test_options_of_several_values_are_repeated(tmp_path):

@@ -66,7 +66,7 @@ def test_one_rate_is_that_of_all_places() -> None:
     words = (*AREAL, "--set", "length=60.0", "--set", "load=1", "--model")
     fast, slow = call(*words, "rate=30"), call(*words, "rates=1")
     assert call(*words, "rates=30").output == fast.output
-    assert "tokens, each sample writes 30 per second" in fast.output and "units of work" in slow.output
+    assert "tokens (each sample decodes 30 per second)" in fast.output and "units of work" in slow.output
     assert fast.exit_code == 0 and setting(fast, "rates") == "30"
     assert float(setting(slow, "train_time") or 0) == 30 * float(setting(fast, "train_time") or 0)
 

@@ -260,9 +260,9 @@ def test_an_answer_says_what_its_replicates_cannot_exclude():
     assert event == pytest.approx(max(arm.mean, other.mean, 1.0 - min(arm.mean, other.mean)))
     # All that an arm has, lost as rarely, is in the interval; what was seen is far from 0.
     assert last.low < last.difference - chance * event < 0.0 < last.seen[0]
-    assert f"after 64 replicates, 1 replicate in 20 may still differ by up to {event:.3g};" in str(bounded)
+    assert f"64 replicates cannot exclude that 1 replicate in 20 differs by up to {event:.3g};" in str(bounded)
     assert "undecided; difference" in str(bounded) and "  better [" in str(bounded)
-    assert "error rate 0.05 per task, if unseen events are no larger than stated" in str(bounded)
+    assert "error rate 0.05 per task, if rare events are no larger than stated below" in str(bounded)
     # Intervals may have room for more than can happen; what is printed keeps the range of the metric.
     far = replace(bounded.pairs[0], looks=(replace(last, unseen=(chance, 2.5)),))
     assert f"by up to {1.0 + abs(last.difference):.3g};" in replace(bounded.tasks[0], pairs=(far,)).unseen

@@ -363,6 +363,6 @@ def test_a_heavy_tail_is_named_at_its_level():
     assert [each.verdict for each in (light, normal)] == ["as predicted"] * 2
     assert special.gammainc(76, 2 * 76 / heavy.measured) > 0.5
     # A log-normal reads what its own law says; equal weights have no tail.
-    read = float(re.search(r"spread reads ([\d.]+)", normal.sentence)[1])
+    read = float(re.search(r"spread has an index of ([\d.]+)", normal.sentence)[1])
     assert normal.low < read < normal.high
     assert tail_of(np.zeros(640)).verdict == "cannot tell"

@@ -199,6 +199,10 @@ def test_a_unit_that_is_said_to_be_the_same_is_believed_and_a_fork_is_mentioned(
     assert any("share their first 30 values" in note for note in sim.judge_runs(run(0), forked).notes)
     lost = [run(k, 0.6 - 0.4 * (k == 3)) for k in range(5)]
     assert any("one run of A" in note for note in sim.judge_runs(lost, [run(9 + k) for k in range(5)]).notes)
+    # Of 100 pairs of five equal runs, 2 have a note on average, and more than 7 with probability 0.001.
+    rng = np.random.default_rng(3)
+    pairs = [[[run(9 * k + j, 0.6 + 0.02 * rng.normal()) for j in range(5)] for _ in "AB"] for k in range(100)]
+    assert sum(any("one run of" in note for note in sim.judge_runs(*pair).notes) for pair in pairs) <= 7
 
 
 def test_numbers_that_are_all_the_same_tell_no_spread():
@@ -243,7 +247,7 @@ COMMANDS = re.findall(r"^```console\n\$ asyncsim (.*)\n([\s\S]*?)^```", PAGE.rea
 
 
 @pytest.mark.committed
-@pytest.mark.parametrize(("command", "shown"), COMMANDS, ids=["one run", "three runs"])
+@pytest.mark.parametrize(("command", "shown"), COMMANDS, ids=["by steps", "by seconds", "three runs", "one run"])
 def test_the_page_shows_what_its_commands_print(command, shown, monkeypatch, tmp_path):
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "judge").mkdir()

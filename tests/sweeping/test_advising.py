@@ -184,7 +184,7 @@ def test_every_trainer_takes_a_description(trainer):
     preset = TRAINERS[trainer].preset
     assert f"`asyncsim list systems {preset}` explains" in text and preset in plugins.listed("asyncsim.systems")
     assert not re.search(r"\b[A-Z]\b", text.partition("Options of")[2].replace("TRL", "")), text
-    assert bool(own) == (f"the trainer has {own} " in text) == ("set prompts_at_once to" in text)
+    assert bool(own) == (f"The trainer's own defaults: {own} " in text) == ("set prompts_at_once to" in text)
     if own:
         said = advise(SYSTEM | more | {"prompts_at_once": 4, "publish_every": 1}, updates=12, realizations=2).knee
         assert own in said.knobs and own not in said.defaults and "prompts_at_once" not in said.defaults

@@ -1,11 +1,11 @@
-r"""Tickets that wait for a place or a slot: how many are left over when the next ones return.
+r"""Permits that wait for a place or a slot: how many are left over when the next ones return.
 
-Tickets are customers of a queue: M of them return every `window` seconds, C places serve them, a group takes T seconds.
+Permits are customers of a queue: M of them return every `window` seconds, C places serve them, a group takes T seconds.
 F_j counts those without a place just before the j-th return. It obeys F_{j+1} <= (F_j + M - N_j)^+, N_j the groups that
-end meanwhile in places that are busy throughout. Where a place was idle no ticket waited. Over n windows N counts C
+end meanwhile in places that are busy throughout. Where a place was idle no permit waited. Over n windows N counts C
 renewal processes. Their mean is n rho M, rho = C window / (M E[T]); their variance about c times the mean, c = Var T /
 E[T]^2. N is taken as c Poisson(n rho M / c), c = 1 where T varies less. Then, by Spitzer's identity, E[F] = sum_n E[(n
-M - N)^+] / n. A trainer that waits returns tickets later and leaves fewer.
+M - N)^+] / n. A trainer that waits returns permits later and leaves fewer.
 
 The same holds for samples that wait for slots or permits, with M N samples, each by itself. A group has begun with the
 first of them. Where its place decides on the server, arrivals at a server vary too, by whole groups. Checked by
@@ -76,7 +76,7 @@ def find(s: Facts) -> Answer:
         waits = f"up to {waiting:.3g} group permits wait at a publish on average"
         subject = waits if math.isfinite(waiting) else "group permits pile up"
         return f"{subject} for generator slots that are too few or too slow"
-    text = f"{s.tickets} group permits are in use at every publish, but for {loss * s.publish:.2g} at most on average"
+    text = f"{s.tickets} group permits are in use at every publish, except {loss * s.publish:.2g} at most on average"
     return PredictedStaleness("systems/cap-binds", mean, approximate=loss, reason=text)
 
 

@@ -195,8 +195,8 @@ def _generators_busy(s: Facts, period: float, ratio: float) -> Answer:
 
 def _trainer_busy(s: Facts, period: float, ratio: float) -> Answer:
     if s.capacity is None:
-        unheld = f"{s.places} generator slots do not hold {s.tickets} group permits"
-        return unheld if s.tickets else "nothing bounds the buffer"
+        few = s.tickets is not None and s.places < s.tickets
+        return f"{s.places} generator slots do not hold {s.tickets} group permits" if few else "the buffer has no bound"
     closes, maximum = s.overflow == "close", s.places + s.capacity + s.prefetch * s.batch + s.publish
     drops = s.overflow == "drop_oldest"
     uneven = f"{s.tickets} group permits are too few to fill generator slots and buffer, and too many to be used always"

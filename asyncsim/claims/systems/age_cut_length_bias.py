@@ -9,7 +9,7 @@ the cut is floor(L/tau + phi) with phi uniform (`systems/in-flight`). Hence kapp
 would stand for m. The period is realized, not set: C places deliver C/E[L] samples per second, of which E kappa are
 kept. So tau = P E[L]/(C E[kappa(tau)]), whose right side falls in tau: one solution. Exact as P grows, when P kept
 deliveries are a clock; the mean length is off by about 1/(3 P) of itself. Domain: lengths with a density, P >= 16, C >=
-P. Without the cut, and under tickets without drops, lengths are unbiased. Second route: quadrature over the density.
+P. Without the cut, and under permits without drops, lengths are unbiased. Second route: quadrature over the density.
 """
 
 from collections.abc import Callable

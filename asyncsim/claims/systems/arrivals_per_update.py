@@ -6,7 +6,7 @@ Derivation of the mean: mean-staleness identity. At an update the N - 1 other wo
 groups are consumed; service law and rates never enter. Exponential service, p_i = r_i / sum r: a worker restarts with r
 deliveries waiting, r uniform on 0..P-1 for every worker. J of the others deliver before it does, P(J = j) = p_i q_i^j,
 and s = floor((r + J)/P). So P(s >= k | i) = (1/P) sum_r q_i^max(kP - r, 0), a share p_i of the updates being i's.
-Domain: a worker never waits, neither for a ticket nor for an update. Training takes no time; a worker keeps the weights
+Domain: a worker never waits, neither for a permit nor for an update. Training takes no time; a worker keeps the weights
 of its start; service time has a finite mean. Cells of the distribution (`cells` > 0) only for exponential service.
 Second route: a path of deliveries repeated P times, its lags counted; and the chain of (waiting, versions) stepped
 delivery by delivery.

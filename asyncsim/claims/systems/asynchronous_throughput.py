@@ -3,7 +3,7 @@ r"""An open loop trains groups at the rate of the slower of its generator and it
 away from the knee an open loop trains `min(C/T, P/t_T)` groups per second, less what synchronizing stops
 
 Seconds for a group = max(T/C, t_T/P) + t_sync/M where a synchronization stops both, max(T/C, t_T/P + t_sync/M) where
-the generators go on: C places, T = E[max of N works], P groups a batch, M = S P a publish. Derivation: no ticket limits
+the generators go on: C places, T = E[max of N works], P groups a batch, M = S P a publish. Derivation: no permit limits
 admission, so places are busy unless stopped or blocked, and renewals give C/T groups per second. The trainer takes t_T
 a batch and, once in S batches, t_sync. The slower of the two never waits, in the limit of a large buffer. A
 synchronization that stops both is outside the maximum, as both clocks stop. Domain: away from the knee, the two rates a

@@ -2,7 +2,7 @@ r"""Where generation is the slower side, generator slots set the mean staleness:
 
 with `C` slower generator slots mean staleness is `C/P + rho`, and what waits by chance, whatever the cap
 
-C places always busy, P groups a batch, one batch a publish, constant train time t_T, no ticket ever missing; X = C /
+C places always busy, P groups a batch, one batch a publish, constant train time t_T, no permit ever missing; X = C /
 E[T_group] groups per second and rho = t_T X / P < 1. Derivation: mean-staleness identity. Outstanding at a publish are
 the C groups in generation and Q groups that are ready and not yet taken. Where completions are a Poisson stream
 (exactly: one exponential sample a group), Q' = (Q - P)^+ + A with A ~ Poisson(rho P). W = (Q - P)^+ is a random walk

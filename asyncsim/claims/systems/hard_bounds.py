@@ -2,7 +2,7 @@ r"""Orders and syncs that bound the staleness of every single group, and the bou
 
 no group exceeds `(K+W-2)//M` under a window `W`, `ceil(K/M)-1` in strict order or drain, `m` under `wait(m)`
 
-K tickets that return at the publish, M = S P groups consumed per publish, K > M, a place for every ticket.
+K permits that return at the publish, M = S P groups consumed per publish, K > M, a place for every permit.
   window:W         oldest ready group first, only numbers below F + W (F: first number still generated): (K + W - 2)//M
   window:1, target, version_strict, drain     ceil(K/M) - 1, never less than floor(K/M) - 1
   wait:m           oldest first, no batch while a group in generation has planned staleness m >= ceil(K/M) - 1: m

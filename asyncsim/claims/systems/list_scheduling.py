@@ -11,7 +11,7 @@ k slots:
 Equal works attain all but the third: the first and last with Q = n k + 1, the second with Q = n k. A few samples on
 many slots attain the third, and the last with random works. The first three bound extremes: measure the largest of many
 batches. Domain: one server whose speed does not depend on the number active, all samples of a batch waiting from the
-start (synchronous: P tickets, quantum P, drain), rewards at once. Second route: scheduled instances, extremal and
+start (synchronous: P permits, quantum P, drain), rewards at once. Second route: scheduled instances, extremal and
 random.
 """
 

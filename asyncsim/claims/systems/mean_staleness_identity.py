@@ -5,7 +5,7 @@ the staleness of all groups sums to the groups outstanding at all publishes
 sum over groups of staleness / sum over publishes of outstanding groups = 1. Derivation: a group's staleness is the
 number of publishes during which it is outstanding; count the pairs (group, publish) by rows or by columns. Domain: any
 lengths, speeds, orders and failures; groups unfinished at the end count the publishes they have seen; outstanding is
-counted just before tickets return. Second route: both counts on a random history.
+counted just before permits return. Second route: both counts on a random history.
 """
 
 from collections.abc import Mapping
