@@ -31,7 +31,7 @@ CLAIMS = (
     _method(
         "several papers",
         "Stabilizers beat plain RLOO when all are tuned",
-        "mixed",
+        "mostly not",
         "stabilizers win {league:better} of {league:judged} comparisons, and lose {league:worse}",
         "league",
         when="all wins are on graded sequences at staleness 32; most comparisons are undecided",
@@ -41,7 +41,7 @@ CLAIMS = (
     _method(
         "several papers",
         "Stabilizers beat RLOO on long sequences",
-        "mixed",
+        "mostly not",
         "at one rate, stabilizers win {league_long:better_one} of {league_long:judged_one} comparisons, and lose "
         "{league_long:worse_one}; tuned, {league_long:better_own} of {league_long:judged_own}, and "
         "{league_long:worse_own}",

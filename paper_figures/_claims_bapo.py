@@ -21,7 +21,7 @@ CLAIMS = (
     ),
     _claim(
         "On off-policy data training collapses",
-        "mixed",
+        "mostly not",
         "on 64 tokens, the clip ends at a return of {bapo_steps:long_clip_r}, no clip at {bapo_steps:long_none_r}; on "
         "16 graded tokens, the clip at {bapo_steps:tokens_clip_r}",
         "bapo_steps",
@@ -72,7 +72,7 @@ CLAIMS = (
     ),
     _claim(
         "BAPO preserves the policy's entropy",
-        "mixed",
+        "mostly not",
         "at target 0.5, BAPO keeps more entropy than the clip on {bapo_steps:kept_half} of {bapo_steps:tasks} tasks, "
         "and at target 0.4 on {bapo_steps:kept_less}",
         "bapo_steps",

@@ -39,7 +39,7 @@ CLAIMS = (
     ),
     _claim(
         "Without importance ratios, DG beats exact IS",
-        "mixed",
+        "mostly not",
         "on graded sequences, compared with no correction, return changes by {delight:graded_dg} with DG, and by "
         "{delight:graded_is} with exact IS",
         "delight_returns",

@@ -11,7 +11,7 @@ _claim = partial(Claim, "GAC", rebuilt=True)
 CLAIMS = (
     _claim(
         "Consecutive stale gradients align; synchronous ones are nearly orthogonal",
-        "mixed",
+        "mostly not",
         "over the first half of training, the mean cosine is {gac_cosine:early_16} at staleness {gac_cosine:middle} "
         "and {gac_cosine:early_0} in synchronous training",
         "gac_cosine",
@@ -58,7 +58,7 @@ CLAIMS = (
     ),
     _claim(
         "Controlling alignment keeps training stable at the 4× rate",
-        "mixed",
+        "mostly not",
         "at GRPO's 4× rate, {gac_steps:rloo_bold} of RLOO's runs fall, and {gac_steps:gac_on_rloo_bold} with GAC; of "
         "GRPO's runs, {gac_steps:grpo_bold} and {gac_steps:gac_bold}",
         "gac_steps",

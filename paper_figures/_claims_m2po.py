@@ -11,7 +11,7 @@ _claim = partial(Claim, "M2PO")
 CLAIMS = (
     _claim(
         "M2PO masks 0.06 % of tokens, PPO's clip 1.22 %",
-        "mixed",
+        "mostly not",
         "where the clip masks {m2po_masked:clipped} of tokens, M2PO masks at most {m2po_masked:worst}",
         "m2po_masked",
         when="averaged over training, M2PO masks fewer tokens than the clip at every rate, but seldom ten times fewer",

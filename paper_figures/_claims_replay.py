@@ -19,7 +19,7 @@ CLAIMS = (
     ),
     _claim(
         "Replay hurts little per gradient step",
-        "mixed",
+        "mostly not",
         "at one small rate, replay takes {replay:bandit_held_updates} to {replay:sparse_held_updates} times as many "
         "updates as training on fresh data",
         when="only at one small rate on two tasks; at tuned rates, four uses take many more updates on these two",

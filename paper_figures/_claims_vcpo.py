@@ -71,7 +71,7 @@ CLAIMS = (
     ),
     _claim(
         "At the 4× rate, prior stabilizers fail, and VCPO does not",
-        "mixed",
+        "mostly not",
         "up to staleness {one_rate:oldest}, {one_rate:vcpo_bold} of VCPO's runs and {one_rate:ppo_bold} of PPO's fall",
         "one_rate",
         when="no run of VCPO falls; most runs of three rivals fall on the chain, and of two on tokens",
@@ -161,7 +161,7 @@ CLAIMS = (
     ),
     _claim(
         "At staleness 2, VCPO matches synchronous accuracy 2.5 times faster",
-        "mixed",
+        "mostly not",
         "VCPO is {vcpo_hours:vcpo_paper_speed} times as fast as synchronous training",
         "vcpo_hours",
         when="only if lengths vary much and training is quick; most of the speed-up comes from asynchrony",
