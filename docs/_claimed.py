@@ -15,7 +15,7 @@ from asyncsim.claims import _registry
 ROOT = _registry.__file__.partition("asyncsim/claims/")[0]
 HEAD = """## Answered by a claim
 
-An exact result answers each of these threads. The command below each answer compares this result with a
+An exact result answers each of these threads. The command below each answer compares the exact result with a
 measurement. Anything that the answer does not mention was not tested."""
 
 

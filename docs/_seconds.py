@@ -173,7 +173,7 @@ def every(found: Results) -> str:
     times, stale = ([each["mean"] for each in rows(result, name)] for name in ("seconds_per_update", "staleness"))
     less = held(
         all(a > b for a, b in itertools.pairwise(times)) and counts[-1] * stale[-1] > stale[0],
-        "Sync less often: this saves time, but makes each rollout staler in optimizer updates",
+        "Sync less often: this saves time, but each rollout is then more optimizer updates old when it is trained on",
     )
     second = held(counts[1] == 2, "second update")
     updates = [count * versions for count, versions in zip(counts, stale, strict=True)]

@@ -107,8 +107,8 @@ def unit(found: Results) -> str:
     )
     return (
         "The three values differ, so a staleness limit must state which of them it bounds. "
-        f"Averaged over samples, the oldest token has a staleness of {result['staleness']['mean']:.2f} versions, and "
-        f"the newest token one of {result['newest']:.2f}. Averaged over all tokens, staleness is "
+        f"The oldest token of a sample is {result['staleness']['mean']:.2f} versions old on average, and "
+        f"the newest {result['newest']:.2f}. Averaged over all tokens, staleness is "
         f"{result['token_staleness']:.2f}. {long} "
         "The output shows the first of these numbers; `--json` writes all three."
     )

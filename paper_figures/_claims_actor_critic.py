@@ -23,7 +23,7 @@ CLAIMS = (
         "A3C",
         "More actor-learners reach a score sooner",
         "mostly",
-        "several workers are sooner than one in {actor_critic:sooner} of {actor_critic:crowds} settings; 16 workers "
+        "several workers finish sooner than one in {actor_critic:sooner} of {actor_critic:crowds} settings; 16 workers "
         "are {actor_critic:firm_gain} and {actor_critic:cliff_gain} times sooner",
         "a3c_speed",
         when="two workers on CliffWalking are undecided; workers do not slow each other down",

@@ -102,6 +102,8 @@ def _several(error: Exception, options: Mapping[str, Any], known: Collection[str
         flags = "," in str(value) and getattr(error, "bound", "") == "True or False"
         if (flags or isinstance(value, (tuple, list))) and value == wording.value(pair.partition("=")[2]):
             option = "--sweep" if "sweep" in known else "asyncsim sweep --grid"
+            if "for both write" in str(error):
+                return error
             one = f"this takes one value, as --set {pair.partition(',')[0]}; run the command again for another"
             remedy = f"several values: {option} {pair}" if {"sweep", "task", "smallest", "grid"} & {*known} else one
             return checks.InputError("--set", pair, f"of another value ({error})", remedy)

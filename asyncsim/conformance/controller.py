@@ -62,7 +62,10 @@ class Hooks:
             checks.require(plain, "controller", f"{kind}.{target}", "a plain method", remedy)
             if callable(function):
                 call = partial(function, controller) if callable(target) else function
-                self._methods[name] = (call, *_arity(function, leading=callable(target)))
+                needed, most = _arity(function, leading=callable(target))
+                bound, remedy = "a method without an argument", "one that is told the version is names published=METHOD"
+                checks.require(name != "version" or not needed, "controller", f"{kind}.{target}", bound, remedy)
+                self._methods[name] = (call, needed, most)
         meant = {call: method for method, call in uncalled(controller, names).items()}
         lacks = {name: meant.get(name, "your_method") for name in NEEDED if name not in self._methods}
         typed = " ".join(f"--names {name}={method}" for name, method in lacks.items())
@@ -117,7 +120,10 @@ def uncalled(controller: Any, names: Names) -> dict[str, str]:
         if inspect.isroutine(inspect.getattr_static(type(controller), name)):
             words = set(name.lower().split("_"))
             near = [call for call in free if words & set(_WORDS.get(call, ()))]
-            found[name] = (near or difflib.get_close_matches(name, free, 1, 0.75) or [""])[0]
+            near = (near or difflib.get_close_matches(name, free, 1, 0.75) or [""])[0]
+            # A version that a method takes is one that it is told.
+            told = near == "version" and _arity(getattr(controller, name), leading=False)[0] > 0
+            found[name] = "published" * ("published" in free) if told else near
     return found
 
 

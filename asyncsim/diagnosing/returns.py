@@ -9,7 +9,7 @@ from asyncsim.diagnosing.findings import BATCHES, BY_DEFINITION, Draft, Saying, 
 from asyncsim.diagnosing.telemetry import Telemetry
 
 TIMES = 3.0
-"""Growth of updates that a healthy run may show."""
+"""Growth of updates, and of the distance from the sampler, that a healthy run may show."""
 QUESTION = "reward"
 SIZE = BATCHES // 6
 """Stretches of the last part of a run, which is compared with every earlier one of its length."""
@@ -71,7 +71,13 @@ def grown(telemetry: Telemetry) -> list[Draft]:
         words = f"{column} was {first:.3g} in the first half, and is {last:.3g} in the last sixth"
         grown = f"{words}: above {TIMES:g} times the first from step {start:g} on."
         action = "Look at the learning rate, staleness and masks from there on; a checkpoint before it is sound."
-        sayings = Saying("no growth", f"{words}."), Saying("updates grew", grown, action)
+        cause, own = "updates grew", name in ("policy_kl", "grad_norm")
+        if not own:
+            cause, action = "sampler drifts away", "Compare the engines' log-probs and precision; look at weight syncs and staleness."
+        sayings = (
+            Saying("no such growth", f"{words}; from {TIMES:g} times on, it counts."),
+            Saying(cause, grown, action),
+        )
         p = float(stats.t.sf(np.log(last / first / TIMES) / error, freedom))
         ratio = Estimate(float(last / first), float(last / first) * error, freedom)
         of = f"growth of {column}", BY_DEFINITION, *sayings

@@ -244,7 +244,9 @@ def read(rows: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     remedy = f"give {trainer.limit} in {given['trainer']}'s own unit; several limits are a list, [0, 1, 2, 4]"
     given["staleness_limit"] = sorted(checks.real("staleness_limit", x, remedy, 0.0) for x in given["staleness_limit"])
     for value in given["partial_rollouts"]:
-        checks.boolean("partial_rollouts", value, f"{FIELDS['partial_rollouts'][1]}; for both write [true, false]")
+        checks.boolean(
+            "partial_rollouts", value, f"{FIELDS['partial_rollouts'][1]}; for both write partial_rollouts=[true,false]"
+        )
         bound, remedy = f"{fixed[0]} for {given['trainer']}", "the trainer has no other way; leave the field out"
         checks.require(value in fixed, "partial_rollouts", value, bound, remedy)
     given["sync_seconds"] = checks.real("sync_seconds", given["sync_seconds"], FIELDS["sync_seconds"][1], 0.0)
