@@ -61,7 +61,7 @@ def counted(settings: Sequence[Setting]) -> dict[str, str]:
     bounded = bool(outside) and all(each.held for each in inside) and share < MOST
     parts = {"settings where met": inside, "elsewhere": outside} if bounded else {"settings": [*settings]}
     counts = (f"{sum(each.held is True for each in part)} of {len(part)} {name}" for name, part in parts.items())
-    verdict = "under conditions" if bounded else _word(*_shares(settings))
+    verdict = "under conditions" if bounded else word(*_shares(settings))
     places = {key: _grouped(settings, held) for key, held in (("holds", True), ("fails", False), ("open", None))}
     return {"verdict": verdict, "count": ", ".join(counts), **places}
 
@@ -71,7 +71,7 @@ def _shares(settings: Sequence[Setting]) -> tuple[float, float]:
     return tuple(sum(each.held is held for each in settings) / len(settings) for held in (True, False))
 
 
-def _word(held: float, failed: float) -> str:
+def word(held: float, failed: float) -> str:
     """The verdict of a claim that holds in one share of its settings and fails in another; the rest is undecided."""
     if held == 1.0 or failed == 1.0:
         return "reproduced" if held else "not reproduced"

@@ -9,11 +9,10 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from asyncsim.plotting import _style
-from paper_figures import _script
+from paper_figures import _claim, _script
 
 NEAR = 0.1
 """An interval meets a prediction that it contains to within a tenth of it."""
-WORDS = ((1.0, "reproduced"), (2 / 3, "mostly"), (1 / 3, "mixed"))
 MODELS = {"char": "character model", "smollm2": "SmolLM2"}
 
 
@@ -46,9 +45,9 @@ def meets(row: Any, told: float) -> bool:
 
 
 def word(kept: list[bool]) -> str:
-    """The verdict on statements of which some hold: all, two thirds, one third, some, none."""
+    """The verdict on statements of which some hold, by the rule of claims."""
     share = sum(kept) / len(kept)
-    return next((name for least, name in WORDS if share >= least), "mostly not" if any(kept) else "not reproduced")
+    return _claim.word(share, 1.0 - share)
 
 
 def count(kept: list[bool]) -> str:

@@ -49,7 +49,8 @@ def settings(pairs: Sequence[str], option: str = "--set") -> dict[str, Any]:
         elif pairs_of:
             remedy = f"write {pairs_of[1]}={pairs_of[2]}"
         elif re.match(r"model\.", pair) and not equals:
-            model = f"--policy causal-lm --set policy.model={pair.removeprefix('model.')}"
+            own = pair.removeprefix("model.")
+            model = f"--policy causal-lm --set policy.model={own if own == 'smollm2' or Path(own).is_dir() else 'char'}"
             remedy = f"write {model} for a language model; --model takes settings of a system, as --model rate=30"
         elif re.search(r"\.(csv|jsonl|parquet)$", pair):
             remedy = "logs are compared by asyncsim judge A.csv B.csv"

@@ -347,7 +347,8 @@ def _cut(law: Law, maximum: float) -> Law:
 
     middle = (np.arange(GRID) + 0.5) / GRID
     numbers = ndtri(middle) if law.kind == "lognormal" else middle
-    return empirical(np.minimum(_value(law.kind, numbers, law.parameters), maximum))
+    with np.errstate(over="ignore"):  # what overflows is above the maximum
+        return empirical(np.minimum(_value(law.kind, numbers, law.parameters), maximum))
 
 
 def _positive(field: str, value: float) -> float:

@@ -120,10 +120,10 @@ def uncalled(controller: Any, names: Names) -> dict[str, str]:
         if inspect.isroutine(inspect.getattr_static(type(controller), name)):
             words = set(name.lower().split("_"))
             near = [call for call in free if words & set(_WORDS.get(call, ()))]
-            near = (near or difflib.get_close_matches(name, free, 1, 0.75) or [""])[0]
+            best = (near or difflib.get_close_matches(name, free, 1, 0.75) or [""])[0]
             # A version that a method takes is one that it is told.
-            told = near == "version" and _arity(getattr(controller, name), leading=False)[0] > 0
-            found[name] = "published" * ("published" in free) if told else near
+            told = best == "version" and _arity(getattr(controller, name), leading=False)[0] > 0
+            found[name] = "published" * ("published" in free) if told else best
     return found
 
 

@@ -73,7 +73,10 @@ def grown(telemetry: Telemetry) -> list[Draft]:
         action = "Look at the learning rate, staleness and masks from there on; a checkpoint before it is sound."
         cause, own = "updates grew", name in ("policy_kl", "grad_norm")
         if not own:
-            cause, action = "sampler drifts away", "Compare the engines' log-probs and precision; look at weight syncs and staleness."
+            cause, action = (
+                "sampler drifts away",
+                "Compare the engines' log-probs and precision; look at weight syncs and staleness.",
+            )
         sayings = (
             Saying("no such growth", f"{words}; from {TIMES:g} times on, it counts."),
             Saying(cause, grown, action),

@@ -214,8 +214,8 @@ def unnamed_model(spec: Spec) -> str:
     """What to say of a large language model that is trained because no policy was named; else ""."""
     header = {} if spec.policy is not None else spec.trained_policy.describe()
     size = header.get("model_parameters", 0)
-    told = f"no policy was given, so {header.get('model')} is trained, {size:,} weights, which is slow; for the tiny"
-    return f"{told} model of docs/language-models.md write --policy causal-lm --set policy.model=tiny" * (size >= LARGE)
+    told = f"no policy was given, so {header.get('model')} is trained, {size:,} weights, which is slow; for a small"
+    return f"{told} character model write --policy causal-lm --set policy.model=char" * (size >= LARGE)
 
 
 def _trace(training: "Training", number: int, received: list[int]) -> Trace | None:

@@ -829,7 +829,7 @@ WRITTEN = {
     "both kinds of rollouts": (
         lambda: sim.advise(SYSTEM | {"response_lengths": 9, "partial_rollouts": "both"}),
         "partial_rollouts = 'both'",
-        r"write \[true, false\]",
+        r"partial_rollouts=\[true,false\]",
     ),
     "runs in one table": (
         lambda: sim.judge_runs(pandas.concat([TABLE] * 2), TABLE, metric="reward"),

@@ -17,7 +17,7 @@ def figure(name):
 
 
 @pytest.mark.parametrize(
-    "held, word", [(6, "reproduced"), (4, "mostly"), (2, "mixed"), (1, "mostly not"), (0, "not reproduced")]
+    "held, word", [(6, "reproduced"), (5, "mostly"), (2, "mixed"), (1, "mostly not"), (0, "not reproduced")]
 )
 def test_words_follow_the_share(held, word):
     assert _models.word([place < held for place in range(6)]) == word
