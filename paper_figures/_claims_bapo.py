@@ -93,16 +93,6 @@ CLAIMS = (
         test="mean entropy with BAPO is above that with the clip",
     ),
     _claim(
-        "At equal return, BAPO preserves more entropy than the clip",
-        "mixed",
-        "on the bandit, {bapo_entropy:bandit_bapo} nats remain with BAPO, and {bapo_entropy:bandit_clip} with the clip",
-        "bapo_entropy",
-        when="target 0.4 at tuned rates; undecided on the graded task",
-        rebuilt=True,
-        held="kept",
-        test="at half of the possible gain, entropy with BAPO is above that with the clip",
-    ),
-    _claim(
         "BAPO trains faster and more stably than the clip",
         "mixed",
         "BAPO's wins/ties/losses against the clip are {bapo_places:half_clip_bold} at the 4× rate, and "

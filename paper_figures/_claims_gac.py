@@ -37,7 +37,7 @@ CLAIMS = (
         "{gac_cosine:lead} updates before falls, the AUC of the cosine is {gac_cosine:area_cosine}; across other "
         "settings, {alarms:cosine_range}",
         "gac_warning",
-        when="on a chain of bits, the cosine warns 10 updates before falls; 5 before is undecided, and 30 too early",
+        when="on a chain of bits, the cosine warns 10 updates before falls; 5 before is undecided",
         rebuilt=False,
         stated="2603.01501/early-warning",
         held="warns",

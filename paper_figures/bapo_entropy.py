@@ -77,14 +77,12 @@ def numbers(rows: Any, paired: Any) -> dict[str, str]:
 
 
 def held(rows: Any, paired: Any) -> dict[str, list[Setting]]:
-    """Whether the clip leaves less entropy than fresh data at equal return; whether BAPO leaves more than the clip."""
-    less, kept = [], []
+    """Whether the clip leaves less entropy than fresh data at equal return."""
+    less = []
     for task, name in arms.TASKS.items():
         same, fresh = same_rate(rows, task), paired_rows(paired, task, "fresh", "").iloc[0]
         if same is not None:
             less.append(Setting((arms.SAME, name), decided(same.high < fresh.low, same.low > fresh.high), False))
         own = paired_rows(paired, task, "clip", "fresh").iloc[0]
         less.append(Setting((arms.TUNED, name), decided(own.high < 0.0, own.low > 0.0)))
-        own = paired_rows(paired, task, "bapo", "clip").iloc[0]
-        kept.append(Setting((name,), decided(own.low > 0.0, own.high < 0.0)))
-    return {"less": sorted(less, key=lambda each: each.inside), "kept": kept}
+    return {"less": sorted(less, key=lambda each: each.inside)}
