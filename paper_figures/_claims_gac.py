@@ -95,8 +95,7 @@ CLAIMS = (
     _claim(
         "GAC on RLOO also outperforms tuned stabilizers",
         "mixed",
-        "GAC is better in {rivals:gac_old_worse} of {rivals:gac_old} comparisons, and worse in "
-        "{rivals:gac_old_better}",
+        "GAC is better in {rivals:gac_old_worse} of {rivals:gac_old} comparisons, and worse in {rivals:gac_old_better}",
         "rivals",
         when="RLOO without GAC performs as well; staleness is constant",
         held="gac",
