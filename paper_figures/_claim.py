@@ -53,12 +53,12 @@ def decided(held: Any, failed: Any) -> bool | None:
 def counted(settings: Sequence[Setting]) -> dict[str, str]:
     """What the settings of a claim come to: the verdict, how many hold, and which do and do not.
 
-    The verdict follows from counts alone. With a condition, the claim has to hold wherever it is met, and in fewer
-    than `MOST` of the other settings.
+    The verdict follows from counts alone. With a condition, which two settings have to meet, the claim has to hold
+    wherever it is met, and in few of the other settings.
     """
     inside, outside = ([each for each in settings if each.inside == met] for met in (True, False))
     share = _shares(outside)[0] if outside else 1.0
-    bounded = bool(outside) and all(each.held for each in inside) and share < MOST
+    bounded = len(inside) > 1 and all(each.held for each in inside) and share <= 1.0 - MOST
     parts = {"settings where met": inside, "elsewhere": outside} if bounded else {"settings": [*settings]}
     counts = (f"{sum(each.held is True for each in part)} of {len(part)} {name}" for name, part in parts.items())
     verdict = "under conditions" if bounded else word(*_shares(settings))

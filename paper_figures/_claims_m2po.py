@@ -156,7 +156,7 @@ ITEMS: tuple[Item, ...] = (
         "figure",
         "",
         "m2po_steps",
-        "mostly",
+        "mixed",
         "final return: M2PO {m2po_steps:m2po_usual}, clip {m2po_steps:clip_usual}, fresh data {m2po_steps:fresh_usual}",
     ),
     _item(

@@ -77,5 +77,6 @@ def held(rows: Any) -> dict[str, list[Setting]]:
                     met = decided(own.high < 0.5, own.low > 0.5)
                     found["dominated"].append(Setting(place, met, arm == "clip"))
                 else:
-                    found["balanced"].append(Setting(place, decided(own.low > clip.high, own.high < clip.low)))
+                    met = decided(own.low > clip.high, own.high < clip.low)
+                    found["balanced"].append(Setting(place, met, arm == "released"))
     return found

@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from asyncsim.plotting import _style
 from paper_figures import _bapo as arms
 from paper_figures import _vcpo as look
+from paper_figures._claim import Setting, decided
 from paper_figures._script import finding, pick
 
 EXPERIMENTS = {
@@ -73,3 +74,15 @@ def numbers(rows: Any, paired: Any) -> dict[str, str]:
         lost = [arms.curve(rows, "collapsed", **place(rows, task, arm)).value.max() for task in arms.TASKS]
         found[f"{arm}_collapsed"] = f"{100 * max(lost):.0f} %"
     return found
+
+
+def held(rows: Any, paired: Any) -> dict[str, list[Setting]]:
+    """Whether the clip leaves less entropy than fresh data at equal return."""
+    less = []
+    for task, name in arms.TASKS.items():
+        same, fresh = same_rate(rows, task), paired_rows(paired, task, "fresh", "").iloc[0]
+        if same is not None:
+            less.append(Setting((arms.SAME, name), decided(same.high < fresh.low, same.low > fresh.high), False))
+        own = paired_rows(paired, task, "clip", "fresh").iloc[0]
+        less.append(Setting((arms.TUNED, name), decided(own.high < 0.0, own.low > 0.0)))
+    return {"less": sorted(less, key=lambda each: each.inside)}

@@ -95,7 +95,6 @@ def numbers(rows: Any) -> dict[str, str]:
             found[f"{arm}_{other}_{reading}"] = steps.score(steps.counted(rows, arm, other, times))
         for axis in ("staleness", "epochs"):
             found[f"{axis}_{reading}"] = steps.score(steps.counted(rows, "half", "clip", times, axis))
-            found[f"{axis}_none_{reading}"] = steps.score(steps.counted(rows, "half", "none", times, axis))
     every = [leads(rows, name, times) for name in steps.tasks(rows) for times in steps.READINGS.values()]
     found["cases"] = str(len(every))
     found["grows_last"] = str(sum(len(lead) > 1 and lead[-1] > lead[-2] for lead in every))

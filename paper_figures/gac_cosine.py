@@ -162,5 +162,7 @@ def held(rows: Any) -> dict[str, list[Setting]]:
             answer = decided(
                 fresh.high_end < ALIGNED < stale.low_end, fresh.low_end > ALIGNED or stale.high_end < ALIGNED
             )
-            found.append(Setting((f"{reading}, {TASKS[task]}", f"{staleness}"), answer))
+            # Found in these rows, not predicted.
+            inside = (times, task) == (1.0, "chain")
+            found.append(Setting((f"{reading}, {TASKS[task]}", f"{staleness}"), answer, inside))
     return {"aligned": found}

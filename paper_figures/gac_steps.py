@@ -135,7 +135,7 @@ def outcome(record: Any) -> str:
 
 def held(rows: Any) -> dict[str, list[Setting]]:
     """Whether GAC prevents falls at two rates, matches synchronous training, and returns more than all rivals."""
-    found: dict[str, list[Setting]] = {"usual": [], "bold": [], "even": [], "wins": []}
+    found: dict[str, list[Setting]] = {"usual": [], "bold": [], "even": [], "wins": [], "rloo_wins": []}
     for times, reading in READINGS.items():
         for arm, base in (("GAC", "GRPO"), ("GAC on RLOO", "RLOO")):
             for task, s in shared.places(rows):
@@ -146,7 +146,8 @@ def held(rows: Any) -> dict[str, list[Setting]]:
                     found["usual" if times == 1.0 else "bold"].append(Setting(place, answer))
                 mine, *its = (shared.at(rows, task, s, each, "mean", times) for each in (arm, "GRPO", "M2PO", "BAPO"))
                 more = all(mine.low_end > one.high_end for one in its)
-                found["wins"].append(Setting(place, decided(more, any(one.low_end > mine.high_end for one in its))))
+                answer = decided(more, any(one.low_end > mine.high_end for one in its))
+                found["wins" if base == "GRPO" else "rloo_wins"].append(Setting(place, answer))
     for task, s in shared.places(rows):
         place = (f"{TASKS[task]}", f"{s}")
         found["even"].append(Setting(place, matches(rows, task, s, "GAC", "end")))

@@ -164,14 +164,16 @@ def areas(rows: Any) -> dict[str, str]:
 
 
 def held(rows: Any) -> dict[str, list[Setting]]:
-    """Whether low ESS catches most collapses; whether a large gradient ranks runs well, by task and updates ahead."""
-    caught, ranked = [], []
+    """Whether low ESS catches most collapses; whether other scores rank runs well, by task and updates ahead."""
+    caught: list[Setting] = []
+    ranked: dict[str, list[Setting]] = {"ess_drop": [], "norm": []}
     for regime in vcpo_collapse.REGIMES:
         place = regime
         alarms = _script.pick(rows, regime=regime, quantity="announced", statistic="ess", group="collapsing")
         for row in alarms[alarms.lead.isin(AHEAD)].sort_values("lead").itertuples():
             caught.append(Setting((place, f"{row.lead:.0f}"), decided(row.low > 0.5, row.high < 0.5)))
-        norms = _script.pick(areas_of(rows, regime), statistic="norm")
-        for row in norms[norms.lead > 0].sort_values("lead").itertuples():
-            ranked.append(Setting((place, f"{row.lead:.0f}"), decided(row.low > SURE, row.high < SURE)))
-    return {"caught": caught, "norm": ranked}
+        for name, known in ranked.items():
+            own = _script.pick(areas_of(rows, regime), statistic=name)
+            for row in own[own.lead > 0].sort_values("lead").itertuples():
+                known.append(Setting((place, f"{row.lead:.0f}"), decided(row.low > SURE, row.high < SURE)))
+    return {"caught": caught, **ranked}

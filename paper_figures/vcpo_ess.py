@@ -19,8 +19,8 @@ __all__ = ["EXPERIMENTS", "draw", "numbers"]
 
 EXPERIMENTS = {"vcpo_ess": {"task": "token bandit", "part": "training", "kind": "runs", "reward": "tokens"}}
 MARKERS = {4: "o", 16: "s", 64: "^"}
-A_FEW, LARGE = 0.1, 100_000
-"""Share of a batch that is a few samples; tokens times staleness squared above which so few have weight."""
+A_FEW = 0.1
+"""Share of a batch that is a few samples."""
 PANELS: dict[str, tuple[str, str, str]] = {
     "ess": ("ess", "effective sample size / batch size", "Effective sample size"),
     "largest_share": ("share", "share of the total weight", "Weight of the heaviest sample"),
@@ -70,10 +70,12 @@ def draw(rows: Any) -> Figure:
 
 
 def held(rows: Any) -> dict[str, list[Setting]]:
-    """Whether ESS is at most that of a few samples, by length and staleness."""
+    """Whether ESS is at most that of a few samples, by length and staleness; inside where that is predicted."""
     few = []
-    for row in means(rows, "training", "ess").sort_values(["length", "staleness"]).itertuples():
-        place = (f"{row.length} tokens", f"{row.staleness}")
-        # The variance of a log ratio grows as tokens times the square of the staleness.
-        few.append(Setting(place, decided(row.high <= A_FEW, row.low > A_FEW), row.length * row.staleness**2 > LARGE))
+    ess = means(rows, "training", "ess").sort_values(["length", "staleness"])
+    for length, own in ess.groupby("length"):
+        for row, part in zip(own.itertuples(), readings(rows, own), strict=True):
+            predicted = np.mean([each.ess for each in realized(part, FEW)])
+            place = (f"{length} tokens", f"{row.staleness}")
+            few.append(Setting(place, decided(row.high <= A_FEW, row.low > A_FEW), bool(predicted <= A_FEW)))
     return {"few": few}

@@ -118,11 +118,11 @@ def numbers(rows: Any) -> dict[str, str]:
 
 
 def held(rows: Any) -> dict[str, list[Setting]]:
-    """Whether ESS is lower before falls than in other runs, by method and distribution of staleness."""
+    """Whether ESS drops before falls, by method and distribution of staleness."""
     found = []
-    own = _script.pick(rows, part="aligned", quantity="ess", update=-NEAR)
-    for (law, arm), pair in own.groupby(["law", "arm"], sort=False):
-        fell, others = (pair[pair.among == among].iloc[0] for among in SIDES)
-        answer = decided(fell.high < others.low, fell.low > others.high)
+    own = _script.pick(rows, part="aligned", quantity="ess", among="fell")
+    for (law, arm), course in own.groupby(["law", "arm"], sort=False):
+        early, late = (_script.pick(course, update=update).iloc[0] for update in (course["update"].min(), -NEAR))
+        answer = decided(late.high < early.low, late.low > early.high)
         found.append(Setting((f"{law} staleness", called(arm)), answer))
     return {"drop": found}

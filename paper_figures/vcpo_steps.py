@@ -10,7 +10,8 @@ from matplotlib.figure import Figure
 from asyncsim.plotting import _style
 from paper_figures import _script
 from paper_figures import _vcpo_steps as steps
-from paper_figures._vcpo_steps import BOLD, FOLLOWED
+from paper_figures._claim import Setting, decided
+from paper_figures._vcpo_steps import BOLD, FOLLOWED, USUAL
 
 EXPERIMENTS = steps.drawn("curve", "4 × best synchronous", "0, 12")
 PANELS = {
@@ -57,3 +58,15 @@ def numbers(rows: Any) -> dict[str, str]:
         ess = steps.curve(rows, place, "ess", BOLD)
         found[f"{short}_ess"] = f"{np.mean(ess.value.astype(float)[ess['update'] > 0]):.2f}"
     return found
+
+
+def held(rows: Any) -> dict[str, list[Setting]]:
+    """Whether most runs of truncated IS fall and end below half of the synchronous return, by staleness and rate."""
+    found = []
+    for law in ("constant", "mixed"):
+        for rate, name in ((USUAL, "best synchronous rate"), (BOLD, "4× rate")):
+            fell, end = (steps.one(rows, "TIS, sequence", quantity, rate, law) for quantity in ("fell", "end"))
+            half = steps.one(rows, "RLOO", "end", rate, "fresh").value / 2
+            answer = decided(fell.low > 0.5 and end.high < half, fell.high < 0.5 or end.low > half)
+            found.append(Setting((f"{law} staleness", name), answer))
+    return {"truncated": found}

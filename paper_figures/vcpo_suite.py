@@ -130,12 +130,13 @@ def numbers(rows: Any, paired: Any) -> dict[str, str]:
 
 
 def held(rows: Any, paired: Any) -> dict[str, list[Setting]]:
-    """Whether most runs of a mask or clip fall and hardly any of VCPO's, by rate and method."""
-    found = []
+    """Whether most runs of a mask or clip fall and hardly any of VCPO's; whether hardly any of its release do."""
+    found, released = [], []
     for rate, where in ((USUAL, "best synchronous rate"), (BOLD, "4× rate")):
-        vcpo = steps.one(rows, "VCPO", "fell", rate)
+        vcpo, release = (steps.one(rows, arm, "fell", rate) for arm in ("VCPO", RELEASE))
+        released.append(Setting((where,), decided(release.high < 0.1, release.low >= 0.1)))
         for arm in (arm for arm in rivals(rows) if arm != "RLOO"):
             row = steps.one(rows, arm, "fell", rate)
             answer = decided(row.low > 0.5 and vcpo.high < 0.1, row.high < 0.5 or vcpo.low >= 0.1)
             found.append(Setting((where, called(arm)), answer))
-    return {"prior": found}
+    return {"prior": found, "released": released}

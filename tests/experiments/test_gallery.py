@@ -82,7 +82,8 @@ def test_a_verdict_follows_from_the_count_of_settings(known):
     """The rule in fractions, written a second time; a condition has to decide."""
     share = {held: Fraction(sum(each.held is held for each in known), len(known)) for held in (True, False)}
     outside = [each.held is True for each in known if not each.inside]
-    if outside and all(each.held for each in known if each.inside) and 4 * sum(outside) < 3 * len(outside):
+    inside = [each.held is True for each in known if each.inside]
+    if outside and len(inside) > 1 and all(inside) and 4 * sum(outside) <= len(outside):
         word = "under conditions"
     elif 1 in share.values():
         word = "reproduced" if share[True] else "not reproduced"
