@@ -37,18 +37,18 @@ CLAIMS = (
         "returns on CliffWalking: V-trace {actor_critic:cliff_vtrace_near}, A2C {actor_critic:cliff_a2c_near}; "
         "on FrozenLake: V-trace {actor_critic:lake_vtrace_near}, A2C {actor_critic:lake_a2c_near}",
         "actor_critic",
-        when="V-trace helps on each task at one level of staleness",
+        when="V-trace helps on each grid world at one level of staleness; no verdict on stale CartPole data",
         held="vtrace",
         test="at this staleness, V-trace returns more than A2C",
     ),
     _claim(
         "PPO",
-        "The clip allows several epochs on a batch",
+        "PPO, with a clip and several epochs per batch, beats A2C",
         "mixed",
         "returns on CliffWalking: PPO {actor_critic:cliff_ppo_near}, A2C {actor_critic:cliff_a2c_near}; "
         "on FrozenLake: PPO {actor_critic:lake_ppo_near}, A2C {actor_critic:lake_a2c_near}",
         "actor_critic",
-        when="PPO is never worse than A2C; on stale FrozenLake data, the comparison is undecided",
+        when="PPO is never worse; several epochs without a clip were not tested; no verdict at edges of the grid",
         held="epochs",
         test="at this staleness, PPO returns more than A2C",
     ),

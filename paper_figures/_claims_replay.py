@@ -13,9 +13,9 @@ CLAIMS = (
         "mixed",
         "at one small rate, replay costs {replay:bandit_held} to {replay:sparse_held} times the compute of "
         "training on fresh data",
-        when="at one small rate, on all tasks; at tuned rates, on two of three, if generation costs enough",
+        when="two of three tasks, if generation costs enough; at one small rate, replay saves compute on all",
         held="saves",
-        test="replay needs less compute than fresh data at this cost of generation",
+        test="tuned, replay needs less compute than fresh data at this cost of generation",
     ),
     _claim(
         "Replay hurts little per gradient step",
@@ -30,7 +30,7 @@ CLAIMS = (
         "With larger buffers, training is slower but more stable",
         "mixed",
         "a larger buffer needs {replay:sparse_slower} to {replay:bandit_slower} times as many updates as a smaller one",
-        when="training is slower at a small rate; whether it is more stable at a large one is mostly undecided",
+        when="training is slower at a small rate; it is more stable at a large one in no setting, mostly undecided",
         held="buffers",
         test="at this number of uses, 16 batches instead of 1 need more (fewer) updates",
     ),

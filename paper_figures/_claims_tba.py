@@ -20,11 +20,11 @@ CLAIMS = (
     ),
     _claim(
         "On-policy methods are not robust to replayed data",
-        "under conditions",
+        "not reproduced",
         "at tuned rates, RLOO ends {tba_optimum:rloo_moving} nats from the optimum if half of the data are replayed, "
         "and {tba_optimum:rloo_frozen} nats on frozen data",
         "tba_optimum",
-        when="all data are frozen, and RLOO has no ratios",
+        when="half of the data are replayed; on data from one fixed policy, RLOO without ratios misses the optimum",
         held="missed",
         test="RLOO without ratios ends more than {tba_optimum:near} nats from the optimum",
     ),
@@ -34,7 +34,7 @@ CLAIMS = (
         "on a bandit at one rate, TBA's return is {tba_asynchrony:tba_old} at staleness {tba_asynchrony:old}, and "
         "{tba_asynchrony:tba_fresh} on fresh data",
         "tba_asynchrony",
-        when="TBA loses return on a bandit with many arms from staleness 15 on, and where rewards are rare",
+        when="at one rate, TBA loses on a bandit with many arms from staleness 15 on; also where rewards are rare",
         held="accurate",
         test="mean return is less than {tba_asynchrony:smallest} below that on fresh data",
     ),
@@ -64,19 +64,19 @@ CLAIMS = (
         "on a bandit with many samples, TBA's return is {tba_buffer:uniform_095_many} on recent data, and "
         "{tba_buffer:uniform_0_many} on data of any staleness",
         "tba_buffer",
-        when="recent data help where rewards are rare, but less with more generators; with few samples, they harm",
+        when="it grows with samples on the bandit; with generators, it shrinks where rewards are rare",
         held="recent",
-        test="mean return is better on recent data than on data of any staleness",
+        test="the advantage of recent data in mean return grows from the smallest to the largest scale",
     ),
     _claim(
         "Sampling data by reward helps as generation scales",
         "not reproduced",
-        "on a bandit with many samples, TBA's return is {tba_buffer:reward_05_many} with half of the data drawn by "
-        "reward, and {tba_buffer:uniform_0_many} with uniform draws",
+        "on a bandit with many samples, TBA's return is {tba_buffer:reward_0_many} on data drawn by reward, and "
+        "{tba_buffer:uniform_0_many} with uniform draws",
         "tba_buffer",
-        when="the return decreases; diversity rises with many samples only",
+        when="the return decreases, and more with more samples",
         held="reward",
-        test="mean return is better with half of the data drawn by reward",
+        test="with these samples per exchange, mean return is better with draws by reward",
     ),
     _claim(
         "Where rewards are rare, more generators raise the return",

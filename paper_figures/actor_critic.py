@@ -45,6 +45,21 @@ def poles(rows: Any) -> Any:
     return pd.DataFrame(found)
 
 
+def crossed(rows: Any) -> Any:
+    """PPO's runs on CartPole by anchor and staleness: each half of the seeds at the best rate of the other half."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for (staleness, anchor), own in rows.groupby(["staleness", "correction"]):
+        table = own.pivot_table(index="rate", columns="seed", values="final_return")
+        final, rates = table.to_numpy(), list(table.index)
+        both = [actor_critic.judged(rates, side, final.shape[1] // 2) for side in (final, final[:, ::-1])]
+        halves = pd.DataFrame([row for side in both for row in side if row["chosen"]])
+        value, reach = halves.value.mean(), np.hypot(*(halves.high - halves.low)) / 4
+        edge = halves.rate.isin([rates[0], rates[-1]]).any()
+        row = {"staleness": staleness, "value": value, "low": value - reach, "high": value + reach, "edge": edge}
+        found.setdefault(ANCHORS[anchor], []).append(row)
+    return {arm: pd.DataFrame(each).set_index("staleness") for arm, each in found.items()}
+
+
 def tuned(rows: Any, committed: Any) -> Any:
     """Every arm at its best rate; `edge`: whether that is an end of the grid."""
     own = pd.concat([_script.pick(rows, part="returns"), poles(committed)], ignore_index=True)
@@ -175,14 +190,19 @@ def _wide(row: Any, digits: int) -> str:
 
 
 def beyond(one: Any, other: Any) -> bool | None:
-    """Whether one mean is above another, by the interval of the difference of independent runs."""
+    """Whether one mean is above another, by the interval of the difference of independent runs.
+
+    A best rate at an end of the grid decides nothing.
+    """
+    if one.edge or other.edge:
+        return None
     reach = np.hypot(one.high - one.low, other.high - other.low) / 2
     return decided(one.value - other.value > reach, other.value - one.value > reach)
 
 
 def held(rows: Any, committed: Any) -> dict[str, list[Setting]]:
     """Whether workers let more rates succeed, V-trace and PPO beat A2C, and recorded log-probs beat recomputed ones."""
-    best, stable = tuned(rows, committed), []
+    best, halves, stable = tuned(rows, committed), crossed(committed), []
     for task, (name, *_) in SPEED.items():
         for number in actor_critic.WORKERS[1:]:
             more = works(rows, task, number) > works(rows, task, 1)
@@ -197,6 +217,8 @@ def held(rows: Any, committed: Any) -> dict[str, list[Setting]]:
         for arm, base, anchor in compared:
             for task, name in TASKS.items():
                 own, rival = (curve(best, task, each).set_index("staleness") for each in (arm, base))
+                if key == "anchor" and task == "cartpole":
+                    own, rival = halves[arm], halves[base]
                 for level in own.index.intersection(rival.index):
                     # Without staleness, V-trace is A2C, and both anchors of PPO are one.
                     if level > 0 or arm == "ppo_proximal":

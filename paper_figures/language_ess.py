@@ -110,10 +110,10 @@ def _oldest(rows: Any) -> dict[str, str]:
 
 
 def held(rows: Any) -> dict[str, list[Setting]]:
-    """Whether the intervals of ESS and of its prediction overlap, by rewards and staleness."""
+    """Whether the interval of ESS contains its prediction, by rewards and staleness."""
     found = []
     for key, name in ((CHARACTERS, "random rewards"), (ANSWERS, "rewards for correct answers")):
         for row in whole(rows, key).dropna(subset="predicted_low").itertuples():
-            overlap = row.low <= row.predicted_high and row.predicted_low <= row.high
-            found.append(Setting((name, f"{row.staleness}"), bool(overlap), key == CHARACTERS))
+            inside = bool(row.low <= row.predicted_ess <= row.high)
+            found.append(Setting((name, f"{row.staleness}"), inside, key == CHARACTERS))
     return {"predicted": found}

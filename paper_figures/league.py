@@ -89,24 +89,21 @@ def numbers(rows: Any) -> dict[str, str]:
 
 
 def table(judged: Any) -> str:
-    """Arms by how often they win and lose and where they win; those that are alike share a line."""
-    lines: dict[tuple[int, int, int, str], list[str]] = {}
+    """Arms by how often they clearly win and lose, and where they win; those that are alike share a line."""
+    lines: dict[tuple[int, int, str], list[str]] = {}
     for arm, own in judged.groupby("arm"):
         wins = own[own.word == "better"]
         where = {f"{row.task}, staleness {SHORT.get(row.law, row.law)}" for row in wins.itertuples()}
         win, lost = len(wins), int((own.word == "worse").sum())
-        place = (-win, lost, len(own) - win - lost, _script.listed(sorted(where)) or "nowhere")
+        place = (-win, lost, _script.listed(sorted(where)) or "–")
         lines.setdefault(place, []).append(" ".join(reversed(str(NAMES.get(arm, arm)).split(", "))))
-    rows = [
-        f"| {', '.join(arms)} | {-win}/{ties}/{lost} | {where} |"
-        for (win, lost, ties, where), arms in sorted(lines.items())
-    ]
-    return "\n".join(["| methods | wins/ties/losses of each | helps on |", "|---|---|---|", *rows])
+    rows = [f"| {', '.join(arms)} | {-win} | {lost} | {where} |" for (win, lost, where), arms in sorted(lines.items())]
+    return "\n".join(["| methods | wins of each | losses | clear wins |", "|---|---|---|---|", *rows])
 
 
 def held(rows: Any) -> dict[str, list[Setting]]:
-    """Whether a stabilizer is better than RLOO, by task and staleness; it is not where a gain is below `SMALLEST`."""
+    """Whether a stabilizer is better than RLOO, by task and staleness; worse and equal ones are not."""
     stale = rows[(rows.arm != league.BASE) & (rows.law != "fresh") & rows.word.notna()]
-    better = [decided(row.word == "better", row.high < league.SMALLEST) for row in stale.itertuples()]
+    better = [decided(row.word == "better", row.word in ("worse", "equal")) for row in stale.itertuples()]
     places = [(row.task, f"staleness {SHORT.get(row.law, row.law)}") for row in stale.itertuples()]
     return {"better": [Setting(*each) for each in zip(places, better, strict=True)]}

@@ -152,10 +152,10 @@ def held(rows: Any) -> dict[str, list[Setting]]:
     found: dict[str, list[Setting]] = {name: [] for name in ("saves", "cheap", "buffers", "entropy")}
     for held, rate in ((True, f"rate {HELD:g}"), (False, "tuned rates")):
         for task in tasks(rows):
-            for price in PRICES[PRICES > 1.0]:
+            # At the held rate, fresh data are not at their best.
+            for price in PRICES[PRICES > 1.0] if not held else ():
                 cost = best(rows, task, price, held)[1]
-                place = (rate, task, f"{price:g}")
-                found["saves"].append(Setting(place, decided(cost.high < 1.0, cost.low > 1.0)))
+                found["saves"].append(Setting((task, f"{price:g}"), decided(cost.high < 1.0, cost.low > 1.0)))
             own = updates(rows, task, held)
             for uses in experiment.RATIOS[1:]:
                 more = beside(own.loc[(uses, SHOWN)], own.loc[0].iloc[0])

@@ -137,11 +137,11 @@ def numbers(rows: Any) -> dict[str, str]:
 
 
 def held(rows: Any) -> dict[str, list[Setting]]:
-    """Whether methods return at most `league.SMALLEST` less than synchronous PPO, each at its best rate."""
+    """Whether methods are not worse than synchronous PPO, each at its best rate; undecided if that far below it."""
     found = []
     for unsolved, stage in ((True, "while unsolved"), (False, "at the end")):
         for row in differences(rows, unsolved, True).itertuples():
-            par = decided(row.low > -league.SMALLEST, row.high < -league.SMALLEST)
+            par = decided(row.low > -league.SMALLEST, row.word == "worse")
             task = NAMES[row.task].partition(" wrong")[0]
             found.append(Setting((f"{stage}, ratio {row.ratio}", task, SAID.get(row.arm, row.arm)), par))
     return {"par": sorted(found, key=lambda each: each.place[0], reverse=True)}

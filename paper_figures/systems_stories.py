@@ -159,20 +159,26 @@ def _covered(rows: Any, length: str) -> np.ndarray:
 
 
 def held(rows: Any) -> dict[str, list[Setting]]:
-    """Whether AReaL's cap of 4 is its mean staleness; with other machines, rows of `system_frontier`."""
-    found = []
+    """Whether AReaL's cap of 4 is the maximum and the mean staleness; other machines are rows of `system_frontier`."""
+    found, largest = [], []
     own = _script.pick(rows, story="straggler", system="areal", quantity="mean")
+    stalest = _script.pick(rows, story="straggler", system="areal", quantity="largest")
     for kind, length in systems_stories.HEAVY.items():
-        found.append(Setting((f"slow trainer, {kind} lengths",), capped(own[own.length == length]), True))
-    other = _script.pick(_store.read("system_frontier", False), system="areal", quantity="staleness", knob=4.0)
+        place = (f"slow trainer, {kind} lengths",)
+        found.append(Setting(place, capped(own[own.length == length]), True))
+        largest.append(Setting(place, bool(stalest[stalest.length == length].value.max() <= 4.0)))
+    rows_of = _store.read("system_frontier", False)
+    other = _script.pick(rows_of, system="areal", quantity="staleness", knob=4.0)
     for count in (8, 16, 32):
         place = ("groups in progress", str(count))
         found.append(Setting(place, capped(_script.pick(other, part="frontier", places=count)), count == 32))
+        most = _script.pick(rows_of, part="frontier", places=count, system="areal", quantity="largest", knob=4.0)
+        largest.append(Setting(place, bool(most.value.max() <= 4.0)))
     for regime in ("slow trainer", "long tails"):
         learned = _script.pick(other, part="learning", regime=regime)
         name = "slow trainer" if regime == "slow trainer" else "long tails, slow generation"
         found.append(Setting((f"learning, {name}",), capped(learned), regime == "slow trainer"))
-    return {"capped": found}
+    return {"capped": found, "bounded": largest}
 
 
 def capped(rows: Any) -> bool | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -125,20 +126,32 @@ def numbers(rows: Any) -> dict[str, str]:
 
 
 def held(rows: Any) -> dict[str, list[Setting]]:
-    """Whether recent samples, and samples half by reward, return more than uniform ones; with rows of `tba_returns`."""
-    found: dict[str, list[Setting]] = {}
-    for key, rule in (("recent", "uniform 0.95"), ("reward", "reward 0.5")):
-        found[key] = []
-        for reading, times in (("one rate", 1.0), ("tuned rates", None)):
-            pairs = zip(whole(rows, rule).itertuples(), whole(rows, "uniform 0").place, strict=True)
-            for place, uniform in pairs:
-                own, base = (at(rows, "buffer", each, "return", "mean", times) for each in (place.place, uniform))
-                apart, reach = own.value - base.value, tba.reach(own, base)
-                name = ("samples per exchange", f"many arms, {reading}", str(place.stored))
-                found[key].append(Setting(name, tba.better(apart - reach, apart + reach)))
+    """Whether the gain of recent samples grows with scale, and whether draws by reward return more than uniform ones.
+
+    The first with rows of `tba_returns`, whose scale is the number of generators.
+    """
+    found: dict[str, list[Setting]] = {"recent": [], "reward": []}
+    for reading, times in (("one rate", 1.0), ("tuned rates", None)):
+        gains = []
+        for k, stored in enumerate(whole(rows, "uniform 0").stored):
+            base, recent, paid = (
+                at(rows, "buffer", whole(rows, rule).place.iloc[k], "return", "mean", times)
+                for rule in ("uniform 0", "uniform 0.95", "reward 0")
+            )
+            gains.append((recent.value - base.value, tba.reach(recent, base)))
+            apart, reach = paid.value - base.value, tba.reach(paid, base)
+            place = (f"many arms, {reading}", str(stored))
+            found["reward"].append(Setting(place, tba.better(apart - reach, apart + reach)))
+        found["recent"].append(Setting((f"samples per exchange: many arms, {reading}",), grown(gains)))
     for task in ("graded", "rare"):
-        for place in SEARCHERS:
-            row = tba_returns.cell(tba.returns(), task, place, "0.95", "recency")
-            name = ("generators", f"{tba_returns.TITLES[task]}, tuned rates", place)
-            found["recent"].append(Setting(name, tba.better(row.low, row.high)))
+        own = [tba_returns.cell(tba.returns(), task, place, "0.95", "recency") for place in SEARCHERS]
+        gains = [(row.difference, (row.high - row.low) / 2.0) for row in own]
+        found["recent"].append(Setting((f"generators: {tba_returns.TITLES[task]}, tuned rates",), grown(gains)))
     return found
+
+
+def grown(gains: list[tuple[float, float]]) -> bool | None:
+    """Whether the last of some gains, each with half of its interval, is larger than the first."""
+    (first, one), (last, other) = gains[0], gains[-1]
+    reach = math.hypot(one, other)
+    return tba.better(last - first - reach, last - first + reach)

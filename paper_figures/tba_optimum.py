@@ -146,7 +146,7 @@ def numbers(rows: Any) -> dict[str, str]:
 
 
 def held(rows: Any) -> dict[str, list[Setting]]:
-    """Whether TBA ends at its optimum on off-policy data, and whether RLOO without ratios misses it on replayed."""
+    """Whether TBA ends at its optimum on off-policy data, and RLOO without ratios misses it on replayed data."""
     found: dict[str, list[Setting]] = {"there": [], "missed": []}
     kinds = {
         "constant 32": "stale",
@@ -164,7 +164,7 @@ def held(rows: Any) -> dict[str, list[Setting]]:
                     there = decided(end.high < THERE, end.low > THERE)
                     if key == "there":
                         found[key].append(Setting((reading, name, task), there))
-                    elif law != "constant 32":
+                    elif law == "replay":
                         missed = None if there is None else not there
-                        found[key].append(Setting((reading, name, task), missed, law != "replay"))
+                        found[key].append(Setting((reading, name, task), missed))
     return found
