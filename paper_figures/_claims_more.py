@@ -46,7 +46,7 @@ CLAIMS = (
         "mostly",
         "ESS is {pendulum_tails:ess}, and the prediction is {pendulum_tails:law}",
         "pendulum_tails",
-        when="Pendulum early in training; undecided at the largest staleness and horizon; often, ESS is near one",
+        when="Pendulum early in training; undecided at the maximum staleness and horizon; often, ESS is near one",
         held="decreases",
         test="at this horizon, ESS is within a tenth of the prediction",
     ),

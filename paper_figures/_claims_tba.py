@@ -66,7 +66,7 @@ CLAIMS = (
         "tba_buffer",
         when="it grows with samples on the bandit; with generators, it shrinks where rewards are rare",
         held="recent",
-        test="the advantage of recent data in mean return grows from the smallest to the largest scale",
+        test="the advantage of recent data in mean return grows from the minimum to the maximum scale",
     ),
     _claim(
         "Sampling data by reward helps as generation scales",

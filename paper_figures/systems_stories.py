@@ -164,7 +164,7 @@ def held(rows: Any) -> dict[str, list[Setting]]:
     own = _script.pick(rows, story="straggler", system="areal", quantity="mean")
     stalest = _script.pick(rows, story="straggler", system="areal", quantity="largest")
     for kind, length in systems_stories.HEAVY.items():
-        place = (f"slow trainer, {kind} lengths",)
+        place: tuple[str, ...] = (f"slow trainer, {kind} lengths",)
         found.append(Setting(place, capped(own[own.length == length]), True))
         largest.append(Setting(place, bool(stalest[stalest.length == length].value.max() <= 4.0)))
     rows_of = _store.read("system_frontier", False)

@@ -355,8 +355,8 @@ class Answer(calls.Told):
 
     def _lost(self, arm: Arm, on: OnTask) -> str:
         """What is particular of an arm: another number of replicates, and those that diverged or end early."""
-        lost = f", {arm.replicates} replicates; a difference is over those of both arms"
-        lost *= len({other.replicates for other in on.arms}) > 1
+        lost = f", {arm.replicates} replicates" * (len({other.replicates for other in on.arms}) > 1)
+        lost += "; a difference is over those of both arms" * bool(lost and arm is on.arms[-1])
         lost += f", {arm.diverged} diverged ({arm.why.partition(' diverged ')[2]})" if arm.diverged else ""
         if arm.never:
             most = f"{on.bounds[1]:.6g} {self.unit}"
