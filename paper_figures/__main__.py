@@ -90,9 +90,10 @@ def gallery(numbers: _gallery.Numbers, quick: bool) -> list[str]:
         front = ""
     questions = [each for asked in _contract.papers().values() for each in asked]
     wrong = _gallery.faults(here, _pipeline.names(), questions, front)
-    wrong += _claims.wrong(numbers)
     if quick:
         numbers = _claims.uncounted(numbers)
+    else:
+        wrong += _claims.wrong(numbers)
     made, missing = _gallery.pages(here, numbers, _claims.tables())
     # Where a figure could not be drawn, that is said already.
     wrong += missing if set(numbers) == set(_pipeline.names()) else []

@@ -73,4 +73,4 @@ def test_no_policy_is_above_the_frontier_and_the_optimum_is_on_it():
 @pytest.mark.parametrize("name", ["tba_frontier", "tba_asynchrony", "tba_buffer"])
 def test_quick_rows_are_drawn_and_counted(rows, name):
     assert _pipeline.picture(name, [rows]) is not None
-    assert all(isinstance(text, str) for text in _pipeline.numbers(name, [rows]).values())
+    assert all(isinstance(text, str) for text in _pipeline.numbers(name, [rows], False).values())
