@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from asyncsim.plotting import _style
 from paper_figures import _claim, _claims
@@ -43,7 +44,7 @@ ARXIV = {
 MEANING = {
     "reproduced": "in all of our settings",
     "mostly": "in most settings",
-    "mixed": "in some settings, with no single condition that separates them",
+    "mixed": "in some settings, not in others or undecided",
     "mostly not": "in few settings",
     "not reproduced": "in none",
     "under conditions": "wherever one condition is met",
@@ -87,6 +88,7 @@ def draw(*tables: Any) -> Figure:
         ax.set_yticks(range(len(found)), names)
         ax.tick_params(axis="y", length=0)
         ax.set(ylim=(len(found) - 0.5, -0.5), xlabel="number of claims", ylabel="paper")
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
         own = {key: int(number) for key, number in numbers().items()}
         good = own["reproduced"] + own["mostly"]
         bad = own["mostly_not"] + own["not_reproduced"]

@@ -27,9 +27,11 @@ FURTHEST, OLDEST = 64, 256
 COSINES = ("gradient_cosine", "cosine", "rl/grad_cosine_lag")
 WANTED = ("staleness_mean", "staleness_min", "staleness_max", "ess", "kl_k3", "chi_square", "ratio_mean")
 """Quantities of a step that most questions need."""
-MOVES = ("policy_kl", "grad_norm", "kl_k1", "kl_k3", "log_ratio_abs")
-"""Quantities that say how far updates move the policy, or how far it is from its sampler."""
-WATCHED = ("policy_kl", "grad_norm", "length_mean")
+MOVES = ("policy_kl", "grad_norm")
+"""Quantities that say how far updates move the policy."""
+APART = ("kl_k1", "kl_k3", "log_ratio_abs")
+"""Quantities that say how far the trainer's log-probs are from the sampler's."""
+WATCHED = (*MOVES, "length_mean")
 """Quantities without a prediction, whose cells may be no numbers: that is a finding."""
 BUCKETS = ("kl_k3/staleness_", "kl_k3_staleness_", "rl/k3/staleness_", "rl/k3/lag_")
 

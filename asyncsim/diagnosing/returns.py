@@ -1,15 +1,21 @@
-"""Whether the reward fell from where it had been, or updates grew, beyond what their own noise explains."""
+"""Whether the reward fell, updates grew or the sampler drifted away, beyond what their own noise explains."""
 
 import numpy as np
 from scipy import stats
 
 from asyncsim.base.records import Estimate
-from asyncsim.diagnosing.aliases import MOVES
+from asyncsim.diagnosing.aliases import APART, MOVES
 from asyncsim.diagnosing.findings import BATCHES, BY_DEFINITION, Draft, Saying, missing
 from asyncsim.diagnosing.telemetry import Telemetry
 
 TIMES = 3.0
 """Growth of updates, and of the distance from the sampler, that a healthy run may show."""
+CAUSES = "updates grew", "sampler drifts away"
+ACTIONS = (
+    "Look at the learning rate, staleness and masks from there on; a checkpoint before it is sound.",
+    "Compare the engines' log-probs and precision; look at weight syncs and staleness.",
+)
+"""What a growth is called, and what to do: of updates, and of the distance from the sampler."""
 QUESTION = "reward"
 SIZE = BATCHES // 6
 """Stretches of the last part of a run, which is compared with every earlier one of its length."""
@@ -51,12 +57,13 @@ def fall(telemetry: Telemetry) -> Draft | None:
 
 
 def grown(telemetry: Telemetry) -> list[Draft]:
-    """Test whether the size of updates ends above `TIMES` that of the first half; a draft for each that is logged.
+    """Test whether updates, or the distance from the sampler, end above `TIMES` those of the first half.
 
-    Means of b stretches of steps are compared by their logarithms, whose variance is mean (x_(k+1) - x_k)^2 / 2.
+    Returns a draft for each quantity that is logged. Means of b stretches of steps are compared by their logarithms,
+    whose variance is mean (x_(k+1) - x_k)^2 / 2.
     """
     drafts = []
-    for name in MOVES:
+    for name in (*MOVES, *APART):
         series = telemetry.get(name)
         if series is None or (known := np.isfinite(series)).sum() < BATCHES:
             continue
@@ -70,17 +77,8 @@ def grown(telemetry: Telemetry) -> list[Draft]:
         start = next((steps[k] for k in range(BATCHES) if stretches[k:].min() > TIMES * first), steps[-1])
         words = f"{column} was {first:.3g} in the first half, and is {last:.3g} in the last sixth"
         grown = f"{words}: above {TIMES:g} times the first from step {start:g} on."
-        action = "Look at the learning rate, staleness and masks from there on; a checkpoint before it is sound."
-        cause, own = "updates grew", name in ("policy_kl", "grad_norm")
-        if not own:
-            cause, action = (
-                "sampler drifts away",
-                "Compare the engines' log-probs and precision; look at weight syncs and staleness.",
-            )
-        sayings = (
-            Saying("no such growth", f"{words}; from {TIMES:g} times on, it counts."),
-            Saying(cause, grown, action),
-        )
+        steady = Saying("no such growth", f"{words}; from {TIMES:g} times on, it counts.")
+        sayings = steady, Saying(CAUSES[name in APART], grown, ACTIONS[name in APART])
         p = float(stats.t.sf(np.log(last / first / TIMES) / error, freedom))
         ratio = Estimate(float(last / first), float(last / first) * error, freedom)
         of = f"growth of {column}", BY_DEFINITION, *sayings

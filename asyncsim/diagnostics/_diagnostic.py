@@ -86,7 +86,8 @@ class Metric:
         if of is None or (self.of and of == self.of[0]):
             return self
         use = f"a run records it with Spec(diagnostics=[{self.name!r}])"
-        checks.one_of("of", of, self.of or ("left out",), f"say of which ratios {self.name} is asked; {use}")
+        checks.require(bool(self.of), self.name, of, "a metric of one kind of ratios, without an argument", use)
+        checks.one_of("of", of, self.of, f"say of which ratios {self.name} is asked; {use}")
         return dataclasses.replace(
             self,
             name=name or f"{self.name}_{of}",

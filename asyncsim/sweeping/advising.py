@@ -357,11 +357,6 @@ def system_of(given: Mapping[str, Any], limit: float, machines: int, partial: bo
             differs += f" To simulate this, set prompts_at_once to {make.knobs[runs].usual * machines}."
         elif runs in words:
             differs += " If this is fewer than your slots, some slots stay idle; set prompts_at_once to your own value."
-        if (law := given["response_lengths"]).kind in ("lognormal", "gamma", "exponential", "pareto"):
-            longest = law.expected_max(min(given["prompts_per_batch"] * given["samples_per_prompt"], 10_000))
-            differs += f" Responses have no maximum: the longest of a step has {longest:,.0f} tokens on average. If the"
-            text = ":".join([law.kind, *(f"{each:g}" for each in law.parameters)])
-            differs += f" trainer stops at 8,192, write response_lengths={text}:8192."
         return (made if decode is None else made.replace(decode=decode)), differs
     except checks.InputError as error:
         own = f"{owners[error.field]} ({error.field})" if error.field in owners else error.field
@@ -388,6 +383,11 @@ def _about(trainer: Trainer, given: Mapping[str, Any]) -> str:
         mean, low, _ = mean_interval(lengths.parameters)
         spread = f"{100.0 * (mean - low) / mean:.2g} % (95 %)"
         doubt = f" The mean of the {n} lengths is uncertain by {spread}; the intervals below take it as exact."
+    elif lengths.kind not in ("empirical", "recorded"):
+        longest = lengths.expected_max(min(given["prompts_per_batch"] * given["samples_per_prompt"], 10_000))
+        text = ":".join([lengths.kind, *(f"{each:g}" for each in lengths.parameters)])
+        doubt = f" Lengths have no maximum: the longest response of a step has {longest:,.0f} tokens on average; if the"
+        doubt += f" trainer stops at 8,192, write response_lengths={text}:8192."
     if trainer.publish and "publish_every" in given["unsaid"]:
         note = " (the trainer's default; yours is publish_every)"
     return (

@@ -137,6 +137,16 @@ def test_a_method_outside_of_the_protocol_is_said_before_anything_is_blamed():
     assert "behaves like: no known mistake (unknown)" in str(report)
 
 
+def test_a_method_that_takes_the_version_is_told_it_and_not_asked_for_it():
+    """`set_version(v)` sounds like the published version; called without one, it would raise its own TypeError."""
+    told = type("Told", (VersionCounter,), {"published": None, "set_version": VersionCounter.published})
+    report = check_admission(lambda: told(4, 1), 4, 1)
+    assert not report.passed and "set_version (is it published?)" in report.uncalled[0]
+    assert "with names={'published': 'set_version'} it passes" in report.uncalled[0]
+    with pytest.raises(InputError, match=r"Told.set_version': must be a method without an argument"):
+        check_admission(lambda: told(4, 1), 4, 1, names={"version": "set_version"})
+
+
 def test_the_nearest_methods_are_named_together_where_needed_ones_are_missing():
     all_three = r"names=\{'capacity': 'get_capacity', 'submitted': 'on_rollout_submitted', 'accepted': 'on_rollout_acc"
     with pytest.raises(InputError, match=all_three):

@@ -177,15 +177,18 @@ def test_a_column_that_is_another_quantity_is_not_used():
         assert aliases.reason(name) and name not in known and name not in aliases.steps()
 
 
-@pytest.mark.parametrize("column", ["actor/ppo_kl", "actor/grad_norm"])
+@pytest.mark.parametrize(
+    "column, cause",
+    [("actor/ppo_kl", "updates grew"), ("actor/grad_norm", "updates grew"), ("rollout_corr/kl", "sampler drifts away")],
+)
 @pytest.mark.parametrize("times", [2.0, 11.0])
-def test_updates_that_grow_are_noticed_and_steady_ones_are_not(column, times):
+def test_updates_that_grow_are_noticed_and_steady_ones_are_not(column, cause, times):
     """A rise from step 150 of 200 to `times` the first; a healthy run may warm up, shrink and grow to three times."""
     steps, rng = np.arange(200), np.random.default_rng(3)
     noise = rng.lognormal(0.0, 0.2, 200)
     rise = np.where(steps < 150, 1.0, 1.0 + (times - 1.0) * np.minimum((steps - 150) / 20.0, 1.0))
     grown = sim.diagnose({"step": steps, column: 3e-3 * rise * noise})
-    assert grown.causes == ["updates grew"] * (times > 3.0)
+    assert grown.causes == [cause] * (times > 3.0)
     for healthy in (np.minimum(steps / 20.0 + 0.1, 1.0), 1.0 - steps / 250.0):
         assert sim.diagnose({"step": steps, column: 3e-3 * healthy * noise}).causes == []
     assert sim.diagnose({"step": steps, column: rng.normal(0.0, 1e-3, 200)}).causes == []

@@ -201,7 +201,9 @@ def test_options_of_replicas_are_those_of_the_users_machines(machines, at_once, 
 def test_a_distribution_of_lengths_may_have_a_maximum():
     """No response takes longer than the maximum, and nothing was measured whose mean is uncertain."""
     text = str(advise(SYSTEM | {"response_lengths": "lognormal:300:1:600"}, updates=12, realizations=2))
-    assert "responses of 242.8 tokens" in text and "uncertain" not in text
+    assert "responses of 242.8 tokens" in text and "uncertain" not in text and "no maximum" not in text
+    text = str(advise(SYSTEM | {"response_lengths": "lognormal:300:1"}, updates=12, realizations=2))
+    assert "no maximum" in text and "response_lengths=lognormal:300:1:8192" in " ".join(text.split())
     with pytest.raises(InputError, match=r"lognormal:MEAN:SIGMA:MAXIMUM"):
         advise(SYSTEM | {"max_tokens": 600})
 
