@@ -16,7 +16,7 @@ ROOT = _registry.__file__.partition("asyncsim/claims/")[0]
 HEAD = """## Answered by a claim
 
 An exact result answers each of these threads. The command below each answer compares the exact result with a
-measurement. Anything that the answer does not mention was not tested."""
+measurement. We tested only what the answer mentions."""
 
 
 class Claimed(NamedTuple):
@@ -33,7 +33,7 @@ CLAIMED = [
         "What is the mean ratio of an unchanged policy under top-p?",
         "TRL #6789 and #6945, verl #6240",
         "The mean ratio is the product, over all positions, of the policy's probability mass on the kept tokens. The "
-        "mean ratio shows the loss of mass, but ESS does not.",
+        "mean ratio reveals the lost probability mass, but ESS does not.",
         ("ratio/top-p", "predictor/mean-weight"),
     ),
     Claimed(
@@ -86,8 +86,9 @@ CLAIMED = [
     Claimed(
         "On stale data, should a KL penalty be in the reward or in the loss?",
         "verl #211, TRL #4967",
-        "A penalty that is computed from behavior log-probs leaves the update fully stale. Computed from current "
-        "log-probs and placed in the reward, the penalty removes the staleness limit of a regularized bandit.",
+        "A penalty that is computed from behavior log-probs leaves the update fully stale. If the penalty is computed "
+        "from current log-probs and added to the reward, staleness does not lower the stability limit of a regularized "
+        "bandit.",
         ("staleness/regularizer-placement",),
     ),
     Claimed(
@@ -100,8 +101,8 @@ CLAIMED = [
     Claimed(
         "Should the learning rate fall with staleness?",
         "elasticdl #1139",
-        "If delay limits the learning rate, the limit is inversely proportional to staleness. If cumulative "
-        "drift limits training, the limit applies to updates times learning rate, whatever the staleness.",
+        "If delay limits the learning rate, the limit is inversely proportional to staleness. If cumulative drift "
+        "limits training, the limit applies to the number of updates times the learning rate, whatever the staleness.",
         ("convergence/step-size-law",),
     ),
     Claimed(

@@ -41,10 +41,10 @@ def long_weight(found: Results) -> str:
     typical = held(variance > 1.0, "The mean weight should be one at any length, but a typical weight is much smaller")
     return (
         f"{typical}. The log weight has a variance of {variance:.2f} nats², so the median weight is about "
-        f"{math.exp(-variance / 2):.2f}. Truncated weights average {at['applied_mean']['mean']:.2f}, even without a "
-        f"bug in the code. ESS/N is {at['ess_mismatch']['mean']:.2f} for this batch size, and "
+        f"{math.exp(-variance / 2):.2f}. The mean truncated weight is {at['applied_mean']['mean']:.2f}, even "
+        f"without a bug in the code. ESS/N is {at['ess_mismatch']['mean']:.2f} for this batch size, and "
         f"{math.exp(-variance):.3f} for an infinite batch. Use token ratios, or their geometric mean. "
-        f"The truncated mean of {REPORTED:.2f} reported in the thread corresponds to a mismatch of "
+        f"The mean truncated weight of {REPORTED:.2f} reported in the thread corresponds to a mismatch of "
         f"{share(math.sqrt(_engines.variance_at(REPORTED, _pictures.CAP) / tokens))} per token, if "
         "tokens are independent."
     )
@@ -62,7 +62,7 @@ def not_on_policy(found: Results) -> str:
         f"{final(nucleus, 'mean_weight'):.2f}. "
         "The KL divergence is above zero in all three cases, but is only "
         f"{final(noise, 'kl_mismatch'):.2g} with noise. "
-        "Log all three of ESS, KL and the mean ratio, because together they tell the cases apart."
+        "Log ESS, KL and the mean ratio, because only all three together distinguish the cases."
     )
 
 
@@ -73,12 +73,12 @@ def cached(found: Results) -> str:
     small, large, last = gaps
     held(small["low"] > 0.0 and small["mean"] < large["mean"], "The gap grows at first.")
     least = min(each["mean"] for each in ess)
-    again = held(abs(last["mean"] / large["mean"] - 1.0) < 0.1, "they differ about as much as at")
+    again = held(abs(last["mean"] / large["mean"] - 1.0) < 0.1, "they differ by about as much as at")
     unclear = held(ess[0]["high"] >= 1.0, "cannot be distinguished from one with so few replicates")
     return (
         f"You can keep the cache if you compute ratios from the sampler's log-probs. "
-        f"The mean ESS/N between a kept and a recomputed cache is at least {least:.2g} at the three learning rates. "
-        f"At the lowest, {small['lr']:g}, ESS/N is {ess[0]['mean']:.2g}, which {unclear}. "
+        f"With a kept instead of a recomputed cache, mean ESS/N is at least {least:.2g} at all three learning rates. "
+        f"At the lowest learning rate, {small['lr']:g}, ESS/N is {ess[0]['mean']:.2g}, which {unclear}. "
         f"Log-probs then differ by {small['mean']:.2g} nats. At a learning rate of {large['lr']:g}, they differ by "
         f"{large['mean']:.2g} nats. At {last['lr']:g}, {again} {large['lr']:g}. "
         "Recomputing the cache avoids this mismatch at the cost of a second prefill. "
@@ -106,11 +106,11 @@ def anchor(found: Results) -> str:
     no = held(final(recomputed, "clip_outside") == 0.0, "No. With one update per batch, the clip never acts")
     return (
         f"{no}, whatever the staleness. With recomputed log-probs, {share(final(recomputed, 'clip_outside'))} of "
-        f"tokens lie outside the clip range. With the sampler's recorded log-probs, "
-        f"{share(final(behavior, 'clip_outside'))} do. {verdicts(compared, CALLED)} "
-        "With ten epochs per batch on CartPole, the opposite holds: "
-        "[recorded log-probs keep far more return](../paper_figures/actor_critic.md#cartpole). "
-        "Compare both on your own task."
+        f"tokens are outside the clip range. With the sampler's recorded log-probs, this share is "
+        f"{share(final(behavior, 'clip_outside'))}. {verdicts(compared, CALLED)} "
+        "With ten epochs per batch on CartPole, in contrast, "
+        "[return is far higher with recorded log-probs](../paper_figures/actor_critic.md#cartpole). "
+        "Compare both variants on your own task."
     )
 
 
@@ -118,7 +118,7 @@ def unclipped(found: Results) -> str:
     """Whether ratios without a clip are worse at staleness 3."""
     words = "No. With token ratios and the best learning rate for each method, IS is at least as good as PPO."
     not_here = held(words_of(found[0]) <= {"better", "equal"}, words)
-    fair = "A failure at one common learning rate is not a fair comparison of the two losses."
+    fair = "A comparison at one common learning rate would not be fair to both losses."
     return f"{not_here} {verdicts(found[0])} {fair}"
 
 
@@ -131,8 +131,8 @@ def different(found: Results) -> str:
     answer = f"A staleness of three versions is worse than one version on {lost} of {most} tasks, and {equal}."
     hard = max(planned["plans"], key=lambda plan: plan["replicates"])
     return (
-        f"{answer} {verdicts(compared, CALLED)} The metric is the return of the trained policy, not the reward that "
-        "trainers log, which comes from older policies. "
+        f"{answer} {verdicts(compared, CALLED)} The metric is the return of the trained policy. Trainers, in contrast, "
+        "log the reward of older policies. "
         f"With one seed for each arm, no difference below {1.96 * hard['unpaired']:.2f} is detectable on the "
         f"{hard['task']}. To detect a difference of {hard['effect']:g} with a power of {share(hard['power'])}, you "
         f"need {hard['replicates']:,} paired replicates."
@@ -151,11 +151,11 @@ def negative(found: Results) -> str:
     return (
         f"{trade}. Here, the gate keeps the weight of a token with negative advantage constant once its ratio exceeds "
         f"two. Without the gate, {unbounded['evidence']}. "
-        f"Where the logits of the two policies differ by up to {far['displacement']:g}, the gate lowers the exact "
+        f"If the logits of the two policies differ by up to {far['displacement']:g}, the gate lowers the exact "
         f"variance of the gradient from {far['method_variance']:.3f} to {far['variance']:.3f}. "
         f"The gate raises the bias from {far['method_bias']:.3f} to {far['bias']:.3f}. Use a gate if individual tokens "
         "destabilize the run. "
-        "The hazards in the output are those of this short example code, not of a gate."
+        "The hazards in the output concern this short example code, not the gate."
     )
 
 
@@ -166,8 +166,8 @@ def restored(found: Results) -> str:
     held("forgets its accepted count on recovery" in forgets["failure"]["likely"] and remembers["passed"], "forgets")
     return (
         f"After a restore, the controller has forgotten its accepted groups, and admits the same number again. "
-        f"`asyncsim conformance` demonstrates this with {len(events)} events, and names the bug. "
-        f"A controller that sets the count to version times batch size at the restore passes every run."
+        f"`asyncsim conformance` reproduces this bug with {len(events)} events, and names the bug. "
+        f"If a controller sets the count to version times batch size at the restore, it passes every run."
     )
 
 
@@ -203,8 +203,8 @@ QUESTIONS = [
         _pictures.sequence_weight,
         "Because of noise in the sampler's logits, the log ratio of each token has a standard deviation of 2 %. "
         "Batches have 256 sequences, and bars are 95 % intervals over 8 replicates. "
-        "Dashed lines assume a log-normal weight, without a fit. The variance of its log is length times mismatch "
-        "squared.",
+        "Dashed lines assume log-normal weights, without fitted parameters. The variance of the log weight is the "
+        "length times the squared mismatch.",
         claims=("ess/length-law", "estimator/geometric-ratio", "predictor/mean-weight"),
     ),
     Question(
@@ -273,9 +273,9 @@ QUESTIONS = [
         WORDS,
         different,
         _pictures.verdict_on_three,
-        "Each staleness uses its own best learning rate. Bars are 95 % intervals that allow for every "
-        "look and for rare events. The band marks differences too small to matter. An interval that excludes 0 means "
-        "*worse*, even if the interval reaches into the band.",
+        "Each staleness uses its own best learning rate. Bars are 95 % intervals, corrected for interim "
+        "looks and for rare events. The band marks differences too small to matter. If an interval excludes 0, the "
+        "verdict is *worse*, even if the interval extends into the band.",
     ),
     Question(
         "Are weights under PPO's clip unbounded for negative advantages, and does a gate help?",

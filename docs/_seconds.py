@@ -74,8 +74,8 @@ def split(found: Results) -> str:
         f"{balanced}: here {generate[best]:.0f} of {GPUS}. With this division, an update takes {seconds(times[best])}. "
         f"Even so, {share(waste[best])} of tokens become too stale to use. "
         f"With {generate[0]:.0f} GPUs for generation, the trainer waits {share(waits[0])} of the time. "
-        f"With {generate[-1]:.0f}, the trainer is the bottleneck, and {share(waste[-1])} of tokens become "
-        "too stale to use. We assume that training time is inversely proportional to the number of trainer GPUs."
+        f"With {generate[-1]:.0f} GPUs for generation, the trainer is the bottleneck, and {share(waste[-1])} of tokens "
+        "become too stale to use. We assume that training time is inversely proportional to the number of trainer GPUs."
     )
 
 
@@ -93,7 +93,8 @@ def apart(found: Results) -> str:
     )
     return (
         f"{near}. At a limit of one version, an update takes {seconds(tight)} with all machines shared. "
-        f"With half of the machines for each side, an update takes {seconds(separate)}. At a limit of two versions, "
+        f"With half of the machines for generation and half for training, an update takes {seconds(separate)}. At a "
+        "limit of two versions, "
         f"an update takes {both['seconds']['mean']:.4g} s on shared machines, and {alone['seconds']['mean']:.4g} s on "
         f"separate ones. If responses do not continue under new weights, an update on shared machines takes "
         f"{seconds(at(shared, 2, False)['seconds'])} at this limit. "
@@ -115,7 +116,8 @@ def param_sync(found: Results) -> str:
         f"{waits}. An update then takes {seconds(off)} on average. With partial rollouts, in which long responses "
         f"continue after the sync, an update takes only {seconds(on)}. The difference is {longer / every:.3g} s per "
         f"update. One sync follows every {every} updates, so each sync waits for {longer:.2g} s. "
-        f"The transfer of weights then takes {took} s. A sync takes many minutes only if the longest response does. "
+        f"The transfer of weights then takes {took} s. A sync takes many minutes only if the longest "
+        "response takes this long. "
         "The model does not include aborts that hang."
     )
 
@@ -159,9 +161,9 @@ def queue(found: Results) -> str:
         f"{no}. In the simulated OpenRLHF system, the longest response in a batch determines the speed. "
         f"With the shortest queue, an update takes {one['seconds']['mean']:.4g} s. With a queue of {most} batches, an "
         f"update takes {many['seconds']['mean']:.4g} s. "
-        f"In prime-rl, a higher async level hides jitter, but not a bottleneck. With the slowest trainer, a higher "
-        f"level only makes rollouts staler. Mean staleness is {stale[0]:.2g} version at the lowest level, and "
-        f"{stale[1]:.2g} versions at the highest. "
+        f"In prime-rl, a higher async level compensates for jitter, but not for a bottleneck. With the slowest "
+        f"trainer, a higher level only makes rollouts staler. Mean staleness is {stale[0]:.2g} version at the "
+        f"lowest level, and {stale[1]:.2g} versions at the highest. "
         "The simulation follows an earlier revision of prime-rl."
     )
 
@@ -173,16 +175,16 @@ def every(found: Results) -> str:
     times, stale = ([each["mean"] for each in rows(result, name)] for name in ("seconds_per_update", "staleness"))
     less = held(
         all(a > b for a, b in itertools.pairwise(times)) and counts[-1] * stale[-1] > stale[0],
-        "Sync less often: this saves time, but each rollout is then more optimizer updates old when it is trained on",
+        "Less frequent syncs save time, but make rollouts staler in optimizer updates",
     )
     second = held(counts[1] == 2, "second update")
     updates = [count * versions for count, versions in zip(counts, stale, strict=True)]
-    flat = held(abs(updates[-1] / updates[-2] - 1.0) < 0.01, "and stays there with a sync after every")
+    flat = held(abs(updates[-1] / updates[-2] - 1.0) < 0.01, "and is no higher with a sync after every")
     return (
         f"{less}. An update takes {times[0]:.3g} s with a sync after each update, and {times[1]:.3g} s with a sync "
         f"after every {second}. With a sync after every {counts[-1]:.0f} updates, an update takes {times[-1]:.3g} s. "
         f"Staleness in optimizer updates (versions times updates per sync) is {updates[0]:.2g} with a sync after each "
-        f"update. It reaches {updates[-2]:.2g} with a sync after every {counts[-2]:.0f} updates, {flat} "
+        f"update. This staleness is {updates[-2]:.2g} with a sync after every {counts[-2]:.0f} updates, {flat} "
         f"{counts[-1]:.0f}. "
         "The simulated system admits rollouts by TRL's rule. The simulation does not show whether learning tolerates "
         "this staleness."
@@ -196,7 +198,7 @@ def turns(found: Results) -> str:
     tight, loose = at(result, least), at(result, most)
     both = held(
         least == 1 and min(tight["trainer_idle"]["mean"], tight["generator_idle"]["mean"]) > 0.2,
-        "lets generation run only one batch ahead, each side waits for the other",
+        "lets generation run only one batch ahead, the trainer and the generators wait for each other",
     )
     return (
         f"Because `async_generation_ratio={least}` {both}. "
@@ -217,9 +219,9 @@ def idle(found: Results) -> str:
     bound = held(trainer[-1] == 0.0 and slots[-1] > 0.3, "No. If training is the bottleneck, generator slots are idle")
     return (
         f"{bound}. At {times[-1]:.3g} s per training step, the trainer never waits, but slots are idle "
-        f"{share(slots[-1])} of the time. Both sides are rarely idle only if they are equally fast, here at "
-        f"{times[best]:.3g} s per training step. "
-        "If your log shows no idle time on either side although training is slow, the log misses pauses."
+        f"{share(slots[-1])} of the time. The trainer and the slots are both rarely idle only if "
+        f"generation and training are equally fast, here at {times[best]:.3g} s per training step. "
+        "If training is slow but your log shows no idle time at all, the log does not record all pauses."
     )
 
 
@@ -234,7 +236,7 @@ def sweet_spot(found: Results) -> str:
         f"At this limit, training reaches the target return in {seconds(arm(result, middle))} of simulated time. "
         f"At the smallest limit ({small.removeprefix('limit ')}), training takes longer. "
         f"The difference is {pair(result, small, 's')[1]}. "
-        "Once slots never wait, a larger limit changes neither the speed nor the data. "
+        "If slots never wait for permits, a larger limit changes neither the speed nor the staleness. "
         "This task does not show how much staleness a language model tolerates."
     )
 
@@ -249,8 +251,8 @@ def doubled(found: Results) -> str:
         f"{both}. The smaller system reaches the target return after {arm(time, once)['mean']:.3g} simulated seconds, "
         f"at a cost of {arm(cost, once)['mean']:.3g} slot-hours. With twice the slots, training reaches this return "
         f"earlier by {less}. The cost rises by {more}. "
-        "In this cost, the trainer counts as four times the slots of the smaller system. "
-        "Both systems use the same learning rate. The model does not include what GPUs cost."
+        "The cost includes the trainer, counted as four times the slots of the smaller system. "
+        "Both systems use the same learning rate."
     )
 
 
@@ -279,7 +281,7 @@ QUESTIONS = [
         split,
         _pictures.split,
         "Each GPU for generation decodes 32 responses concurrently. The 95 % intervals over 8 realizations are smaller "
-        "than the marks.",
+        "than the markers.",
     ),
     Question(
         "Does generation need GPUs of its own?",
@@ -288,8 +290,8 @@ QUESTIONS = [
         ADVICE,
         apart,
         _pictures.apart,
-        "The staleness limit grows from left to right. Bars are 95 % intervals over 8 realizations, mostly smaller "
-        "than the marks.",
+        "The staleness limit increases from left to right. Bars are 95 % intervals over 8 realizations; most bars are "
+        "smaller than the markers.",
     ),
     Question("Why does a weight sync take minutes?", "verl #4896", [advised("param_sync")], ADVICE, param_sync),
     Question(

@@ -110,7 +110,7 @@ def unit(found: Results) -> str:
         f"The oldest token of a sample is {result['staleness']['mean']:.2f} versions old on average, and "
         f"the newest {result['newest']:.2f}. Averaged over all tokens, staleness is "
         f"{result['token_staleness']:.2f}. {long} "
-        "The output shows the first of these numbers; `--json` writes all three."
+        "The printed output contains only the first of these numbers; `--json` writes all three."
     )
 
 
@@ -120,7 +120,7 @@ def steps(found: Results) -> str:
     count, versions, updates = knob(most, "num_steps_per_rollout"), most["staleness"]["mean"], most["update_staleness"]
     none = held(
         abs(versions - once["staleness"]["mean"]) < 0.01 and updates > count * once["update_staleness"],
-        "Several steps add no staleness in versions, but much in optimizer updates",
+        "Several steps per batch add staleness in optimizer updates, but not in versions",
     )
     return (
         f"{none}. With {count:.3g} steps instead of one, mean staleness in versions remains {versions:.3g}. "
@@ -279,8 +279,8 @@ QUESTIONS = [
         ("  mean", "  min, max", "discarded:", "mean length:", "speed:", "generators:", "max_steps", "      "),
         pace,
         _pictures.discard_or_pace,
-        "Both systems have 64 slots. Bars are 95 % intervals over 8 realizations, mostly smaller than the marks. "
-        "The paced system is a proposal, and was not checked against running code.",
+        "Both systems have 64 slots. Bars are 95 % intervals over 8 realizations; most bars are smaller than the "
+        "markers. The paced system is a proposal, so we could not check it against running code.",
     ),
     Question(
         "Which token defines staleness: the oldest, the newest or the average?",
@@ -303,7 +303,7 @@ QUESTIONS = [
         steps,
         _pictures.steps_per_rollout,
         "The dashed line is versions times steps, plus (steps - 1)/2 for updates on the same batch. "
-        "For staleness in versions, the 95 % intervals over 8 realizations are smaller than the marks.",
+        "For staleness in versions, the 95 % intervals over 8 realizations are smaller than the markers.",
     ),
     Question(
         "Why does overlap alone not make training faster?",
@@ -317,8 +317,8 @@ QUESTIONS = [
         TABLE,
         overlap,
         _pictures.overlap_alone,
-        "The dashed line assumes, without a fit, that a synchronous step takes as long as its longest response plus "
-        "the training time. Bars are 95 % intervals over 8 realizations.",
+        "The dashed line is a prediction without fitted parameters: a synchronous step takes as long as its longest "
+        "response plus the training time. Bars are 95 % intervals over 8 realizations.",
         claims=("systems/synchronous-throughput",),
     ),
     Question(
@@ -328,12 +328,12 @@ QUESTIONS = [
         TABLE,
         generators,
         _pictures.more_generators,
-        "Dashed lines show the upper bound set by slots, trainer and permits (`systems/ticket-throughput`), without a "
-        "fit. The 95 % intervals over 8 realizations are smaller than the marks.",
+        "Dashed lines show the upper bound set by slots, trainer and permits (`systems/ticket-throughput`), without "
+        "fitted parameters. The 95 % intervals over 8 realizations are smaller than the markers.",
         claims=("systems/ticket-throughput",),
     ),
     Question(
-        "How much do redundant samples help if a group keeps only the first to finish?",
+        "How much do redundant samples help if a group keeps only the samples that finish first?",
         "ROLL Flash, `group_size_redundancy`",
         [
             f"{ROLL} --set group_size_redundancy=0 --updates 400",
