@@ -174,7 +174,7 @@ class Sequences(Declared):
 
     actions = Integer(2, typical=(2, 3), example=3, doc="number of actions")
     horizon = Integer(1, typical=(1, 4), example=3, unit="tokens", doc="length of a sequence")
-    dependence = Choice(*DEPENDENCES, example="markov", doc="rule that picks the row of logits of a token")
+    dependence = Choice(*DEPENDENCES, example="markov", doc="how the row of logits of a token is selected")
 
     def joint(self) -> None:
         """Refuse more than `LIMIT` sequences, and tables without one row per state of the dependence."""

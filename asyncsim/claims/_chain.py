@@ -47,7 +47,7 @@ class Chains(Declared):
 class PaidChains(Chains):
     """Base of points with two chains and a reward."""
 
-    fraction = Real(0.0, 1.0, typical=(0.0, 1.0), example=0.75, doc="fraction of right bits that is paid")
+    fraction = Real(0.0, 1.0, typical=(0.0, 1.0), example=0.75, doc="minimum fraction of right bits for reward 1")
 
     @property
     def needed(self) -> int:

@@ -48,8 +48,8 @@ class Engines(Claim):
         return int(self.groups_per_batch * self.batches_per_publish)
 
 
-places = partial(Count, 1, unit="groups", doc="groups in generation")
-tickets = partial(Count, 1, unit="groups", doc="groups that are out")
+places = partial(Count, 1, unit="groups", doc="groups in generation at once (slots)")
+tickets = partial(Count, 1, unit="groups", doc="group permits: groups outstanding at once")
 groups = partial(Count, low=1, unit="groups", doc="groups of a batch")
 batches = partial(Count, 1, unit="batches", doc="batches of a publish")
 samples = partial(Count, 1, unit="samples", doc="samples of a group")
@@ -83,7 +83,7 @@ class Workers(Engines):
     )  # fmt: skip
     rates = Vector(
         0.0, typical=(0.5, 4.0), example=(1.0, 2.0, 5.5), optional=True, unit="work per second",
-        doc="speed of each worker, all alike unless given",
+        doc="speed of each worker (default: all equal)",
     )  # fmt: skip
 
     def joint(self) -> None:

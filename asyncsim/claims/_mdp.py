@@ -42,7 +42,7 @@ class Process(Declared):
         _transition,
         "probabilities, a table [A, S] for each state",
         example=(((0.1, 0.9), (0.7, 0.3)), ((0.6, 0.3), (0.2, 0.8))),
-        doc="probabilities of the next state; what a row lacks to 1 ends the episode",
+        doc="probabilities of the next state; the remainder to 1 ends the episode",
     )
     rewards = Table(*_TABLE, example=((0.3, -0.2), (1.0, 0.1)), unit="reward", doc="reward r(s, a)")
     discount = Real(0.0, 0.9999, typical=(0.0, 0.95), example=0.7, unit="per step", doc="discount")

@@ -1,6 +1,6 @@
-r"""Projection in front of Adam is partly undone by the second moment, the more so the more energy the signal carries.
+r"""If gradients are projected before Adam, its second moment partly undoes the projection, most for strong signals.
 
-projection in front of Adam shrinks the step along the old direction less than it shrinks the gradient
+projection before Adam shrinks the step along the old direction less than it shrinks the gradient
 
 Gradients m + xi, m spread evenly over d coordinates, rho = m_i^2 / sigma^2 there. A share alpha (`strength`) of the
 component along a reference is removed from every gradient. Let C be the mean squared cosine of reference and m, and k =
@@ -40,13 +40,9 @@ class AdamInflation(Claim):
     kind, status, source = "expectation", "conditional", "derived; arXiv 2604.22407 for the signal-dominated case"
 
     dimension = Integer(1, 512, typical=(2, 40), example=3, doc="coordinates of the mean gradient")
-    signal = Real(
-        0.0, 1e3, open_low=True, typical=(0.01, 100.0), example=0.7, doc="mean's energy over the noise's, by coordinate"
-    )
-    strength = Real(
-        0.0, 1.0, open_low=True, typical=(0.05, 0.95), example=0.8, doc="share of the component that is taken away"
-    )
-    reference = Choice("known", "previous", example="previous", doc="along what the gradient is projected")
+    signal = Real(0.0, 1e3, open_low=True, typical=(0.01, 100.0), example=0.7, doc="energy of mean / energy of noise")
+    strength = Real(0.0, 1.0, open_low=True, typical=(0.05, 0.95), example=0.8, doc="share of the component removed")
+    reference = Choice("known", "previous", example="previous", doc="direction along which the gradient is projected")
 
     def joint(self) -> None:
         """Require strength below 1 for a known reference, and two coordinates for a previous gradient."""

@@ -1,6 +1,6 @@
-r"""Stale data without a ratio give the covariance of reward and score, and a drift that no reward decides.
+r"""Without ratios, the gradient on stale data is the covariance of reward and score, plus a drift to the old policy.
 
-stale data without a ratio give `E_mu[A S] = Cov_mu(A, S) - E_mu[A] grad KL(mu, pi)`: signal and drift
+without ratios, the gradient on stale data is `E_mu[A S] = Cov_mu(A, S) - E_mu[A] grad KL(mu, pi)`: signal plus drift
 
 E_mu[A S] = Cov_mu(A, S) + E_mu[A] E_mu[S], S the score of the current policy pi, A = reward - baseline. The drift has
 the direction E_mu[S] = -grad KL(mu || pi), which pulls pi toward mu, and the length of the mean advantage. It vanishes

@@ -1,6 +1,6 @@
 r"""Variance amplification and autocorrelation of gradients in the delayed linear model.
 
-gradient energy and autocorrelation up to the staleness follow in closed form from `step * curvature`
+gradient energy, and autocorrelation up to the staleness, have closed forms in `step * curvature`
 
 E g^2 / sigma^2 = 1 + Q and, for 1 <= k <= tau, corr_k = Q gamma_k / (gamma_0 (1 + Q)). Q = tan(omega/2) tan(pi/4 +
 Theta/2) and gamma_k/gamma_0 = (cos k omega + sin(Theta - k omega)) / (1 + sin Theta). Here omega = 2 arcsin(a/2), Theta

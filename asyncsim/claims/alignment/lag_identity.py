@@ -1,6 +1,6 @@
-r"""Gradients tau updates apart correlate at +a/2 and tau + 1 updates apart at -a/2: the sign flip shows the staleness.
+r"""Gradients tau updates apart correlate at +a/2, and those tau + 1 apart at -a/2: the sign change reveals tau.
 
-stationary gradients correlate at `+a/2` across the staleness and at `-a/2` one update later
+stationary gradients correlate at `+a/2` across the staleness, and at `-a/2` one update later
 
 corr(g_t, g_{t+tau}) = a/2 (tau >= 1), corr(g_t, g_{t+tau+1}) = -a/2, as ratios of averages, with the energy-weighted a
 = step tr(HG)/tr G, G = E g g^T; G is diagonal with entries 1 + Q(step * curvature_i) for equal noise in every
@@ -26,7 +26,7 @@ class LagIdentity(Claim):
 
     staleness = Staleness(typical=(0, 12), example=2)
     curvatures = Vector(0.0, example=(1.0, 0.3, 0.7), unit="gradient per parameter", doc="curvatures of the modes")
-    noise = Positive(typical=(0.1, 3.0), example=0.5, unit="gradient", doc="noise of a gradient, alike in every mode")
+    noise = Positive(typical=(0.1, 3.0), example=0.5, unit="gradient", doc="noise of a gradient, equal in every mode")
     step = Positive(example=0.55, unit="parameter per gradient", doc="learning rate")
 
     def joint(self) -> None:

@@ -1,6 +1,6 @@
-r"""Cosine of two unrelated gradients: how large chance alone makes it, and how often a threshold fires at random.
+r"""Cosine of two unrelated gradients: its size, and how often it exceeds a threshold, by noise alone.
 
-cosines of unrelated gradients follow a Beta distribution: chance alone makes them `1/sqrt(d)`
+cosines of unrelated gradients follow a Beta distribution: noise alone gives them a size of `1/sqrt(d)`
 
 (1 + c)/2 ~ Beta((d-1)/2, (d-1)/2), so E|c| = Gamma(d/2) / (sqrt(pi) Gamma((d+1)/2)), E c^2 = 1/d and P(c > threshold)
 is a tail of that law. Derivation: given one direction, the other is uniform on the sphere, whose first coordinate has
@@ -29,7 +29,7 @@ class NoiseFloor(Claim):
         remedy="in one dimension every cosine is 1 or -1",
     )  # fmt: skip
     threshold = Real(
-        0.0, 1.0, open_low=True, typical=(0.01, 0.9), example=0.6, doc="cosine that chance is to exceed",
+        0.0, 1.0, open_low=True, typical=(0.01, 0.9), example=0.6, doc="threshold on the cosine",
         remedy="give a cosine above 0 and below 1",
     )  # fmt: skip
 

@@ -1,7 +1,7 @@
-r"""Weaker alignment control: partial projection stretches the boundary, and skipping leaves out strong signals.
+r"""Partial projection raises the stability limit only in part, and skipping leaves out updates with strong signals.
 
-removing a share `alpha` of the parallel part allows learning rates up to `a_c(staleness) / ((1 - alpha) curvature)`;
-skipping alone leaves out most updates where the squared signal exceeds `n^2 c / (1 - c)`
+if a share `alpha` of the parallel part is removed, learning rates up to `a_c(staleness) / ((1 - alpha) curvature)` are
+stable; skipping alone leaves out most updates if the squared signal exceeds `n^2 c / (1 - c)`
 
 Projection that removes the share `strength` of the part along the raw gradient before leaves, far from the minimum, the
 gain 1 - strength. So the largest `step` at which |x| does not grow is a_c(staleness) / ((1 - strength) curvature).
@@ -39,8 +39,8 @@ class PartialAndSkipControl(Claim):
     staleness = Staleness(1, 64, typical=(1, 24), example=8)
     curvature = Positive(typical=(0.1, 5.0), example=2.0, unit="gradient per parameter", doc="curvature of the mode")
     strength = Real(0.0, 0.95, typical=(0.0, 0.9), example=0.4, doc="share of the parallel part that is removed")
-    others = Count(8, 5000, typical=(24, 200), example=30, doc="coordinates that carry noise alone")
-    signal = Real(0.0, 200.0, typical=(0.0, 15.0), example=4.0, doc="mean gradient over its noise in a coordinate")
+    others = Count(8, 5000, typical=(24, 200), example=30, doc="coordinates with noise only")
+    signal = Real(0.0, 200.0, typical=(0.0, 15.0), example=4.0, doc="mean gradient / noise of a coordinate")
     high = Real(0.02, 0.9, typical=(0.1, 0.8), example=0.3, doc="cosine above which an update is skipped")
 
     def _angles(s) -> tuple[np.ndarray, np.ndarray]:

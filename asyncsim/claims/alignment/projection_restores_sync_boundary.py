@@ -1,6 +1,6 @@
-r"""Taking from a stale gradient its component along the previous raw one restores the synchronous boundary, far away.
+r"""Removing the component along the previous raw gradient restores the synchronous limit, far from the optimum.
 
-projecting on the previous raw gradient keeps far stale modes stable up to learning rate `2 / curvature`
+without the component along the previous raw gradient, far stale modes are stable up to learning rate `2 / curvature`
 
 x' = x - step (curvature x_{t-tau} + xi), beside `others` coordinates that carry noise alone, energy n^2 = others
 noise^2. Projection applies whenever the cosine to the previous raw gradient is positive. For curvature |x| >> n, a =
@@ -68,9 +68,9 @@ class ProjectionRestoresSyncBoundary(Claim):
     staleness = Staleness(1, typical=(1, 24), example=4, remedy="count updates; without staleness nothing is restored")
     curvature = Positive(typical=(0.1, 5.0), example=2.0, unit="gradient per parameter", doc="curvature of the mode")
     noise = Positive(typical=(0.1, 3.0), example=0.5, unit="gradient", doc="noise of one gradient in each coordinate")
-    others = Count(1, typical=(1, 100), example=7, doc="coordinates that carry noise alone")
+    others = Count(1, typical=(1, 100), example=7, doc="coordinates with noise only")
     step = Positive(typical=(0.01, 2.0), example=0.3, unit="parameter per gradient", doc="learning rate")
-    reference = Choice("raw", "applied", example="raw", doc="direction remembered, as it came or as it was applied")
+    reference = Choice("raw", "applied", example="raw", doc="previous direction: raw or as applied")
 
     def joint(self) -> None:
         self.share = self.step * self.curvature

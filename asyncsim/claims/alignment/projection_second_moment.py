@@ -1,7 +1,7 @@
-r"""Under projection an unstable mode settles on a cycle whose size is set by the noise of the other coordinates.
+r"""Under projection, an unstable mode ends in a cycle whose size depends on the noise of the other coordinates.
 
-under projection an unstable mode cycles by `x_(t+1) = x_t - step s (1 - alpha p^2/(p^2 + n^2))`, of stale signals `s`
-and `p`, noise energy of others `n^2`
+under projection, an unstable mode follows `x_(t+1) = x_t - step s (1 - alpha p^2/(p^2 + n^2))`, with stale signals `s`
+and `p`, and noise energy `n^2` of the other coordinates
 
 x' = x - step g with g read `staleness` updates ago, in a mode of the curvature lambda; `others` coordinates carry noise
 alone, of energy n^2 = others noise^2. Each gradient loses `strength` times its part along the raw gradient before it.
@@ -38,7 +38,7 @@ class ProjectionSecondMoment(Claim):
     staleness = Staleness(4, 64, typical=(6, 12), example=8)
     curvature = Positive(typical=(0.1, 5.0), example=2.0, unit="gradient per parameter", doc="curvature of the mode")
     noise = Positive(typical=(0.1, 3.0), example=0.5, unit="gradient", doc="noise of one gradient in each coordinate")
-    others = Count(2, typical=(100, 1000), example=30, doc="coordinates that carry noise alone")
+    others = Count(2, typical=(100, 1000), example=30, doc="coordinates with noise only")
     strength = Real(
         0.0, 1.0, open_low=True, typical=(0.6, 1.0), example=0.9, doc="share of the parallel part that is removed"
     )

@@ -1,6 +1,6 @@
-r"""With a steady mean gradient, alignment of consecutive gradients is signal to noise, at any staleness.
+r"""With a steady mean gradient, the cosine of consecutive gradients measures signal to noise, at any staleness.
 
-with a steady mean gradient consecutive gradients align by signal to noise, whatever the staleness
+with a steady mean gradient, the cosine of consecutive gradients depends on signal to noise only, whatever the staleness
 
 E<g, g'> / E|g|^2 = m^2 / (m^2 + d sigma^2 / B) for a mean of length m and B samples of noise sigma in each of d
 coordinates. The mean cosine is r^2 with r = kappa Gamma((d+1)/2) / (sqrt(2) Gamma(d/2 + 1)) 1F1(1/2; d/2 + 1;
@@ -36,7 +36,7 @@ class Snr(Claim):
     dimension = Integer(
         2, 100_000, typical=(2, 200), example=3, doc="coordinates", remedy="in one dimension a cosine is a sign"
     )
-    signal = Positive(typical=(0.05, 5.0), example=0.8, unit="gradient", doc="length of the mean gradient")
+    signal = Positive(typical=(0.05, 5.0), example=0.8, unit="gradient", doc="norm of the mean gradient")
     noise = Positive(typical=(0.1, 3.0), example=2.0, unit="gradient", doc="noise of one sample in each coordinate")
     samples = Count(1, typical=(1, 16), example=4, doc="samples of a batch")
 

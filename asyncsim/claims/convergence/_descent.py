@@ -12,11 +12,11 @@ class Descent(Declared):
     """Base of points with the largest curvature L, learning rate, noise, start and updates; claims add delays."""
 
     curvature = Positive(
-        typical=(0.1, 5.0), example=2.0, unit="gradient per parameter", doc="L, the largest curvature of the loss"
+        typical=(0.1, 5.0), example=2.0, unit="gradient per parameter", doc="L, maximum curvature of the loss"
     )
     step = Positive(example=0.1, unit="parameter per gradient", doc="learning rate")
     noise = Real(0.0, typical=(0.1, 2.0), example=1.0, unit="gradient", doc="noise of one gradient")
-    start = Real(typical=(-2.0, 2.0), example=1.0, unit="parameter", doc="distance from the optimum at first")
+    start = Real(typical=(-2.0, 2.0), example=1.0, unit="parameter", doc="initial distance from the optimum")
     updates = Integer(
         1, typical=(1, 300), example=400, unit="updates", doc="length of the run", remedy="make at least one update"
     )

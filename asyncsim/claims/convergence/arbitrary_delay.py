@@ -1,4 +1,4 @@
-r"""Gradient descent at staleness fixed in advance: its mean sets the noise, its maximum the highest learning rate.
+r"""Gradient descent with prescribed staleness: its mean sets the noise, its maximum the highest learning rate.
 
 staleness fixed in advance, learning rate `a`: bound `2 Delta/(a T) + a L s^2 + 2 (a L)^2 s^2 mean staleness`
 
@@ -41,9 +41,9 @@ class ArbitraryDelay(Descent, Claim):
     kind, source = "bound", "derived; form of arXiv 2206.08307"
     through, effect, loose = "loop", 0.05, frozenset({"noise of the staleness"})
 
-    maximum = Integer(0, typical=(0, 20), example=6, unit="updates", doc="largest staleness in updates")
+    maximum = Integer(0, typical=(0, 20), example=6, unit="updates", doc="maximum staleness in updates")
     mean = Real(0.0, example=3.5, unit="updates", doc="mean staleness in updates")
-    in_flight = Count(0, example=5, unit="gradients", doc="most gradients that are read and not yet applied")
+    in_flight = Count(0, example=5, unit="gradients", doc="maximum number of gradients read but not yet applied")
     step = Positive(example=0.05, unit="parameter per gradient", doc="learning rate")
 
     def joint(self) -> None:

@@ -1,4 +1,4 @@
-r"""Total variance of a leave-one-out REINFORCE gradient on a softmax bandit, exactly, for any number of samples.
+r"""Exact total variance of a leave-one-out REINFORCE gradient on a softmax bandit, for any number of samples.
 
 a leave-one-out gradient on a softmax bandit has total variance `[4(N-2) zeta_1 + 2 zeta_2]/(N(N-1))`
 
@@ -26,7 +26,7 @@ class BanditNoise(Claim):
 
     rewards = arm_rewards(0.0, 0.4, 1.0, low=-1.0, most=2.0, least=4, doc="fixed rewards of the arms")
     behavior_logits = Vector(
-        typical=(-2.0, 2.0), sizes=(4, 4), example=(0.3, -0.2, 0.5), doc="logits of the policy that draws, by arm"
+        typical=(-2.0, 2.0), sizes=(4, 4), example=(0.3, -0.2, 0.5), doc="logits of the sampling policy, by arm"
     )
     samples = Integer(2, typical=(2, 60), example=5, doc="samples of a group", remedy="leaving one out needs another")
 

@@ -1,6 +1,6 @@
-r"""The expected reward of a softmax bandit has a Hessian of norm at most (max r - min r) / (3 sqrt 3), for any arms.
+r"""The Hessian of a softmax bandit's expected reward has norm at most (max r - min r) / (3 sqrt 3), for any arms.
 
-the Hessian of a softmax bandit's expected reward is at most `(max r - min r)/(3 sqrt 3)` in the logits
+the Hessian of a softmax bandit's expected reward in the logits has norm at most `(max r - min r)/(3 sqrt 3)`
 
 v^T (Hess J) v = Cov_pi(r, (v - E_pi v)^2), J = pi . r in the logits. On two arms J = r_1 + (r_2 - r_1) s(u) with u the
 difference of logits and |d u|^2 = 2 |d theta|^2. |s''| = p (1-p) |1 - 2p| is largest at p = 1/2 +- 1/(2 sqrt 3), where

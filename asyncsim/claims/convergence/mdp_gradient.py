@@ -1,4 +1,4 @@
-r"""Return and policy gradient of a discounted decision process, with the occupancy that is not normalized.
+r"""Return and policy gradient of a discounted decision process, with the unnormalized occupancy.
 
 a discounted decision process has `J = start^T (I - gamma P)^-1 r` and `grad J(s,a) = d(s) pi(a|s) A(s,a)` with the
 unnormalized occupancy `d = (I - gamma P)^-T start`

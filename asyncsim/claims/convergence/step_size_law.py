@@ -1,7 +1,7 @@
-r"""Two mechanisms limit the step by 1/staleness, and only one of them collapses at a constant step * time.
+r"""Delay and drift both limit the step by 1/staleness, but only drift collapses at a constant step * time.
 
-cumulative drift collapses at a constant `step * t_c = r/curvature`, delay at `step * ln R/ln|z|`, about `c ln
-R/(curvature Re W_0(-c))`, without bound at `c = pi/2`
+cumulative drift leads to collapse at a constant `step * t_c = r/curvature`, and delay at `step * ln R/ln|z|`, about `c
+ln R/(curvature Re W_0(-c))`, which is unbounded at `c = pi/2`
 
 Cumulative drift: data frozen at x = x_0 pull with the same gradient at every update, so x leaves a radius r |x_0| after
 t_c = r/(step * curvature) updates, and t_c * step = r/curvature whatever the step and the staleness ("drift"). Delay:
@@ -28,8 +28,8 @@ class StepSizeLaw(Claim):
     staleness = Staleness(1, 64, typical=(1, 32), example=4)
     step = Positive(example=0.5, unit="parameter per gradient", doc="learning rate")
     curvature = Positive(typical=(0.2, 5.0), example=1.0, unit="gradient per parameter", doc="curvature of the mode")
-    ratio = Real(2.0, 1e60, typical=(10.0, 1e6), example=1e6, doc="growth of the amplitude that is a collapse")
-    radius = Real(2.0, 1e6, typical=(5.0, 100.0), example=20.0, doc="drift that is a collapse, over the first distance")
+    ratio = Real(2.0, 1e60, typical=(10.0, 1e6), example=1e6, doc="growth of the amplitude that counts as a collapse")
+    radius = Real(2.0, 1e6, typical=(5.0, 100.0), example=20.0, doc="drift at collapse, over the initial distance")
 
     def joint(self) -> None:
         _delay.unstable("step", self.step, self.step * self.curvature, self.staleness)

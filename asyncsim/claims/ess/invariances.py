@@ -1,6 +1,6 @@
-r"""The effective sample size does not change when all weights are multiplied by one number, so it cannot see that.
+r"""Multiplying all weights by one factor does not change the ESS, so the ESS cannot detect such a factor.
 
-`ESS(e^c w) = ESS(w)`: a common drift of all ratios is invisible to it, and adds `c` to `ln mean w`
+`ESS(e^c w) = ESS(w)`: the ESS does not detect a common drift of all ratios, which adds `c` to `ln mean w`
 
 ESS/N = (sum w)^2 / (N sum w^2) is the same for w and e^c w, and so is the largest share max w / sum w; log mean w grows
 by c. It lies in [1/N, 1]: 1 for equal weights, however small, and 1/N where one sample has all the weight. A number eps

@@ -1,6 +1,6 @@
 r"""N/ESS is not the factor by which importance weights raise the variance of a gradient.
 
-`N/ESS = E w^2` is not the inflation `E_mu w^2 A^2 |s|^2 - |grad J|^2` over the same on policy
+`N/ESS = E w^2` is not the factor of the variance, `E_mu w^2 A^2 |s|^2 - |grad J|^2` divided by its value on policy
 
 One sample with full ratio has g = w A s, s = e_a - pi the score and A = r - b. Its total variance under behavior over
 that under the current policy is

@@ -1,4 +1,4 @@
-r"""The batch effective sample size per sample tends to 1 / (1 + chi^2).
+r"""The ESS per sample of a batch tends to 1 / (1 + chi^2) as the batch grows.
 
 the effective sample size per sample of a large batch is `1/(1 + chi^2)`
 

@@ -1,6 +1,6 @@
-r"""The effective sample size of the stale Gaussian bandit: ESS/N near (1 + 2 v)^{-1/2}, v the displacement's variance.
+r"""Effective sample size of the stale Gaussian bandit: ESS/N is near (1 + 2 v)^{-1/2}, v the displacement's variance.
 
-mean `ESS/N = (1 + 2 v)^(-1/2)` where a stale Gaussian bandit moves by a variance of `v` squared widths
+if a stale Gaussian bandit moves with a variance of `v` squared widths, its mean is `ESS/N = (1 + 2 v)^(-1/2)`
 
 Given that the mean moved by Delta in the tau updates since the data was drawn, ESS/N of many samples is e^{-Delta^2 /
 width^2}. The stationary variance of Delta is exact, v = 2 (gamma_0 - gamma_tau)/width^2 by `staleness/gaussian-bandit`

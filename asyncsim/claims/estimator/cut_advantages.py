@@ -1,7 +1,7 @@
-r"""What a minibatch leaves out: its gradients average to the batch's, but a baseline of its own has seen fewer groups.
+r"""On average, minibatches have the gradient of their batch; baselines of their own groups shrink it by a factor.
 
-minibatches have on average the gradient of their batch; with baselines of their own, of `p` groups, it is `(1 - 1/p) G
-/ (G - 1)` times that
+on average, minibatches have the gradient of their batch; with baselines from their own `p` groups, the mean gradient is
+`(1 - 1/p) G / (G - 1)` times that of the batch
 
 A batch of G groups, one for each of G prompts, all samples of a group alike: a greedy engine draws the likeliest arm a
 of each prompt, with reward r_x. Advantages are r less the mean of all groups of the step. Made from the whole batch
@@ -35,7 +35,7 @@ class CutAdvantages(Claim):
     _accepts = "a table of numbers, a row for each prompt", "give a row for each prompt, a number for each arm"
     logits = Table(*_accepts, example=_LOGITS, doc="logits of the policy")
     minibatches = Count(1, 8, typical=(1, 2), example=2, doc="parts of the batch, an update on each")
-    cut = Choice("groups", "parts", "samples", "tokens", example="groups", doc="what the batch is cut between")
+    cut = Choice("groups", "parts", "samples", "tokens", example="groups", doc="unit at which the batch is cut")
     advantages_from = Choice("batch", "minibatch", example="minibatch", doc="what advantages are made from")
 
     def joint(self) -> None:

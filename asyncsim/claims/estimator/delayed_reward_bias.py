@@ -1,4 +1,4 @@
-r"""What late rewards that are not reinjected cost the gradient: a bias linear in their share.
+r"""Late rewards that are never reinjected bias the gradient, in proportion to their share.
 
 late rewards that are not reinjected bias the gradient by `-phi E[s(r) A grad log pi]`, linear in `phi`
 
@@ -61,9 +61,9 @@ class DelayedRewardBias(Arms, Claim):
     logits = Vector(typical=(-1.0, 1.0), example=(0.2, 0.0, -0.1), doc="logits of the policy")
     share_low = Real(0.0, 1.0, typical=(0.1, 0.9), example=0.6, doc="share of rewards 0 that are late")
     share_high = Real(0.0, 1.0, typical=(0.1, 0.9), example=0.2, doc="share of rewards 1 that are late")
-    reinjected = Real(0.0, 1.0, typical=(0.0, 0.9), example=0.3, doc="share of late samples that come back")
+    reinjected = Real(0.0, 1.0, typical=(0.0, 0.9), example=0.3, doc="share of late samples that are reinjected")
     offset = Real(typical=(0.1, 0.9), example=0.4, unit="reward", doc="constant baseline")
-    by = Count(1, typical=(1, 4), example=3, unit="batches", doc="batches until a late reward is there")
+    by = Count(1, typical=(1, 4), example=3, unit="batches", doc="batches by which rewards are late")
     staleness = Staleness(typical=(0, 3), example=2)
 
     def joint(self) -> None:

@@ -1,4 +1,4 @@
-r"""The geometric mean of a sequence's ratios is no importance weight: its mean under behavior is not 1.
+r"""The geometric mean of a sequence's ratios is not an importance weight: its mean under behavior is not 1.
 
 the geometric mean of ratios has `E_mu W^(1/T) = sum pi^(1/T) mu^(1-1/T)`, near `e^(-KL/T)`, not 1
 
@@ -30,8 +30,8 @@ class GeometricRatio(SequencePair, Claim):
     through = "oracle"
 
     horizon = Integer(2, typical=(2, 5), example=3, unit="tokens", doc="length of a sequence")
-    low = Real(0.0, 1.0, typical=(0.5, 0.95), example=0.7, doc="least geometric mean that is kept")
-    high = Real(1.0, typical=(1.05, 2.0), example=1.4, doc="largest geometric mean that is kept")
+    low = Real(0.0, 1.0, typical=(0.5, 0.95), example=0.7, doc="minimum geometric mean kept")
+    high = Real(1.0, typical=(1.05, 2.0), example=1.4, doc="maximum geometric mean that is kept")
 
     def joint(self) -> None:
         self.sequences = enumerate_sequences(self)

@@ -1,4 +1,4 @@
-r"""Capping the mean ratio of a group bounds its gradient at any staleness, and is biased by what it takes off.
+r"""Capping the mean ratio of a group bounds its gradient at any staleness, but adds a bias.
 
 a group of mean ratio `m > C` is scaled by `C / m`: bias `-E[(1 - C/m)_+ mean(w r s)]`, norm at most `C max|r s|`
 
@@ -22,7 +22,7 @@ class GroupMass(PaidGroup, Claim):
     relative_to, through = "norm", "oracle"
 
     samples = Integer(1, 16, typical=(1, 5), example=3, unit="samples", doc="samples in a group")
-    cap = Positive(typical=(1.0, 1.5), example=1.2, doc="largest mean ratio of a group that is left as it is")
+    cap = Positive(typical=(1.0, 1.5), example=1.2, doc="maximum mean ratio of a group that is not capped")
 
     def joint(self) -> None:
         largest, bound = float(self.ratio.max()), "below the largest ratio, {:.6g}"

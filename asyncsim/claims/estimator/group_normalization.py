@@ -1,6 +1,6 @@
-r"""What a group's baseline and scale make of the gradient: a factor c(p) of each prompt, p its chance of success.
+r"""Baseline and scale of a group multiply each prompt's gradient by c(p), with success probability p.
 
-a group's scale weighs each prompt by `c(p) = E[k (1 - k) / scale(k)] / (p (1 - p))`, direction kept
+a group's scale multiplies a prompt's gradient by `c(p) = E[k (1 - k) / scale(k)] / (p (1 - p))`, direction kept
 
 Rewards 0 and 1, group mean k, A_i = (r_i - k) / scale(k), fresh data: E (1/N) sum_i A_i s_i = c grad J with c =
 E[k (1 - k) / scale(k)] / (p (1 - p)), N k binomial. So the direction stays inside a prompt, and prompts are weighed
@@ -34,7 +34,7 @@ class GroupNormalization(Arms, Claim):
     logits = Vector(typical=(-1.5, 1.5), example=(0.5, 0.0, -0.5), doc="logits of the policy")
     samples = Integer(2, 4096, typical=(2, 5), example=4, unit="samples", doc="samples in a group")
     normalization = Choice(
-        "leave_one_out", "mean", "std", "std_unbiased", "maxrl", example="std", doc="what the group's rewards become"
+        "leave_one_out", "mean", "std", "std_unbiased", "maxrl", example="std", doc="scale of the group's advantages"
     )
     eps = Real(0.0, open_low=True, typical=(1e-6, 0.3), example=0.1, unit="reward", doc="added to a deviation or mean")
 

@@ -1,7 +1,7 @@
-r"""Minibatches dealt without replacement: an epoch uses every sample once, and so carries no noise of the dealing.
+r"""With minibatches drawn without replacement, an epoch uses every sample once, so the draw adds no noise to it.
 
-`j` of `M` minibatches dealt without replacement have variance `j M`, a whole epoch `M^2` times that of the batch mean,
-whatever is cut; every epoch is dealt anew
+the sum over `j` of `M` minibatches drawn without replacement has variance `j M` times that of the batch mean, a
+complete epoch `M^2` times, for any unit of the cut; every epoch is drawn anew
 
 A batch of n samples with gradient noise of variance s^2 is gone through E times in M minibatches, an update of `step`
 on each. Behind e epochs and j minibatches the noise of the sum of gradients has variance (e M)^2 + 2 e M j + j M in
@@ -34,7 +34,7 @@ class Minibatches(Claim):
     samples = Count(1, 64, typical=(1, 6), example=4, doc="samples of a group")
     epochs = Count(1, 8, typical=(2, 3), example=2, doc="passes through the batch")
     minibatches = Count(1, 16, typical=(1, 4), example=2, doc="parts of the batch, an update on each")
-    cut = Choice("groups", "parts", "samples", "tokens", example="samples", doc="what the batch is cut between")
+    cut = Choice("groups", "parts", "samples", "tokens", example="samples", doc="unit at which the batch is cut")
     noise = Positive(typical=(0.5, 2.0), example=1.5, unit="gradient", doc="standard deviation of a sample's gradient")
     step = Positive(typical=(0.01, 0.5), example=0.1, unit="parameter per gradient", doc="learning rate")
 

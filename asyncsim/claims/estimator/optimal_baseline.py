@@ -1,4 +1,4 @@
-r"""The constant baseline of minimum gradient variance, with and without truncated weights.
+r"""The constant baseline that minimizes the variance of the gradient, with and without truncated weights.
 
 the best constant baseline is `E[w^2|s|^2 R]/E[w^2|s|^2]`; truncated weights add their drift to it
 
@@ -23,7 +23,7 @@ class OptimalBaseline(PolicyPair, Claim):
     through = "oracle"
 
     rewards = Vector(typical=(0.1, 1.0), example=(0.2, 0.5, 1.0), doc="rewards of the arms")
-    cap = Positive(optional=True, typical=(0.3, 3.0), example=1.2, doc="largest weight that is left as it is")
+    cap = Positive(optional=True, typical=(0.3, 3.0), example=1.2, doc="maximum weight that is not truncated")
 
     def joint(self) -> None:
         self.weight = np.minimum(self.pi / self.mu, np.inf if self.cap is None else self.cap)

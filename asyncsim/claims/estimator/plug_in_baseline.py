@@ -1,6 +1,6 @@
-r"""Baselines estimated from the batch that they serve shrink what the batch can say; leaving a sample out does not.
+r"""Baselines from the batch that they serve bias the gradient toward zero; baselines without the sample itself do not.
 
-a baseline `sum_j q_j r_j` of its own batch leaves sample `i` the score `w_i s_i - q_i sum_j w_j s_j`, biased short
+a baseline `sum_j q_j r_j` of its own batch gives sample `i` the score `w_i s_i - q_i sum_j w_j s_j`, biased low
 
 N samples of mu, full ratios w, g = (1/N) sum_i w_i (r_i - b_i) s_i. A baseline b = sum_j q_j r_j, with shares q_j of
 weights omega_j, lets sample i count with w_i s_i - q_i sum_j w_j s_j. The heavier it is, the less is left of it, and of
@@ -33,8 +33,8 @@ class PlugInBaseline(PaidGroup, Claim):
     relative_to, through = "norm", "oracle"
 
     samples = Integer(2, 16, typical=(2, 5), example=3, unit="samples", doc="samples in a group")
-    baseline = Choice("mean", "self_normalized", "plug_in", example="plug_in", doc="weights of the rewards in it")
-    leave_one_out = Flag(example=False, doc="whether a sample leaves its own baseline")
+    baseline = Choice("mean", "self_normalized", "plug_in", example="plug_in", doc="weights in the baseline")
+    leave_one_out = Flag(example=False, doc="leave the sample out of its baseline")
 
     def joint(self) -> None:
         self.require(float(np.abs(self.gradient).max()) > 1e-6, "rewards", "rewards that differ", "change one")

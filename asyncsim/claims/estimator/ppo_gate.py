@@ -1,6 +1,6 @@
-r"""PPO's clip is a gate on each token: it stops what has already moved along its advantage, as far as its anchor sees.
+r"""PPO's clip stops tokens whose ratio to the anchor has already moved too far along their advantage.
 
-PPO's gradient is `rho A s` where the clip is open; a recomputed denominator has `rho = 1` at first
+PPO's gradient is `rho A s` if the clip is open; with a recomputed denominator, `rho = 1` in the first update
 
 The gradient of min(rho A, clip(rho) A) is rho A s where the gate is open, 0 elsewhere, s = grad log pi. It is open for
 A > 0 where rho <= 1 + high, for A < 0 where rho >= 1 - low, and with a dual clip also rho <= dual: without one the
@@ -34,7 +34,7 @@ class PpoGate(PolicyPair, Claim):
     means = Vector(typical=(0.05, 0.95), example=(0.3, 0.5, 0.8), doc="success probabilities of the arms")
     low = Real(0.0, 1.0, typical=(0.05, 0.5), example=0.2, doc="the gate's lower bound is 1 - low")
     high = Real(0.0, typical=(0.05, 0.5), example=0.28, doc="the gate's upper bound is 1 + high")
-    dual = Real(1.0, open_low=True, optional=True, typical=(1.5, 4.0), example=1.5, doc="largest ratio of A < 0")
+    dual = Real(1.0, open_low=True, optional=True, typical=(1.5, 4.0), example=1.5, doc="maximum ratio for A < 0")
     offset = Real(0.0, 1.0, open_low=True, typical=(0.1, 0.9), example=0.4, unit="reward", doc="constant baseline")
     anchor = Choice("behavior", "proximal", example="proximal", doc="policy in the denominator of the ratio")
 

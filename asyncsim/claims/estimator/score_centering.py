@@ -1,6 +1,6 @@
-r"""Score centering makes the gradient of old samples a covariance, which no constant in the advantage can move.
+r"""With centered scores, the gradient of stale samples is a covariance: a constant in the advantage has no effect.
 
-centered scores give `Cov_q(A, w s)`; of `k` known actions `E_q[A] sum_rest (q w - alpha p) s` is left
+centered scores give `Cov_q(A, w s)`; with only `k` known actions, `E_q[A] sum_rest (q w - alpha p) s` remains
 
 With samples of q, weights w (1, or ratios p/q truncated at `cap`) and A = r - offset: E_q[A (w s - E_q[w s])] =
 Cov_q(A, w s) = `grad`. What it takes out, `removed` = E_q[A] E_q[w s], is the pull of a mean advantage toward the old
@@ -36,8 +36,8 @@ class ScoreCentering(PolicyPair, Claim):
     rewards = Vector(typical=(0.0, 1.0), example=(0.2, 0.5, 1.0, 0.0), doc="rewards of the arms")
     offset = Real(typical=(-1.0, 2.0), example=0.1, unit="reward", doc="constant baseline")
     weight = Choice("none", "truncated", example="truncated", doc="what multiplies the score")
-    cap = Real(1.0, typical=(1.0, 2.0), example=1.2, doc="largest ratio that is left as it is")
-    top = Integer(1, optional=True, typical=(1, 2), example=1, unit="actions", doc="likeliest actions that are known")
+    cap = Real(1.0, typical=(1.0, 2.0), example=1.2, doc="maximum ratio that is not truncated")
+    top = Integer(1, optional=True, typical=(1, 2), example=1, unit="actions", doc="number of known top actions")
 
     def joint(self) -> None:
         self.q, self.p = map(softmax, self.logits)

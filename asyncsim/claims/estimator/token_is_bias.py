@@ -1,6 +1,6 @@
-r"""Token ratios instead of the sequence's differentiate another return: each token's, among stale ones.
+r"""Token ratios instead of sequence ratios bias the gradient, because they omit the ratios of the other tokens.
 
-token ratios bias the gradient by `-E_mu[R sum_t w_t (prod_(u != t) w_u - 1) s_t]`, linear at first
+token ratios bias the gradient by `-E_mu[R sum_t w_t (prod_(u != t) w_u - 1) s_t]`, linear to first order
 
 E_mu[R sum_t w_t s_t] = sum_t d/dtheta E[R | token t of pi, all others of mu]: a token's ratio corrects its own draw,
 and leaves its prefix and suffix to the old policy. So the bias is -E_mu[R sum_t w_t (prod_{u != t} w_u - 1) s_t]. At

@@ -1,4 +1,4 @@
-r"""Truncating the sequence ratio at C biases the gradient by exactly the weight that is cut off.
+r"""Truncating the sequence ratio at C biases the gradient by the contribution of the weight above C.
 
 truncating the sequence ratio at `C` biases the gradient by `-E_mu[(W-C)_+ R S]`
 
@@ -19,7 +19,7 @@ class TruncationBias(PaidSequencePair, Claim):
     kind, source = "identity", "elementary"
     relative_to, through = "norm", "oracle"
 
-    cap = Positive(typical=(0.2, 2.0), example=1.1, doc="largest sequence ratio that is left as it is")
+    cap = Positive(typical=(0.2, 2.0), example=1.1, doc="maximum sequence ratio that is not truncated")
 
     def joint(self) -> None:
         self.ratio, largest = self.sequences.ratio, float(self.sequences.ratio.max())

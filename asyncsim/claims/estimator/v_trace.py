@@ -1,4 +1,4 @@
-r"""V-trace learns the value of a policy between the old one and the new; its trace cap decides only how fast.
+r"""V-trace learns the value of a policy between the old and the new; its trace cap sets only the speed.
 
 the fixed point of off-policy targets is the value of `pi_rho`, proportional to `min(rho mu, pi)`, at any trace cap
 
@@ -61,8 +61,8 @@ class VTrace(Claim):
     current_logits = of_states("logits of the current policy", "", *_CURRENT)
     rewards = of_states("rewards of states and actions", "reward", *_REWARDS)
     discount = Real(0.0, 0.99, typical=(0.0, 0.95), example=0.8, doc="weight of the next step")
-    rho_cap = Positive(typical=(0.5, 3.0), example=1.0, doc="largest ratio of an error")
-    trace_cap = Positive(typical=(0.3, 3.0), example=0.8, doc="largest ratio in the product of traces")
+    rho_cap = Positive(typical=(0.5, 3.0), example=1.0, doc="maximum ratio of an error")
+    trace_cap = Positive(typical=(0.3, 3.0), example=0.8, doc="maximum ratio in the product of traces")
     steps = Integer(1, 12, typical=(1, 4), example=3, unit="tokens", doc="length of a segment")
 
     def joint(self) -> None:

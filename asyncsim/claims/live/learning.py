@@ -1,4 +1,4 @@
-r"""A live run learns exactly what a simulation on its own log learns: versions decide, seconds do not.
+r"""A live run learns exactly what a simulation on its log learns: versions matter, seconds do not.
 
 the parameters of a live run `=` those of a simulated run on its log, to the last bit
 

@@ -1,7 +1,7 @@
-r"""In processes with real clocks exactly as many groups stay out at each publish as there are permits for them.
+r"""In live processes, the number of groups outstanding at each publish is exactly that of their permits.
 
-a live run with `K` permits and `M` groups a batch has mean staleness `K/M-1` (release at publish) or `K/M` (release at
-dequeue), at every single publish
+a live run with `K` permits and `M` groups per batch has mean staleness `K/M-1` (release at publish) or `K/M` (release
+at dequeue), at every single publish
 
 K permits, a generator slot for each, M groups a batch. Of the groups admitted before version v appears, those trained
 behind it number K - M where permits return at the publish (its M groups still hold theirs) and K where they return at

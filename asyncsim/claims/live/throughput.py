@@ -1,6 +1,6 @@
-r"""Groups per second of a live run are its permits divided by the mean seconds for which a group holds one.
+r"""Groups per second of a live run are its permits divided by the mean seconds for which a group keeps a permit.
 
-groups a second of a live run times mean seconds of a group's permit are its `K` permits
+groups per second of a live run, times the mean seconds for which a group keeps its permit, equal its `K` permits
 
 X E[hold] = K, hold from the admission to the return of the permit: to the dequeue or to the publish. Derivation:
 Little's law for permits. All K are held at every instant, so the seconds of a window times K are the seconds held in

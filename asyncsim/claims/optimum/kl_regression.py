@@ -1,7 +1,7 @@
-r"""Regression on the policy that drew the data, solved fully, tilts it by e^{r/beta}; staleness only slows it.
+r"""Regression on the sampling policy, solved exactly, tilts it by e^{r/beta}; staleness only slows this process.
 
-`n` regressions on lagged data, each solved, give `start e^(k r/beta)`, `k = ceil(n / (lag + 1))`; the value from `N`
-samples is low by about `beta Var(e^(r/beta)) / (2N (E e^(r/beta))^2)`
+`n` regressions on stale data, each solved exactly, give `start e^(k r/beta)`, `k = ceil(n / (lag + 1))`; the value from
+`N` samples is too low by about `beta Var(e^(r/beta)) / (2N (E e^(r/beta))^2)`
 
 The residual r - V - beta log(pi/mu), V = beta log E_mu e^{r/beta}, vanishes for every sample at pi ~ mu e^{r/beta}. So
 n solves, each on data of the solve before, give start e^{n r/beta}. Where data lag by tau more solves, theta_k =
@@ -30,12 +30,12 @@ class KlRegression(Arms, Claim):
     kind, source = "identity", "arXiv 2602.19362 (form); derived"
     relative_to, through = "norm", "loop, oracle"
 
-    start_logits = Vector(typical=(-1.0, 1.0), sizes=(2, 4), example=(0.6, 0.0, -0.3), doc="logits at the start")
+    start_logits = Vector(typical=(-1.0, 1.0), sizes=(2, 4), example=(0.6, 0.0, -0.3), doc="initial logits")
     rewards = Vector(typical=(0.0, 1.0), example=(0.0, 0.5, 1.0), unit="reward", doc="rewards of the arms")
-    beta = Positive(typical=(0.5, 2.0), example=0.5, unit="reward per nat", doc="price of a nat")
+    beta = Positive(typical=(0.5, 2.0), example=0.5, unit="reward per nat", doc="KL coefficient")
     solves = Integer(1, 64, typical=(1, 5), example=5, doc="regressions solved one after the other")
-    lag = Integer(0, 64, typical=(0, 3), example=1, unit="solves", doc="solves that the data are behind")
-    samples = Integer(2, 8, typical=(2, 5), example=3, doc="samples of a group, from which V is estimated")
+    lag = Integer(0, 64, typical=(0, 3), example=1, unit="solves", doc="number of solves by which the data are stale")
+    samples = Integer(2, 8, typical=(2, 5), example=3, doc="samples of a group for the estimate of V")
 
     def joint(self) -> None:
         span = float(np.ptp(self.rewards)) / self.beta

@@ -1,7 +1,7 @@
-r"""Trajectory balance ends at reference e^{r/beta} at any staleness, without noise; its step limit ignores staleness.
+r"""Without noise, trajectory balance converges to reference e^{r/beta}, and its step limit ignores staleness.
 
-trajectory balance on sampled data of any lag ends at `reference e^(r/beta)` without noise, and is stable iff `step
-lambda_max(F) < 1`, `F` of that optimum, or of frozen data's policy
+trajectory balance on sampled data of any staleness converges to `reference e^(r/beta)` without noise, and is stable iff
+`step lambda_max(F) < 1`, with `F` at that optimum, or at the policy of frozen data
 
 A group's residuals are x_a = r_a/beta - log(pi_a / reference_a), less their mean over the group; the direction is 2
 E_mu[x score]. All are 0 at pi* ~ reference e^{r/beta}, so nothing is left to sample, and how data were drawn does not
@@ -39,8 +39,8 @@ class TbaLagInvariance(Arms, Claim):
 
     rewards = arm_rewards(0.0, 0.5, 1.0, doc="rewards of the arms")
     reference_logits = Vector(typical=(-1.0, 1.0), example=(0.5, 0.0, -0.3), doc="logits of the reference policy")
-    behavior_logits = Vector(typical=(-1.0, 1.0), example=(1.6, -0.9, 0.2), doc="logits at the start")
-    beta = Positive(typical=(0.5, 2.0), example=0.4, unit="reward per nat", doc="price of a nat")
+    behavior_logits = Vector(typical=(-1.0, 1.0), example=(1.6, -0.9, 0.2), doc="initial logits")
+    beta = Positive(typical=(0.5, 2.0), example=0.4, unit="reward per nat", doc="KL coefficient")
     staleness = Staleness(0, 64, typical=(0, 8), example=5)
 
     def joint(self) -> None:

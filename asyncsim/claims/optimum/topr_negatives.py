@@ -1,7 +1,7 @@
-r"""Bad samples of frozen data push naive REINFORCE away without end; TOPR's ratio makes the push die out.
+r"""Bad samples of frozen data push naive REINFORCE away without limit; TOPR's ratio lets this push decay.
 
-bad samples of frozen mass `q` drive the logit gap as `d - e^-d = 2 q t + const` without a ratio, and as `d + sinh d = t
-+ const` under TOPR; with baseline `b` a good share `p` acts as `p (1-b) / (1 + (1-2p) b)`
+bad samples of frozen mass `q` move the logit gap as `d - e^-d = 2 q t + const` without a ratio, and as `d + sinh d = t
++ const` under TOPR; with baseline `b`, a share `p` of good samples acts as `p (1-b) / (1 + (1-2p) b)`
 
 Two arms: reward -1 on the one that behavior draws with probability q, 0 on the other, no baseline. In time t (step
 times updates) the logit gap d, other less bad, obeys d' = 2 q / (1 + e^-d) without a ratio, so that d - e^-d = 2 q t +
@@ -29,12 +29,12 @@ class ToprNegatives(Claim):
     kind, source = "identity", "arXiv 2503.14286 (method); derived"
     through = "loop, oracle"
 
-    bad_mass = Real(
-        0.01, 0.99, typical=(0.05, 0.8), example=0.3, doc="probability q of the bad arm under the frozen behavior"
-    )
+    bad_mass = Real(0.01, 0.99, typical=(0.05, 0.8), example=0.3, doc="probability of the bad arm under behavior")
     time = Positive(typical=(0.5, 8.0), example=6.0, unit="step times updates", doc="length of the training")
-    baseline = Real(-0.99, 0.99, typical=(-0.9, 0.9), example=0.5, unit="reward", doc="what all rewards are less by")
-    setback = Real(0.0, 4.0, typical=(0.0, 2.0), example=0.7, unit="nats", doc="logit gap that the policy is behind")
+    baseline = Real(
+        -0.99, 0.99, typical=(-0.9, 0.9), example=0.5, unit="reward", doc="constant subtracted from all rewards"
+    )
+    setback = Real(0.0, 4.0, typical=(0.0, 2.0), example=0.7, unit="nats", doc="gap to the target in logits")
 
     def joint(self) -> None:
         # Logit gap of the behavior.

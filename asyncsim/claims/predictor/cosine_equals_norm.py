@@ -1,6 +1,6 @@
-r"""The cosine of consecutive gradients says no more than their norms: both are one signal beside the noise.
+r"""The cosine of consecutive gradients shows no more than their norms do: both measure one signal against noise.
 
-the cosine of consecutive gradients is what their norms imply, `sqrt((1 - n^2/|g_t|^2)(1 - n^2/|g_(t-1)|^2))`, `n^2` the
+the norms of consecutive gradients imply their cosine, `sqrt((1 - n^2/|g_t|^2)(1 - n^2/|g_(t-1)|^2))`, with `n^2` the
 energy of the noise
 
 g_t = m_t u + xi_t with a fixed direction u and noise of energy n^2 = P sigma^2/N in P coordinates. As P grows
@@ -32,9 +32,9 @@ class CosineEqualsNorm(Claim):
 
     staleness = Staleness(0, 32, typical=(0, 4), example=2)
     share = Positive(typical=(0.01, 0.06), example=0.06, doc="step * curvature of the mode")
-    signal = Positive(typical=(2.5, 5.0), example=2.5, doc="first gradient of the mode, over the length of the noise")
+    signal = Positive(typical=(2.5, 5.0), example=2.5, doc="initial gradient of the mode / norm of the noise")
     samples = Count(1, 64, typical=(1, 8), example=2, doc="samples of a batch, over which noise is averaged")
-    updates = Count(2, 64, typical=(2, 8), example=6, unit="updates", doc="updates, the last of which are compared")
+    updates = Count(2, 64, typical=(2, 8), example=6, unit="updates", doc="updates; the last two are compared")
 
     def joint(self) -> None:
         self.require(self.share <= 0.1, "share", "at most 0.1", "noise moves the mode at larger steps")

@@ -1,6 +1,6 @@
-r"""Beyond the boundary the time from an alarm to a collapse is ln(R/F) over the growth of one root.
+r"""Beyond the stability limit, the time from an alarm to a collapse is ln(R/F) divided by one root's growth rate.
 
-from amplitude `F` to `R` delayed descent takes `ln(R/F)/ln|z|` updates, about `(tau + 1/2) ln(R/F)/Re W_0(-a (tau +
+delayed descent grows from amplitude `F` to `R` in `ln(R/F)/ln|z|` updates, about `(tau + 1/2) ln(R/F)/Re W_0(-a (tau +
 1/2))`
 
 x_{t+1} = x_t - a x_{t-tau}, a = step * curvature, grows like |z|^t, z the largest root of z^{tau+1} - z^tau + a. From
@@ -24,7 +24,7 @@ class LeadTime(Claim):
     staleness = Staleness(1, 64, typical=(1, 32), example=8)
     step = Positive(example=0.3, unit="parameter per gradient", doc="learning rate")
     curvature = Positive(typical=(0.2, 5.0), example=1.0, unit="gradient per parameter", doc="curvature of the mode")
-    ratio = Real(2.0, 1e60, typical=(10.0, 1e6), example=1e6, doc="amplitude at collapse over that at the alarm")
+    ratio = Real(2.0, 1e60, typical=(10.0, 1e6), example=1e6, doc="amplitude at collapse divided by that at the alarm")
 
     def joint(self) -> None:
         _delay.unstable("step", self.step, self.step * self.curvature, self.staleness)

@@ -1,6 +1,6 @@
-r"""The mean ratio of a batch is 1 at any staleness, with standard deviation sqrt((1/rho - 1)/N).
+r"""The mean ratio of a batch is 1 at any staleness, with standard deviation sqrt((1/rho - 1)/N), where rho = ESS/N.
 
-the mean ratio of a batch is `E w = 1` at any lag, with sd `sqrt((1/rho - 1)/N)`, `rho` the share of ESS
+the mean ratio of a batch is `E w = 1` at any staleness, with sd `sqrt((1/rho - 1)/N)`, `rho` the ESS per sample
 
 E_mu W = sum_y mu(y) pi(y)/mu(y) = 1 and Var W = E_mu W^2 - 1 = (sum_a pi_a^2/mu_a)^T - 1 = 1/rho - 1, rho the
 population ESS per sample. Domain: sequences of T independent tokens of one softmax, N independent samples, at most

@@ -1,7 +1,7 @@
-r"""Which power of rho should scale the step where the variance of gradients grows by 1/rho? It depends on the aim.
+r"""If the variance of gradients grows by 1/rho, the power of rho that should scale the step depends on the goal.
 
-where variance grows by `1/rho` a noise floor is kept by a step times `rho` under descent and `sqrt(rho)` under Adam;
-largest descent takes `signal^2/(signal^2 + v/rho)`
+if variance grows by `1/rho`, a step times `rho` under descent, or `sqrt(rho)` under Adam, keeps the noise floor; the
+fastest descent needs `signal^2/(signal^2 + v/rho)`
 
 Batches shrink from N samples to N rho, v = noise^2/N grows to v/rho. "one_step": the step of the largest expected
 descent is signal^2/(curvature (signal^2 + v)), its exponent the slope of its log over log rho: 0 without noise, 1 where
@@ -101,7 +101,7 @@ class StepUnderInflation(Claim):
     through, effect = "loop", 0.05
 
     noise = Positive(typical=(0.5, 3.0), example=2.0, unit="gradient", doc="noise of one sample's gradient")
-    samples = Count(1, 4096, typical=(1, 8), example=1, doc="samples of a shrunken batch")
+    samples = Count(1, 4096, typical=(1, 8), example=1, doc="samples of the smaller batch")
     fewer = Count(2, 64, typical=(2, 8), example=4, doc="factor by which batches shrink, 1/rho")
     signal = Positive(typical=(0.5, 3.0), example=1.0, unit="gradient", doc="gradient at the start")
     step = Real(1e-4, 0.4, typical=(0.01, 0.3), example=0.1, unit="parameter per gradient", doc="learning rate")

@@ -1,4 +1,4 @@
-r"""The ratio of a chain of bits has the moments of a product, and its batches the ESS that follows.
+r"""Moments of the ratio of a chain of bits are products over bits, and they determine the ESS of large batches.
 
 `E W^p` of a chain of bits is a product over bits, and a large batch has `ESS/N = 1/E W^2`
 

@@ -1,4 +1,4 @@
-r"""Divergences of a policy pair bound one another: KL(pi || mu) <= ln(1 + chi^2) <= chi^2, and chi^2 <= c(R) M2.
+r"""Divergences between two policies bound one another: KL(pi || mu) <= ln(1 + chi^2) <= chi^2 <= c(R) M2.
 
 `KL(pi || mu) <= ln(1 + chi^2) <= chi^2 <= ((R - 1)/ln R)^2 E (ln w)^2` for ratios in `[1/R, R]`
 
@@ -29,7 +29,7 @@ class DivergenceChain(Claim):
     kind, source = "bound", "derived; arXiv 2510.01161 with R^2"
     through = "oracle"
 
-    largest = Real(1.0001, 1000.0, typical=(1.1, 50.0), example=3.0, doc="R, the largest ratio and one over the least")
+    largest = Real(1.0001, 1000.0, typical=(1.1, 50.0), example=3.0, doc="R, ratios lie in [1/R, R]")
 
     def predict(s) -> dict[str, float]:
         return {"kl": 1.0, "renyi": 1.0, "second": ((s.largest - 1.0) / math.log(s.largest)) ** 2}

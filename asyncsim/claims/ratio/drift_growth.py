@@ -1,6 +1,6 @@
-r"""The variance of the log ratio grows like the staleness S where updates are noise, like S^2 where they are drift.
+r"""The variance of the log ratio grows as the staleness S if updates are noise, and as S^2 if they are drift.
 
-`E Var_mu(log pi/mu)` after `S` updates is `v_1 ((1 - f) S + f S^2)`, `f` the share of the drift in `v_1`
+`E Var_mu(log pi/mu)` after `S` updates is `v_1 ((1 - f) S + f S^2)`, with `f` the share of drift in `v_1`
 
 One softmax policy: log pi/mu is the change of the logits less a constant of the whole table, so Var_mu(log pi/mu) =
 Var_mu(Delta theta), an identity. Take S steps of learning rate eta along gradients of mean gbar that are independent
@@ -66,7 +66,7 @@ class DriftGrowth(Arms, Claim):
     samples = Integer(2, typical=(2, 5), example=4, doc="samples of a group", remedy="a baseline over others needs two")
     sampling = Choice("monte_carlo", "counts", "enumerate", example="monte_carlo", doc="layout of a batch")
     step = Real(1e-5, 1.0, typical=(0.01, 1.0), example=0.1, unit="logits per gradient", doc="size of one step")
-    stalenesses = Counts(1, 4096, typical=(1, 64), example=(1, 2, 4, 8), unit="updates", doc="stalenesses compared")
+    stalenesses = Counts(1, 4096, typical=(1, 64), example=(1, 2, 4, 8), unit="updates", doc="staleness values")
 
     def joint(self) -> None:
         means, coin = self.means, self.rewards == "bernoulli"

@@ -1,6 +1,6 @@
-r"""Noise of the sampler's engine lowers the ESS of fresh data, at every version alike: a noise floor.
+r"""Noise of the sampler's engine lowers the ESS even of fresh data, equally at every version: a noise floor.
 
-noise of the sampler's logits leaves fresh data `ESS/N = (1 + kappa (1 - |mu|^2))^-T`
+with noise in the sampler's logits, fresh data have `ESS/N = (1 + kappa (1 - |mu|^2))^-T`
 
 Tokens of one softmax row: behavior weights pi_0, current policy pi, chi^2 between them, kappa = E e^x E e^-x - 1 for a
 draw x of the noise (kappa = e^{s^2} - 1 for the normal law). In the "logits" the sampler is mu ~ pi_0 e^x and records
@@ -70,7 +70,7 @@ class EngineFloor(PolicyPair, Claim):
     horizon = Integer(1, 4096, typical=(1, 6), example=2, unit="tokens", doc="length of a sequence")
     noise = Real(0, 1.5, open_low=True, typical=(0.01, 0.8), example=0.8, unit="nats", doc="noise, standard deviation")
     noise_law = Choice("normal", "uniform", example="normal", doc="distribution of the noise, with exponential moments")
-    noise_in = Choice("logits", "reports", example="logits", doc="whether sampling is off or only what is recorded")
+    noise_in = Choice("logits", "reports", example="logits", doc="where the noise is: sampling or records")
     noise_per = Choice("token", "sequence", example="token", doc="how long one draw lasts")
 
     def joint(self) -> None:

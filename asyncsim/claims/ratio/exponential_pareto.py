@@ -25,7 +25,7 @@ _LIGHT = {"temperature": 0.45, "levels": (0.5, 0.9)}
 class ExponentialPareto(Claim):
     kind, source = "distribution", "derived"
 
-    temperature = Real(0.02, 0.98, typical=(0.05, 0.95), example=0.4, doc="k, rate of the target over the sampler's")
+    temperature = Real(0.02, 0.98, typical=(0.05, 0.95), example=0.4, doc="k, rate of the target / rate of the sampler")
     levels = Vector(
         0.0, sizes=(2, 2), typical=(0.3, 3.0), example=(0.6, 1.5), doc="ratios above which probabilities are asked for"
     )

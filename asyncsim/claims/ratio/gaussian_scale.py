@@ -28,7 +28,7 @@ _SPACE = {"temperature": 0.4, "dimension": 3, "levels": (0.5, 0.9)}
 class GaussianScale(Claim):
     kind, source = "distribution", "derived"
 
-    temperature = Real(0.02, 0.98, typical=(0.05, 0.9), example=0.6, doc="rho, sampler's variance over the policy's")
+    temperature = Real(0.02, 0.98, typical=(0.05, 0.9), example=0.6, doc="rho, sampler / policy variance")
     dimension = Integer(1, 64, typical=(1, 6), example=3, doc="coordinates of an action")
     levels = Vector(
         0.0, sizes=(2, 2), typical=(0.3, 3.0), example=(0.8, 2.0), doc="ratios above which probabilities are asked for"

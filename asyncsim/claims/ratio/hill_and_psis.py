@@ -1,4 +1,4 @@
-r"""Hill's estimate from the m largest of exactly Pareto weights is Gamma distributed: its relative error is 1/sqrt(m).
+r"""Hill's estimate from the m largest Pareto weights is Gamma distributed, with a relative error of 1/sqrt(m).
 
 Hill's estimate of a Pareto shape `k` from the `m` largest weights is `Gamma(m, k/m)`, so off by `k/sqrt(m)`
 
@@ -44,7 +44,7 @@ class HillAndPsis(Claim):
 
     temperature = Real(0.02, 0.98, typical=(0.05, 0.95), example=0.5, doc="1 - k, k the shape of the tail")
     samples = Count(25, 1 << 20, typical=(25, 2000), example=40, doc="samples of a batch")
-    scores = Vector(-3.0, typical=(-1.0, 2.0), sizes=(2, 2), example=(0.0, 1.0), doc="places of the law, in its sd")
+    scores = Vector(-3.0, typical=(-1.0, 2.0), sizes=(2, 2), example=(0.0, 1.0), doc="standardized estimates to test")
 
     def joint(self) -> None:
         # m, how many of the samples are used.

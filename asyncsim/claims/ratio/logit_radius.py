@@ -1,6 +1,6 @@
-r"""Logits at most D apart leave E w^2 <= cosh(D)^{2 T} over T tokens, and stale REINFORCE moves them at a bounded pace.
+r"""Logits that differ by at most D give E w^2 <= cosh(D)^{2 T} over T tokens; stale REINFORCE moves them slowly.
 
-logits within `D` leave `E w^2 <= cosh(D)^(2 T)`, and stale REINFORCE moves them by at most `step spread N/(4 (N - 1))`
+logits within `D` give `E w^2 <= cosh(D)^(2 T)`, and stale REINFORCE moves them by at most `step spread N/(4 (N - 1))`
 per update for even `N`
 
 "second_moment": ratios of one token have M/m <= e^{2D}, so E w^2 <= (m + M)^2/(4 m M) = cosh^2 D; attained by two arms,
@@ -39,10 +39,10 @@ class LogitRadius(Claim):
     kind, source = "bound", "derived; Kantorovich inequality"
     through = "oracle, loop"
 
-    radius = Real(0.0, 5.0, open_low=True, typical=(0.05, 2.0), example=0.7, unit="nats", doc="D, largest logit change")
+    radius = Real(0.0, 5.0, open_low=True, typical=(0.05, 2.0), example=0.7, unit="nats", doc="D, maximum logit change")
     horizon = Integer(1, 64, typical=(1, 4), example=2, unit="tokens", doc="length of a sequence")
     samples = Count(2, typical=(2, 9), example=4, doc="samples of a group")
-    spread = Positive(typical=(0.1, 2.0), example=1.0, unit="reward", doc="largest less least reward")
+    spread = Positive(typical=(0.1, 2.0), example=1.0, unit="reward", doc="maximum minus minimum reward")
     step = Positive(typical=(0.05, 0.5), example=0.8, unit="logits per gradient", doc="learning rate")
     staleness = Staleness(1, typical=(1, 4), example=3)
 

@@ -1,4 +1,4 @@
-r"""Ratios of tokens that follow the previous one have the moments of a vector recursion, at any length.
+r"""Moments of the ratio of Markov tokens follow a vector recursion, at any length.
 
 `E W^p` of Markov tokens follows a vector recursion, and a large batch has `ESS/N = 1/E W^2`
 

@@ -1,6 +1,6 @@
-r"""Variances of mismatch and staleness add where both are independent; a temperature makes them dependent.
+r"""Variances from mismatch and staleness add if both are independent; a sampling temperature makes them dependent.
 
-`Var log W` is that of staleness plus that of mismatch plus twice their covariance, 0 for noisy reports
+`Var log W` is that of staleness plus that of mismatch plus twice their covariance, which is 0 for noisy reports
 
 The log ratio of a token is that of the weights, log pi/pi_0, plus that of sampler and trainer, log pi_0/mu. With the
 sampler mu ~ pi_0^{1/tau}, tau its temperature, both are logits up to constants: Delta theta and (1 - 1/tau) theta_0. So
@@ -41,7 +41,7 @@ class MismatchAdds(SequencePair, Claim):
     kind, source = "identity", "derived"
 
     horizon = Integer(1, typical=(1, 3), example=4, unit="tokens", doc="length of a sequence")
-    dependence = Choice("iid", "position", example="position", doc="rule that picks the row of logits of a token")
+    dependence = Choice("iid", "position", example="position", doc="how the row of logits of a token is selected")
     temperature = Real(0.05, 20.0, typical=(0.5, 2.0), example=0.7, doc="temperature of the sampler")
     noise = Real(0.0, 10.0, typical=(0.0, 1.0), example=0.2, unit="nats", doc="standard deviation of reports' noise")
     noise_per = Choice("token", "sequence", example="sequence", doc="how long one draw of the noise lasts")

@@ -1,4 +1,4 @@
-r"""The second moment of a sequence weight is a product over tokens.
+r"""The second moment of a sequence ratio is a product over tokens.
 
 `E W^2` of a sequence is `(1 + chi^2)^T` for independent tokens and a matrix product for Markov tokens
 

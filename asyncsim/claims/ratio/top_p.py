@@ -1,6 +1,6 @@
-r"""A sampler that keeps the likeliest actions has ratios of mean S, the policy's mass on what is kept, and a blind ESS.
+r"""Ratios to a top-p sampler have mean S, the policy's mass on the kept actions; the ESS does not detect the loss.
 
-ratios to a sampler cut by top-p or top-k have mean `S`, the policy's mass on what is kept, unseen by ESS
+ratios to a sampler cut by top-p or top-k have mean `S`, the policy's mass on the kept actions, unseen by the ESS
 
 mu = pi_0 / S_0 on the kept set K of a row of the table, S_0 = pi_0(K); the trainer's pi is not cut. Every kept ratio is
 S_0 pi/pi_0, so E_mu w = pi(K), and of sequences E W = sum of pi over those that only use kept tokens. With unchanged
@@ -34,8 +34,8 @@ class TopP(SequencePair, Claim):
     kind, source = "identity", "derived"
     through = "oracle"
 
-    top_p = Real(0.0, 1.0, open_low=True, typical=(0.3, 0.95), example=0.8, doc="probability that is kept at least")
-    top_k = Integer(0, 64, typical=(0, 2), example=0, doc="actions kept at most, 0 for all")
+    top_p = Real(0.0, 1.0, open_low=True, typical=(0.3, 0.95), example=0.8, doc="minimum probability mass that is kept")
+    top_k = Integer(0, 64, typical=(0, 2), example=0, doc="maximum number of kept actions, 0 for all")
 
     def joint(self) -> None:
         # Those are kept before which the likelier ones hold less than `top_p`.

@@ -1,4 +1,4 @@
-r"""The gradient of a chain's success probability is that of the one bit on which success hangs.
+r"""The gradient of a chain's success probability in a bit counts only chains that this bit decides.
 
 the gradient of a chain's success probability in a bit is `p (1 - p) P(the others are one short)`
 

@@ -1,6 +1,6 @@
-r"""A chain of independent bits succeeds with the upper tail of a Poisson binomial distribution.
+r"""The success probability of a chain of independent bits is an upper tail of a Poisson binomial distribution.
 
-a chain of bits succeeds with the Poisson binomial tail of its right bits, on stale data when weighted
+the success probability of a chain of bits is the Poisson binomial tail of its right bits, on stale data after weighting
 
 J = P(K >= k), K the number of right bits, k = ceil(f H). Under stale data from mu the mean reward is J(mu); weighted by
 the sequence ratio it is J(pi). Derivation: bits are independent, E_mu W r = E_pi r. Domain: at most 4096 bits, margins

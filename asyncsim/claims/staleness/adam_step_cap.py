@@ -1,7 +1,7 @@
-r"""The maximum step of Adam per coordinate grows with its memory: gradients that grow geometrically reach it.
+r"""Adam's maximum step per coordinate has a limit, and gradients that grow geometrically reach this limit.
 
-Adam's largest step at update `t` is `lr sqrt(sum_k a_k^2/b_k)`, `a` and `b` the weights in its two moments; late, `lr
-(1-beta1)/sqrt((1-beta2)(1-beta1^2/beta2))`, reached by gradients `(beta2/beta1)^t`
+Adam's maximum step at update `t` is `lr sqrt(sum_k a_k^2/b_k)`, with `a` and `b` the weights in its two moments; its
+limit `lr (1-beta1)/sqrt((1-beta2)(1-beta1^2/beta2))` is reached by gradients `(beta2/beta1)^t`
 
 m/sqrt(v) is a linear form of the gradients over the root of a quadratic one. By Cauchy-Schwarz its largest value is
 sqrt(sum_k a_k^2/b_k), a_k and b_k the weights of the gradient k updates back in m and v, and g_k ~ a_k/b_k reaches it.
@@ -43,8 +43,8 @@ class _Fed:
 class AdamStepCap(Claim):
     kind, source, through = "identity", "derived; the value often quoted: arXiv 1412.6980, section 2.1", "loop"
 
-    beta1 = Real(0.01, 0.99, typical=(0.5, 0.95), example=0.9, doc="share that the first moment keeps")
-    beta2 = Real(0.01, 0.9999, typical=(0.95, 0.9999), example=0.99, doc="share that the second moment keeps")
+    beta1 = Real(0.01, 0.99, typical=(0.5, 0.95), example=0.9, doc="decay rate of the first moment")
+    beta2 = Real(0.01, 0.9999, typical=(0.95, 0.9999), example=0.99, doc="decay rate of the second moment")
     updates = Integer(1, 2000, typical=(1, 300), example=200, unit="updates", doc="update whose step is asked for")
 
     def joint(self) -> None:

@@ -1,7 +1,7 @@
-r"""A baseline below the mean reward pulls towards the behavior policy and can remove the limit that staleness sets.
+r"""A baseline below the mean reward pulls toward the behavior policy, and can remove the limit set by staleness.
 
-a baseline `V` below the mean leaves a KL-regularized softmax bandit the stale share `m = 1 - V/kl`: for `V/kl` in
-`[1/2, 1]` no staleness lowers the largest stable step
+with a baseline `V` below the mean, a KL-regularized softmax bandit has the stale share `m = 1 - V/kl`: for `V/kl` in
+`[1/2, 1]`, no staleness lowers the maximum stable step
 
 REINFORCE without ratio, baseline V below the behavior's mean regularized reward: E g = mu o (r - mu.r) + V (mu - pi).
 At the optimum the Jacobians are A = -V F in current and B = -(kl - V) F in behavior logits. So the stale share is m = 1
@@ -25,7 +25,7 @@ class BaselineOffsetImmunity(SoftBandit):
     source, through = "derived; pessimistic baselines: arXiv 2506.20520", "loop"
 
     staleness = Staleness(0, 64, typical=(0, 16), example=4)
-    offset = Real(example=0.1, unit="reward", doc="how far the baseline lies below the mean regularized reward")
+    offset = Real(example=0.1, unit="reward", doc="distance of the baseline below the mean regularized reward")
 
     def joint(self) -> None:
         """Refuse offsets for which the roots of a mode are not bracketed, with stale fractions far outside [0, 1]."""

@@ -1,7 +1,7 @@
-r"""Among distributions of staleness with a given mean, the constant one is found to have the smallest stable step.
+r"""Among distributions of staleness with a given mean, constant staleness appears to have the smallest stable step.
 
-among laws of staleness drawn for every update with a given mean, a constant one allows the smallest step: `step *
-curvature >= 2 sin(pi/(2 (2 E d + 1)))`
+among distributions of staleness drawn for every update with a given mean, constant staleness allows the smallest step:
+`step * curvature >= 2 sin(pi/(2 (2 E d + 1)))`
 
 The mean under independent draws decays up to a_p, the first positive (1 - z) / sum p_d z^-d on the unit circle; no law
 is known with a_p < 2 sin(pi / (2 (2 E d + 1))). Stated for 1/step, of which this is an upper bound. It is attained by a

@@ -1,7 +1,7 @@
-r"""The step at which stale descent decays fastest, and beyond which it oscillates.
+r"""The step at which stale descent decays fastest; at larger steps, descent oscillates.
 
-under staleness `tau` descent decays fastest, and ceases to be monotone, at `step * curvature = tau^tau / (tau + 1)^(tau
-+ 1)`, where deviations shrink by `tau/(tau + 1)` an update
+under staleness `tau`, descent decays fastest, and ceases to be monotone, at `step * curvature = tau^tau / (tau +
+1)^(tau + 1)`, where deviations shrink by `tau/(tau + 1)` per update
 
 x_{t+1} = x_t - a x_{t-tau} has the largest root real iff a <= tau^tau / (tau+1)^{tau+1}. There it is double, tau/(tau +
 1), and no other a decays faster. Derivation: real roots solve z^tau (1 - z) = a, whose left side is largest at tau/(tau

@@ -1,6 +1,6 @@
-r"""Exponential workers are far less stable in mean square than the momentum of their mean suggests.
+r"""With exponential workers, the mean square is stable only at far smaller steps than the mean.
 
-with `M` exponential workers updating on arrival the mean square stays bounded iff `step * curvature < (1 + sqrt(8 M +
+with `M` exponential workers that update on arrival, the mean square is bounded iff `step * curvature < (1 + sqrt(8 M +
 1))/(2 M)`, about `sqrt(2/M)`
 
 E x^2 stays bounded iff step * curvature < (1 + sqrt(8 M + 1))/(2 M), about sqrt(2/M); the mean allows 4 M - 2, a

@@ -1,4 +1,4 @@
-r"""Stale REINFORCE on the Gaussian bandit is a delayed linear recursion whose noise grows with the distance.
+r"""Stale REINFORCE on the Gaussian bandit is a delayed linear recursion; its noise grows with the distance.
 
 stale REINFORCE on a Gaussian bandit has `E e^2 = width^2 (5/2 - 2/N) kappa/(1 - 2 kappa)`, `kappa = Q/(N - 1)`, without
 approximation

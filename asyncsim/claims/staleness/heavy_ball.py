@@ -1,7 +1,7 @@
-r"""Momentum raises the largest stable learning rate of fresh gradients and lowers that of stale ones.
+r"""Momentum raises the maximum stable learning rate of fresh gradients, and lowers that of stale gradients.
 
-momentum `beta` raises the largest stable learning rate of fresh gradients, from 2 to `2 (1 + beta)`, and lowers it for
-every staleness `>= 1`, from 1 to `1 - beta` at 1
+momentum `beta` raises the maximum stable learning rate of fresh gradients from 2 to `2 (1 + beta)`, and lowers it at
+every staleness `>= 1`, from 1 to `1 - beta` at staleness 1
 
 x_{t+1} = x_t + beta (x_t - x_{t-1}) - step g_{t-tau}, no factor 1 - beta on g. It is stable iff step * largest
 curvature < 2 sin(phi/2) sqrt(1 - 2 beta cos phi + beta^2). Here phi is the smallest root of (tau - 1/2) phi + arg(e^{i
@@ -27,7 +27,7 @@ class HeavyBall(Claim):
 
     staleness = Staleness(0, 64, typical=(0, 24), example=4)
     momentum = Real(
-        0.0, 0.99, typical=(0.0, 0.99), example=0.5, doc="share of the update before that is kept",
+        0.0, 0.99, typical=(0.0, 0.99), example=0.5, doc="momentum: share of the previous update",
         remedy="nearer to 1 the roots are too close together to be separated",
     )  # fmt: skip
     curvatures = Vector(0.0, typical=(0.1, 9.0), sizes=(1, 3), example=(1.0, 0.5, 3.0), doc="curvatures of the modes")

@@ -1,6 +1,6 @@
-r"""Exponential workers turn asynchrony into momentum 1 - 1/M of the mean, whatever the loss.
+r"""With exponential workers, asynchrony acts on the mean as momentum 1 - 1/M, whatever the loss.
 
-with `M` exponential workers updating on arrival the mean of any descent has momentum: `E[x_(t+1) - x_t] = (1 - 1/M)
+with `M` exponential workers that update on arrival, the mean of any descent has momentum: `E[x_(t+1) - x_t] = (1 - 1/M)
 E[x_t - x_(t-1)] - (step/M) E grad f(x_t)`
 
 E[x_{t+1} - x_t] = (1 - 1/M) E[x_t - x_{t-1}] + (step/M) E g(x_t) for t >= 1, x_1 - x_0 = step g(x_0), g the mean ascent

@@ -1,7 +1,7 @@
-r"""Between two publishes every update counts: staleness in updates is a sawtooth of batches, epochs and minibatches.
+r"""Staleness in updates is a sawtooth that counts every batch, epoch and minibatch between two publishes.
 
-with `n` updates between two publishes, in all batches, epochs and minibatches, and data `m` versions old, staleness
-runs from `m n` to `m n + n - 1` updates; a published iterate moves by `-n * step * curvature` times the one `m`
+with `n` updates between two publishes, counting batches, epochs and minibatches, and data `m` versions old, staleness
+runs from `m n` to `m n + n - 1` updates; a published iterate moves by `-n * step * curvature` times the iterate `m`
 versions before
 
 With k batches per publish, E epochs of M minibatches and data generated m versions before it is trained, n = k E M

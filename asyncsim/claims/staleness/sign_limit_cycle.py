@@ -1,4 +1,4 @@
-r"""Steps of a fixed size do not diverge on stale gradients: they swing in a cycle as wide as the staleness.
+r"""Steps of a fixed size do not diverge on stale gradients: they end in a cycle whose range grows with staleness.
 
 steps of fixed size on stale gradients end in a cycle of range `(2 tau + 1) step`, period `4 tau + 2` and variance
 `step^2 ((2 tau + 1)^2 + 2)/12`
@@ -25,8 +25,8 @@ class SignLimitCycle(Claim):
 
     staleness = Staleness(0, 64, typical=(0, 16), example=4)
     step = Positive(typical=(0.01, 1.0), example=0.1, unit="parameter", doc="size of every step")
-    start = Real(0.05, 64.95, typical=(0.1, 20.0), example=2.3, unit="steps", doc="place at the start")
-    curvature = Positive(typical=(0.1, 10.0), example=2.0, doc="curvature of the loss, which does not matter")
+    start = Real(0.05, 64.95, typical=(0.1, 20.0), example=2.3, unit="steps", doc="distance at the start")
+    curvature = Positive(typical=(0.1, 10.0), example=2.0, doc="curvature of the loss (does not affect the result)")
 
     def joint(self) -> None:
         """Require a start off the multiples of the step size, where the gradient would be 0 up to rounding."""

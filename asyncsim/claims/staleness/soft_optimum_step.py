@@ -1,4 +1,4 @@
-r"""A regularized softmax bandit is stable to learning rate a_c(workers - 1) / (kl * Fisher eigenvalue at its optimum).
+r"""A regularized softmax bandit is stable up to learning rate a_c(workers - 1) / (kl * Fisher eigenvalue at optimum).
 
 a KL-regularized softmax bandit fed by `N` workers in rotation is stable near its optimum iff `step < a_c(N-1) / (kl
 lambda_max(F(pi*)))`

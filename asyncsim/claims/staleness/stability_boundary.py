@@ -1,4 +1,4 @@
-r"""Delayed gradient descent is stable up to learning rate a_c(staleness) / maximum curvature.
+r"""Delayed gradient descent is stable up to a learning rate of a_c(staleness) divided by the maximum curvature.
 
 gradient descent at staleness `tau` is stable iff `step * curvature < 2 sin(pi/(2(2 tau+1)))`
 

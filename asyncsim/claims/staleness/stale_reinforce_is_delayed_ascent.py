@@ -1,7 +1,7 @@
-r"""Group-baselined REINFORCE without ratios on one softmax follows the gradient of the behavior policy: delayed ascent.
+r"""REINFORCE with a group baseline and no ratios follows the gradient of the behavior policy: delayed ascent.
 
-group-baselined REINFORCE without ratios on a softmax bandit is gradient ascent with delayed gradients, whatever the
-current policy; without a baseline the current policy enters
+REINFORCE with a group baseline and no ratios on a softmax bandit is gradient ascent with delayed gradients, whatever
+the current policy; without a baseline, the gradient depends on the current policy
 
 Centered rewards sum to zero over a group, so the current policy cancels from sum_i A_i (e_{a_i} - pi). Means over
 groups of N samples from mu: leave-one-out baseline mu o (r - mu.r) = grad J(theta_{t-tau}). Group mean: (N-1)/N of it;

@@ -1,7 +1,7 @@
-r"""A gradient of which only a share is stale: the largest stable step by that share.
+r"""The maximum stable step if only a share of the gradient is stale.
 
-with the stale share `m` of the gradient, descent is stable iff `step < a_m(tau) / curvature`: at most half a stale
-gradient has no staleness limit below that of fresh gradients
+if a share `m` of the gradient is stale, descent is stable iff `step < a_m(tau) / curvature`: if at most half of the
+gradient is stale, staleness does not lower the limit of fresh gradients
 
 x_{t+1} = x_t - step H ((1 - m) x_t + m x_{t-tau}): stable iff step * curvature < a_m(tau) for each curvature. A root of
 z^{tau+1} - (1 - a (1 - m)) z^tau + a m leaves the disc at -1 or at e^{i phi}, m cos((tau + 1/2) phi) = -(1 - m)

@@ -1,12 +1,12 @@
-r"""A staleness cut keeps short samples: those of length L with probability clip(m + 1 - L/tau, 0, 1).
+r"""A staleness limit favors short samples: it keeps those of length L with probability clip(m + 1 - L/tau, 0, 1).
 
-a staleness cut `m` keeps a sample of length `L` with probability `clip(m+1-L/tau, 0, 1)`, `tau` realized
+a staleness limit `m` keeps a sample of length `L` with probability `clip(m+1-L/tau, 0, 1)`, with the realized `tau`
 
-Open loop, C places, P groups a batch, one sample a group, training takes no time. A sample older than m versions when
+Open loop, C slots, P groups a batch, one sample a group, training takes no time. A sample older than m versions when
 it is done (planned version less version at start) is dropped. Derivation: nothing waits over a publish, so the age at
 the cut is floor(L/tau + phi) with phi uniform (`systems/in-flight`). Hence kappa(L) = P(age <= m) = clip(m + 1 - x, 0,
 1), x = L/tau. Kept fraction E kappa, mean length of the trained E[L kappa]/E[kappa]; if all waited q publishes, m - q
-would stand for m. The period is realized, not set: C places deliver C/E[L] samples per second, of which E kappa are
+would stand for m. The period is realized, not set: C slots deliver C/E[L] samples per second, of which E kappa are
 kept. So tau = P E[L]/(C E[kappa(tau)]), whose right side falls in tau: one solution. Exact as P grows, when P kept
 deliveries are a clock; the mean length is off by about 1/(3 P) of itself. Domain: lengths with a density, P >= 16, C >=
 P. Without the cut, and under permits without drops, lengths are unbiased. Second route: quadrature over the density.
@@ -35,7 +35,7 @@ class AgeCutLengthBias(_engines.Engines):
     groups_per_batch = _engines.groups(low=16, typical=(16, 64), example=64, remedy="few deliveries make no clock")
     max_age = Integer(
         0, typical=(0, 8), example=1, unit="versions", remedy="count versions",
-        doc="largest staleness of a finished sample, in versions from its start",
+        doc="maximum staleness of a finished sample, in versions from its start",
     )  # fmt: skip
 
     def joint(self) -> None:

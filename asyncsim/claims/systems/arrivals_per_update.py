@@ -1,6 +1,6 @@
-r"""N workers, P deliveries per update, each worker restarts at once: E[s] = (N - 1)/P, floor of a geometric variable.
+r"""With N workers that restart at once and P results per update, mean staleness is E[s] = (N - 1)/P.
 
-with `P` deliveries per update mean staleness is `(N-1)/P`, distributed as `floor((uniform + geometric)/P)`
+with `P` results per update, mean staleness is `(N-1)/P`, and its distribution that of `floor((uniform + geometric)/P)`
 
 Derivation of the mean: mean-staleness identity. At an update the N - 1 other workers are out and nothing waits; P
 groups are consumed; service law and rates never enter. Exponential service, p_i = r_i / sum r: a worker restarts with r
@@ -32,7 +32,7 @@ class ArrivalsPerUpdate(Workers):
     kind, source, relative_to = "distribution", "derived: mean-staleness identity; memoryless service", "norm"
     effect = 0.05
 
-    groups_per_batch = Count(1, 4096, typical=(1, 6), example=2, unit="groups", doc="deliveries of an update")
+    groups_per_batch = Count(1, 4096, typical=(1, 6), example=2, unit="groups", doc="results per update")
     law = service(typical=("exponential:1",), example="exponential:1")
     cells = Integer(
         0, typical=(0, 6), example=6, remedy="ask for 0 cells (the mean alone) or more",

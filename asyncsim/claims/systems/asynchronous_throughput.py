@@ -1,10 +1,10 @@
 r"""An open loop trains groups at the rate of the slower of its generator and its trainer.
 
-away from the knee an open loop trains `min(C/T, P/t_T)` groups per second, less what synchronizing stops
+away from the knee, an open loop trains `min(C/T, P/t_T)` groups per second, minus the groups lost to synchronization
 
 Seconds for a group = max(T/C, t_T/P) + t_sync/M where a synchronization stops both, max(T/C, t_T/P + t_sync/M) where
-the generators go on: C places, T = E[max of N works], P groups a batch, M = S P a publish. Derivation: no permit limits
-admission, so places are busy unless stopped or blocked, and renewals give C/T groups per second. The trainer takes t_T
+the generators go on: C slots, T = E[max of N works], P groups a batch, M = S P a publish. Derivation: no permit limits
+admission, so slots are busy unless stopped or blocked, and renewals give C/T groups per second. The trainer takes t_T
 a batch and, once in S batches, t_sync. The slower of the two never waits, in the limit of a large buffer. A
 synchronization that stops both is outside the maximum, as both clocks stop. Domain: away from the knee, the two rates a
 factor 1.25 apart or more (at equality a buffer of two batches loses about 5 percent). The buffer holds the groups that
@@ -44,7 +44,7 @@ class AsynchronousThroughput(_engines.Engines):
     sync_time = _engines.sync_time(typical=(0.0, 0.3), example=0.25)
     generator_pauses = _engines.generator_pauses(example=True)
     capacity = _engines.capacity(example=24)
-    overflow = Choice("block", "drop_oldest", example="drop_oldest", doc="what a full buffer does")
+    overflow = Choice("block", "drop_oldest", example="drop_oldest", doc="treatment of a full buffer")
 
     def joint(self) -> None:
         group, absence = self.group, 0.0 if self.generator_pauses else self.sync_time

@@ -1,4 +1,4 @@
-r"""When the cap binds, mean staleness is K/M - 1 for K group permits and M groups per publish, K/M on early release.
+r"""If the cap binds, mean staleness is K/M - 1 for K permits and M groups per publish, or K/M on early release.
 
 with all `K` group permits in use and `M` groups per publish, mean staleness is `K/M-1` (release at publish) or `K/M`
 (release at dequeue)
@@ -7,9 +7,9 @@ K permits, M groups consumed per publish. Outstanding at a publish: K - M where 
 groups just trained hold theirs. All K where permits return at the dequeue and training takes time, so that new groups
 started meanwhile. Divide by M (mean-staleness identity). With training of zero length a dequeued permit is admitted
 after the publish of the same instant, which leaves K/M - 1. Domain: nothing dropped, K >= M, one batch per publish
-where training takes no time; and the permits are used. They are for any lengths with C >= K - M places (C >= K where
-permits return at the dequeue). Then each group left over when the last batch trains has a place. With fewer places they
-are where generation outruns training: M permits return every `period` seconds. The mean F of those without a place
+where training takes no time; and the permits are used. They are for any lengths with C >= K - M slots (C >= K where
+permits return at the dequeue). Then each group left over when the last batch trains has a slot. With fewer slots they
+are where generation outruns training: M permits return every `period` seconds. The mean F of those without a slot
 before the next return is bounded by a queue (`staleness_rules`). The mean is then K/M - 1 - F/M, and a point is inside
 where F/M is below a thousandth. Second route: version stamps of an event simulation with random lengths.
 """

@@ -1,14 +1,14 @@
-r"""Where generation is the slower side, generator slots set the mean staleness: E[s] = C/P + rho + E[(Q - P)^+]/P.
+r"""If generation is the slower side, generator slots set the mean staleness: E[s] = C/P + rho + E[(Q - P)^+]/P.
 
-with `C` slower generator slots mean staleness is `C/P + rho`, and what waits by chance, whatever the cap
+with `C` generator slots as the slower side, mean staleness is `C/P + rho` plus random waits, whatever the cap
 
-C places always busy, P groups a batch, one batch a publish, constant train time t_T, no permit ever missing; X = C /
+C slots always busy, P groups a batch, one batch a publish, constant train time t_T, no permit ever missing; X = C /
 E[T_group] groups per second and rho = t_T X / P < 1. Derivation: mean-staleness identity. Outstanding at a publish are
 the C groups in generation and Q groups that are ready and not yet taken. Where completions are a Poisson stream
 (exactly: one exponential sample a group), Q' = (Q - P)^+ + A with A ~ Poisson(rho P). W = (Q - P)^+ is a random walk
 reflected at 0: E W = sum_n E[(A_1 + .. + A_n - nP)^+]/n. C/P + rho alone omits batches that wait for a batch by chance.
-With other lengths and larger groups, a place that has just finished finishes again late, and batches queue less than
-under a Poisson stream. The effect falls with the number of places: the mean is 1 % lower at C = 4 P = 16, 0.2 % at 64.
+With other lengths and larger groups, a slot that has just finished finishes again late, and batches queue less than
+under a Poisson stream. The effect falls with the number of slots: the mean is 1 % lower at C = 4 P = 16, 0.2 % at 64.
 Domain: lengths with a density; rho <= 0.95 for one exponential sample a group, else rho <= 0.6 and C >= 4 P. Second
 route: roots of z^P = exp(rho P (z - 1)) in the unit disk. Source: derived; sum over n: Spitzer, Trans. Amer. Math. Soc.
 82 (1956).

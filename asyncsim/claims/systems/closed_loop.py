@@ -1,13 +1,13 @@
-r"""A trainer that takes single groups from a closed loop of K group permits: exact throughput for any generation times.
+r"""Exact throughput of a trainer that takes single groups from a closed loop of K permits, for any generation times.
 
-a closed loop of `K` group permits with exponential training trains `(1-p0)/t_T` groups per second, `1/p0 = sum
-K!/(K-n)! (t_T/T)^n`, whatever the distribution of generation
+a closed loop of `K` group permits with exponential training times trains `(1-p0)/t_T` groups per second, `1/p0 = sum
+K!/(K-n)! (t_T/T)^n`, whatever the distribution of generation times
 
 groups per second = (1 - p0) / t_T with 1/p0 = sum_{n=0..K} K!/(K-n)! (t_T/T)^n: K permits return at the publish and one
 group makes a batch (P = S = 1). Training takes an exponential time of mean t_T, generation T = E[max of N works] of any
 law. Derivation: n groups at the trainer, K - n in generation. With exponential generation detailed balance gives p_n =
-p_{n-1} (K-n+1) t_T/T. A station without queue (a place for every permit) enters a product form by its mean alone. p0 is
-the loss probability of Erlang at offered load T/t_T. Domain: places >= permits, no synchronization time, nothing
+p_{n-1} (K-n+1) t_T/T. A station without queue (a slot for every permit) enters a product form by its mean alone. p0 is
+the loss probability of Erlang at offered load T/t_T. Domain: slots >= permits, no synchronization time, nothing
 dropped, rewards at once. Second route: the balance equations of generation in two exponential phases, whose law is not
 exponential; so equality also shows that only the mean enters.
 """

@@ -1,9 +1,9 @@
-r"""Rounds of generation that a filter of groups makes a batch take: full rounds until P of their groups are accepted.
+r"""Rounds of generation per batch if a filter rejects groups: full rounds, until P groups are accepted.
 
-a batch of `P` accepted groups takes `sum_r P(Bin(r R, a) < P)` rounds of `R` groups, each accepted with `a`
+a batch of `P` accepted groups takes `sum_r P(Bin(r R, a) < P)` rounds of `R` groups, each accepted with probability `a`
 
 Each round generates R groups, each is accepted with probability a by itself, and rounds go on until P or more are; what
-is beyond P is thrown away. N rounds, A accepted. P(N > r) = P(Bin(r R, a) < P), so E N = sum_{r>=0} P(Bin(r R, a) < P).
+is beyond P is discarded. N rounds, A accepted. P(N > r) = P(Bin(r R, a) < P), so E N = sum_{r>=0} P(Bin(r R, a) < P).
 N is decided by rounds so far, so Wald gives E A = a R E N, and of the accepted groups the share P / E A is kept.
 R = 1 replaces every rejected group by one other: N is negative binomial of mean P/a, and nothing accepted is lost. Any
 system that does so, synchronous or not, generates as many: acceptance knows nothing of lengths. Domain: rounds one
@@ -27,7 +27,7 @@ class DynamicSampling(_engines.Engines):
 
     groups_per_batch = _engines.groups(high=_LARGEST, typical=(1, 24), example=16)
     round = Count(1, _LARGEST, typical=(1, 24), example=12, unit="groups", doc="R, groups generated in a round")
-    accept = Real(0.01, 1.0, typical=(0.1, 1.0), example=0.6, doc="a, chance that a group passes", remedy="accept some")
+    accept = Real(0.01, 1.0, typical=(0.1, 1.0), example=0.6, doc="a, probability to pass", remedy="accept some")
 
     def quantities(s, rounds: float) -> dict[str, float]:
         generated = s.round * rounds / s.groups_per_batch

@@ -1,6 +1,6 @@
-r"""A group that keeps the first k of its n samples keeps short ones: the k smallest of n works.
+r"""A group that keeps the first k of its n samples keeps the k shortest.
 
-a group that ends with the first `k` of its `n` samples keeps the `k` shortest: their mean, end and waste
+a group that ends with the first `k` of its `n` samples keeps the `k` shortest: this sets its mean, end and waste
 
 All n start together, each is written by itself, and the n - k that are left are cancelled when the k-th ends. With
 X_(1) <= ... <= X_(n) the works in order: mean length of a trained sample (1/k) sum_{j<=k} E X_(j), work of the group's
@@ -29,8 +29,8 @@ class FirstKLengthBias(_engines.Engines):
     kind, source = "expectation", "derived: order statistics"
 
     length = _engines.work(example="lognormal:1.0:0.8")
-    started = Count(1, _MOST, typical=(2, 12), example=12, unit="samples", doc="n, samples that a group starts")
-    kept = Count(1, _MOST, typical=(1, 12), example=8, unit="samples", doc="k, samples that it waits for and keeps")
+    started = Count(1, _MOST, typical=(2, 12), example=12, unit="samples", doc="n, samples started per group")
+    kept = Count(1, _MOST, typical=(1, 12), example=8, unit="samples", doc="k, samples kept per group")
 
     def joint(self) -> None:
         checks.integer("kept", self.kept, 1, "start more samples than are kept, or as many", self.started)

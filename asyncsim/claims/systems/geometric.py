@@ -1,6 +1,6 @@
 r"""Exponential workers that update on arrival have geometric staleness.
 
-staleness of exponential workers updating on arrival is mixed geometric, `sum_i p_i^2 (1-p_i)^k`
+the staleness of exponential workers that update on arrival is mixed geometric, `sum_i p_i^2 (1-p_i)^k`
 
 With rates r_i and p_i = r_i / sum r: P(s = k) = sum_i p_i^2 (1 - p_i)^k, tail P(s >= c) = sum_i p_i (1 - p_i)^c.
 Derivation: service is memoryless, so each arrival is worker i's with probability p_i whatever came before. Between i's

@@ -1,8 +1,8 @@
-r"""Orders and syncs that bound the staleness of every single group, and the bound of each.
+r"""Training orders and sync rules that bound the staleness of every single group, each with its bound.
 
 no group exceeds `(K+W-2)//M` under a window `W`, `ceil(K/M)-1` in strict order or drain, `m` under `wait(m)`
 
-K permits that return at the publish, M = S P groups consumed per publish, K > M, a place for every permit.
+K permits that return at the publish, M = S P groups consumed per publish, K > M, a slot for every permit.
   window:W         oldest ready group first, only numbers below F + W (F: first number still generated): (K + W - 2)//M
   window:1, target, version_strict, drain     ceil(K/M) - 1, never less than floor(K/M) - 1
   wait:m           oldest first, no batch while a group in generation has planned staleness m >= ceil(K/M) - 1: m
@@ -52,14 +52,14 @@ class HardBounds(_engines.Engines):
     rule = Parsed(
         _rule, "window:W, wait:m, target, version_strict or drain", example="window:3",
         typical=(*_STRICT, "window:1", "window:3", "window:4", "window:9", "wait:2", "wait:5", "wait:9"),
-        doc="order or sync that bounds staleness",
+        doc="order of training or sync rule that bounds staleness",
     )  # fmt: skip
     tickets = _engines.tickets(_LARGEST, example=9)
     groups_per_batch = _engines.groups(high=_LARGEST, typical=(1, 3), example=3)
     batches_per_publish = _engines.batches(_LARGEST, typical=(1, 2), example=1)
     length = Parsed(
         _work.text, "the text of a distribution", typical=("pareto:0.5:1.5",), example="pareto:0.5:1.5",
-        unit="seconds", doc="distribution of the seconds of a sample, any",
+        unit="seconds", doc="distribution of the seconds of a sample (any)",
     )  # fmt: skip
     train_time = Positive(typical=(0.5, 2.0), example=1.0, unit="seconds", doc="training time of a batch")
     sync_time = _engines.sync_time(typical=(0.0, 0.4), example=0.0)

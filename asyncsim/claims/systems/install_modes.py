@@ -1,17 +1,17 @@
-r"""What an install does to samples in flight sets what is wasted, how long a cycle lasts, and what is stale.
+r"""How a weight update treats running samples determines the waste, the length of a cycle, and the staleness.
 
-with `w` seconds between installs, samples of `L` seconds that begin anew are written `w / (k L)` times, `k =
-floor(w/L)`; kept they have `1 + L/w` versions; drained, `ceil(w/L)` of them make a cycle
+with `w` seconds between installs, samples of `L` seconds that restart are generated `w / (k L)` times, `k =
+floor(w/L)`; samples that continue have `1 + L/w` versions; with draining, a cycle takes `ceil(w/L)` samples
 
 Samples take L seconds each, the trainer trains S batches of t seconds and publishes them in `sync_time` y, for which it
-waits. Between two installs places write for w = S t seconds, or S t + y where they do not pause. keep, pin: a place
+waits. Between two installs slots write for w = S t seconds, or S t + y where they do not pause. keep, pin: a slot
 completes w/L samples a cycle; none is lost, and a sample has tokens of 1 + L/w versions, pinned of 1. restart: k =
 floor(w/L) are completed, w/(k L) is written for every token that is kept, and the first sample of every cycle was begun
 before, so that tries are 1 + 1/k on average; all of a sample is of one version. No sample longer than w would ever end.
 drain: nothing begins behind the snapshot, so k = ceil(S t/L) samples make a cycle of k L + y seconds. Derivation:
-places begin together at an install that empties them. Of C k groups that a cycle completes S are trained (`dropped`),
-and of all work thrown away or trained the share 1 - S L / W is wasted, W = C w written under restart, else C k L or C
-w. Domain: places never blocked, a trainer that never lacks a batch, w/L no whole number. Second route: one place walked
+slots begin together at an install that empties them. Of C k groups that a cycle completes S are trained (`dropped`),
+and of all work discarded or trained the share 1 - S L / W is wasted, W = C w written under restart, else C k L or C
+w. Domain: slots never blocked, a trainer that never lacks a batch, w/L no whole number. Second route: one slot walked
 through event by event, and for keep an average over phases.
 """
 
@@ -32,7 +32,7 @@ _KEEP = _point("keep", seconds=1.3717)
 class InstallModes(Claim):
     kind, source, through = "expectation", "derived: places that begin together", "kernel"
 
-    mode = Choice("keep", "pin", "restart", "drain", example="restart", doc="what an install does to samples in flight")
+    mode = Choice("keep", "pin", "restart", "drain", example="restart", doc="how an install treats samples")
     places = _engines.places(typical=(1, 9), example=4)
     batches_per_publish = _engines.batches(typical=(1, 3), example=2)
     seconds = Positive(typical=(0.3, 3.0), example=0.7, unit="seconds", doc="seconds that a sample takes")

@@ -1,4 +1,4 @@
-r"""Q samples taken in any order by k slots end between the mean load and the mean load plus one straggler.
+r"""Q samples in any order on k slots end between the mean load and the mean load plus one straggler.
 
 samples on `k` slots end between `max(sum/k, longest)` and `sum/k + (1-1/k) longest`
 

@@ -1,12 +1,12 @@
-r"""Time averages of groups in generation and outstanding are throughput times mean seconds, in any system.
+r"""Mean numbers of groups in generation and outstanding are throughput times mean seconds, in any system.
 
-groups in generation and outstanding are, in the time average, throughput times mean seconds
+time averages of the groups in generation and outstanding are throughput times mean seconds
 
 in_flight = (time average in generation) / (X E[seconds from start to end]) = 1, X groups per second. outstanding =
 (time average of groups started and not yet in training) / (X E[delay]) = 1, delay from a group's start to the start of
 its training. Derivation: the integral of a count over time is the sum of the seconds for which each was counted. Any
 consistent bookkeeping satisfies both, so in a closed loop two numbers come with them. The loop has single groups, K
-permits that return at the publish, a place for each, and exponential training of mean t_T. There X = (1 - p0)/t_T, p0
+permits that return at the publish, a slot for each, and exponential training of mean t_T. There X = (1 - p0)/t_T, p0
 as in `systems/closed-loop`; X T groups are in generation, T = E[max of N works]; the mean delay is K/X - t_T seconds.
 Domain: any settings with works of finite mean. It is exact over a history that begins and ends empty, else up to the
 groups cut off by the ends of the window. These are averages over time, while the mean-staleness identity counts at the

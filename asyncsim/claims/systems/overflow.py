@@ -1,13 +1,13 @@
-r"""A generator rho times as fast as the trainer loses the share 1 - 1/rho, and lengths stay unbiased.
+r"""A generator rho times as fast as the trainer loses a share 1 - 1/rho of its groups, without a bias in length.
 
-a generator `rho` times as fast as the trainer loses `1-1/rho` of its groups, lengths unbiased
+a generator `rho` times as fast as the trainer loses `1-1/rho` of its groups, without a bias in length
 
-dropped_fraction = 1 - 1/rho of all finished groups, rho = C t_T / (P T) with C places, T = E[max of N works], batches
+dropped_fraction = 1 - 1/rho of all finished groups, rho = C t_T / (P T) with C slots, T = E[max of N works], batches
 of P groups. mean_length of trained samples = E[length]. Derivation: an open loop with a buffer that drops its oldest
-never blocks a place, so C/T groups finish each second. A trainer that always has a batch takes P/t_T. Which group is
+never blocks a slot, so C/T groups finish each second. A trainer that always has a batch takes P/t_T. Which group is
 dropped depends on how many finish behind it, not on its length or age. Domain: rho >= 1.25, drop_oldest, no age rule,
 no synchronization time, and a buffer so large that the trainer is seldom left without a batch. Lengths are unbiased up
-to an order of 1/C: behind a long sample its own place has delivered nothing for a while. Second route: a fluid that
+to an order of 1/C: behind a long sample its own slot has delivered nothing for a while. Second route: a fluid that
 fills the buffer and runs over, batches taken out at a fixed period.
 """
 

@@ -1,14 +1,14 @@
-r"""Servers that write without a break and a trainer that is faster: a run in which nothing is left to chance.
+r"""Staleness without randomness: servers that never pause, and a trainer that is faster than they are.
 
-`C` places that a faster trainer follows write samples `C/S` versions old at the head, `S` batches per publish, and `C
-(t + y)/(S L) + (C - 1)/(2 S)` on average over their tokens
+with `C` slots, `S` batches per publish and a trainer that keeps up, first tokens are `C/S` versions old, and all tokens
+on average `C (t + y)/(S L) + (C - 1)/(2 S)` versions
 
-C places write samples of L seconds, staggered by L/C; each is trained at once, in t seconds, S batches of it make a
+C slots write samples of L seconds, staggered by L/C; each is trained at once, in t seconds, S batches of it make a
 publish, installed y seconds later, t + y < L/C. The sample that begins as number i ends is trained as number i + C. So
 its head is floor((i + C)/S) - floor(i/S) versions old: C/S on average, with variance f (1 - f), f the fraction of C/S;
 all of it in flight. During it publish j of 0, ..., C - 1 comes at t + y + j L/C with frequency 1/S, so a token written
 u seconds after the first is sum_j [t + y + j L/C > u] / S versions old (`token`, at u = L k/T), in the mean over u C (t
-+ y)/(S L) + (C - 1)/(2 S), the last one not at all. Throughput C/L, the trainer works t C/L of the time, places always,
++ y)/(S L) + (C - 1)/(2 S), the last one not at all. Throughput C/L, the trainer works t C/L of the time, slots always,
 C groups are out at an install: nothing is dropped or wasted. Derivation: counting. Domain: no token written at an
 install. Second route: installs and tokens of many samples, one by one.
 """

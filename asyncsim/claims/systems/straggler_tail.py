@@ -1,8 +1,8 @@
-r"""Where the oldest ready group goes first, a straggler is as stale as it is late: P(s >= k) = P(T > (k - 1) tau).
+r"""If the oldest ready group is trained first, a straggler is as stale as it is late: P(s >= k) = P(T > (k - 1) tau).
 
-with the oldest first and a trainer that never waits, `P(s >= k) = P(T > (k-1) tau)` for `k >= K/P`
+with the oldest group first and a trainer that never waits, `P(s >= k) = P(T > (k-1) tau)` for `k >= K/P`
 
-K permits, a place for each, P groups a batch, one batch a publish. The trainer never waits and so publishes every tau
+K permits, a slot for each, P groups a batch, one batch a publish. The trainer never waits and so publishes every tau
 seconds (constant train time); T is the generation time of a group. For k >= K/P where permits return at the publish, k
 >= K/P + 1 at the dequeue. Derivation: a group starts right after a publish, and batches form every tau seconds. All
 groups ahead of a late one have trained before it ends. So it joins the first batch after its end, ceil(T/tau) publishes

@@ -6,7 +6,7 @@ Seconds of a step = E[max of P N works]/rate + t_T + t_sync, P groups of N sampl
 together on engines that hold them all, none is admitted before the install, and training starts with the last end.
 Steps are independent, so batches a second are the inverse of the mean step (renewal reward), not the mean of inverses.
 Closed forms of the maximum: exponential mu H_n; Pareto x Gamma(n+1) Gamma(1-1/a) / Gamma(n+1-1/a); else the integral of
-1 - F^n. Domain: every sample decodes from the start (places for all groups, no limit of slots, speed independent of the
+1 - F^n. Domain: every sample decodes from the start (slots for all groups, no limit of slots, speed independent of the
 number active). Rewards come at once; lengths have a finite mean. Second route: quadrature of the quantile function.
 """
 

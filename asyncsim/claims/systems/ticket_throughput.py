@@ -1,14 +1,14 @@
-r"""No resource is busy more than all the time: generator slots, trainer and group permits each bound the throughput.
+r"""Generator slots, trainer and group permits each bound the throughput, because each is busy at most all the time.
 
-groups a second are at most `min(C/T, P/t_T, K/hold)`, `hold` the seconds for which a group permit is out
+groups per second are at most `min(C/T, P/t_T, K/hold)`, with `hold` the seconds for which a group keeps its permit
 
 groups per second <= 1 / (max(T/C, t_T/P, hold/K) + t_sync/M) where a synchronization stops generators and trainer
-alike. Where the generators go on, it is 1 / max(T/C, t_T/P + t_sync/M, hold'/K). T = E[max of N works], C places, P
+alike. Where the generators go on, it is 1 / max(T/C, t_T/P + t_sync/M, hold'/K). T = E[max of N works], C slots, P
 groups a batch, M = S P a publish, K permits. A permit that returns at the install is held for hold = T + (S+1)/2 t_T:
 generation, its own batch, and on average half of the other S - 1. There hold' = hold + t_sync. Where it returns at the
 dequeue it is held for T alone. Derivation: a resource of which there are c, used for u seconds by each group, lets at
 most c/u groups per second through (utilization law; Little for permits); waiting only adds. Nothing is dropped, so
-groups in generation have the mean T whatever the order. Attained, to a few parts in a thousand, wherever places or the
+groups in generation have the mean T whatever the order. Attained, to a few parts in a thousand, wherever slots or the
 trainer alone are scarce. Scarce permits attain it with P = S = 1; in batches of 16 they give half of the bound. With
 several batches to a publish finished groups wait for the trainer: at best 0.92 of the bound was found. Domain: the
 trainer waits for the install, every admitted group is trained, works of finite mean. The form K/(T + t_T) for all

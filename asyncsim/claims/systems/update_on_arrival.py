@@ -1,6 +1,6 @@
 r"""Mean staleness under update on arrival is workers - 1, whatever the service times.
 
-mean staleness of `N` workers that update on arrival is `N-1`, whatever the service times and the rates
+the mean staleness of `N` workers that update on arrival is `N-1`, whatever the service times and the rates
 
 E[s] = N - 1. Derivation: a gradient's staleness counts the updates by others while it was in flight. At every update
 exactly the N - 1 other gradients are in flight. Summing over updates instead of gradients gives (N - 1) per update.
