@@ -33,7 +33,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     # Help is as wide as the terminal.
     context_settings={"max_content_width": streams.WIDEST, "help_option_names": ["-h", "--help"]},
-    help="Simulate how stale rollouts get in asynchronous RL, and what staleness costs.\n\n"
+    help="Simulate how stale rollouts become in asynchronous RL, and what staleness costs.\n\n"
     "\b\nExample:\n  asyncsim run --method grpo --staleness 16 --plot out.png",
 )
 
@@ -95,10 +95,10 @@ def everything(
     "kind name json",
     called="list",
     kind=argument(str, None, "A kind, such as methods (default: all kinds).", "kinds"),
-    name=argument(str, None, "One of them: its arguments and what it is.", "of_kind"),
+    name=argument(str, None, "Name of one part: prints its arguments and description.", "of_kind"),
 )
 def list_names(o: Options) -> int:
-    """List what asyncsim has, or describe one part of it.
+    """List the parts of asyncsim, or describe one of them.
 
     Examples: `asyncsim list`, `asyncsim list systems`, `asyncsim list systems areal`. `--json` alone prints JSON.
     """
@@ -141,7 +141,7 @@ def list_names(o: Options) -> int:
     app,
     f"file {' '.join(DESCRIBES)} seed plot save checkpoint checkpoint_every resume trust other_code workers log "
     "print_spec dry_run verbose json",
-    file=argument(Path, None, "A spec as JSON or YAML, instead of its options."),
+    file=argument(Path, None, "File of a spec (JSON or YAML), instead of options."),
     set="Argument of a part: task.arms=5, adam.lr=0.01. Repeat.",
 )
 def run(o: Options) -> int:
@@ -183,8 +183,8 @@ def run(o: Options) -> int:
 def compare(o: Options) -> int:
     """Decide which arm is better, with stated error rates.
 
-    An arm is a method, or the settings that only it has, with or without a name: "tight: method=grpo method.low=0.1".
-    Each arm is tuned to its own best learning rate, and compared with the first. Give settings that all arms share as
+    An arm is a method or another choice of settings, with an optional name: "tight: method=grpo method.low=0.1". Each
+    arm is tuned to its own best learning rate, and compared with the first. Give settings that all arms share as
     options of `run`, such as --task gym or --staleness 16, or with --set.
     """
     streams.load()
@@ -232,20 +232,20 @@ def compare(o: Options) -> int:
     app,
     "grid set metric over target better replicates seed store workers backend address claim at plot csv other_code "
     "dry_run json",
-    set="Words of every setting: task=token-bandit, link=adam.",
+    set="Setting shared by all: task=token-bandit. Repeat.",
     metric=OPTIONS["metric"]._replace(help="Names separated by commas; see `asyncsim list metrics`.", of=None),
-    store="Folder or address (s3://bucket/folder) of the numbers.",
+    store="Folder or address (s3://bucket/folder) of the store.",
     workers="Worker processes (default: one per core).",
-    at="Parameter of the claim that the grid lacks.",
-    other_code="Count units of the store that other code made.",
-    dry_run="Check every setting, count the units, and stop.",
+    at="Parameter of the claim that is not in the grid.",
+    other_code="Use stored units that other code computed.",
+    dry_run="Check every setting, count the units, and exit.",
     **TABLES["sweep"],
 )
 def sweep(o: Options) -> int:
     """Train at every setting of a grid; store all results.
 
-    A sweep uses all cores or a cluster. A stopped sweep continues where it stopped: what the store has is not trained
-    again. Examples of --grid: staleness=0,4,16; method=grpo,my.py:loss; lr=0.01:1:9 (min:max:count, logarithmic). Give
+    A sweep uses all cores or a cluster. A stopped sweep resumes, and does not repeat the settings in the store.
+    Examples of --grid: staleness=0,4,16; method=grpo,my.py:loss; lr=0.01:1:9 (min:max:count, logarithmic). Give
     settings that all share as options of `run`, such as --method my.py:loss, or with --set.
     """
     for option, path in (("--plot", o.plot), ("--csv", o.csv)):
@@ -256,7 +256,7 @@ def sweep(o: Options) -> int:
 
 @command(results, "store json", called="ls")
 def results_ls(o: Options) -> int:
-    """List the sweeps of a store, and how far each is."""
+    """List the sweeps of a store, with their progress."""
     from asyncsim.sweeping import plans
 
     store = opened(o.store, make=False)
@@ -274,7 +274,7 @@ def results_ls(o: Options) -> int:
     name=argument(str, None, "Beginning of a sweep's id (default: the only one)."),
 )
 def results_show(o: Options) -> int:
-    """Print the table of one sweep, as far as it is done."""
+    """Print the table of one sweep, with the results so far."""
     from asyncsim.sweeping import sweeps
 
     path = bool(o.name) and ("/" in o.name or Path(o.name).is_dir())
@@ -287,7 +287,7 @@ def results_show(o: Options) -> int:
     "store again trust seed json",
     called="verify",
     again=Row(int, 0, "Do so many units again, drawn at random, to the bit."),
-    seed="Seed of that draw.",
+    seed="Seed for the choice of units.",
 )
 def results_verify(o: Options) -> int:
     """Check that stored rows are intact and reproducible."""
@@ -311,7 +311,7 @@ def results_verify(o: Options) -> int:
 def results_gc(o: Options) -> int:
     """Move units that no sweep needs into the store's trash.
 
-    Messages of failures that were resolved go there too.
+    Messages of resolved failures move there, too.
     """
     from asyncsim.sweeping import plans
 
@@ -339,8 +339,8 @@ def results_gc(o: Options) -> int:
 def verify(o: Options) -> int:
     """Compare formulas with simulation, and give verdicts.
 
-    Verdicts have stated error rates. --size full detects half the deviation, at more points. --size long does so with
-    new seeds, and adds the results of all its runs in --evidence.
+    Verdicts have stated error rates. --size full detects deviations half as large, at more points. --size long also
+    uses new seeds, and combines the results of all its runs in --evidence.
     """
     from asyncsim.app import verdicts
 
@@ -408,8 +408,8 @@ def timeline(o: Options) -> int:
 def advise(o: Options) -> int:
     """Recommend a staleness limit for your system.
 
-    The file describes machines, slots, tokens per second, response lengths and seconds. The answer has seconds per
-    update and slot-hours. If the file names several numbers of machines or both rollout modes, it compares them.
+    The file describes machines, slots, tokens per second, response lengths and seconds. The answer gives seconds per
+    update and slot-hours. If the file has several numbers of machines or both rollout modes, the answer compares them.
     """
     from asyncsim.sweeping import advising
 
@@ -423,14 +423,14 @@ def advise(o: Options) -> int:
     app,
     "logs preset set out columns run stack json",
     logs=argument(list[Path], ..., "Files of one run: one row per step, token or sample."),
-    set="What no log has: slots_per_machine=8. Repeat.",
+    set="Value missing in the log: slots_per_machine=8. Repeat.",
     out=writes("Write the description to this .yaml file."),
     **TABLES["calibrate"],
 )
 def calibrate(o: Options) -> int:
     """Estimate lengths, rates and drift from a run's log.
 
-    Writes a description with 95 % intervals, which `advise` and `forecast` read. If the log lacks something, the
+    Writes a description with 95 % intervals, which `advise` and `forecast` read. If the log lacks a quantity, the
     message says which column to log, or which value to give.
     """
     from asyncsim.forecasting import calibrating
@@ -447,7 +447,7 @@ def calibrate(o: Options) -> int:
 @command(
     app,
     "file set method draws updates seed plot json",
-    file=argument(Path, ..., "What `asyncsim calibrate` wrote."),
+    file=argument(Path, ..., "Description from `asyncsim calibrate`."),
     set="Another setting: staleness_limit=8, or =2,4,8. Repeat.",
     plot="Draw measured and forecast numbers.",
     **TABLES["forecast"],
@@ -480,9 +480,9 @@ def forecast(o: Options) -> int:
 def read_log(o: Options) -> int:
     """Measure how stale a real run was, from its log.
 
-    Prints the distribution of staleness, what became of each sample, and what the log cannot tell. --delays reports
-    the autocorrelation of a column of delays, or of a multiple of it (ms*0.001). Names for --set: unit,
-    batches_per_publish, updates_per_batch, samples_per_publish, train_offset, stamp_offset, start_is, first_version.
+    Prints the distribution of staleness, the fate of the samples, and open questions. --delays reports the
+    autocorrelation of a column of delays, or of a multiple (ms*0.001). Names for --set: unit, batches_per_publish,
+    updates_per_batch, samples_per_publish, train_offset, stamp_offset, start_is, first_version.
     """
     own = {"stack": o.stack, "columns": o.columns}
     if o.delays is not None:
@@ -504,10 +504,10 @@ def read_log(o: Options) -> int:
 def conformance(o: Options) -> int:
     """Identify the method of a loss, and find known mistakes.
 
-    Checks losses, metrics, advantages and staleness controllers (--kind). --set gives arguments of the method of
-    --like (high=0.28), the adapter (adapter.old=behavior), the check of an advantage (dones=before) or a controller
-    (batch_size=4). Those of the controller's own class are controller.KEY. --names capacity=get_capacity says what
-    your controller calls a method; capacity=none leaves it out.
+    Checks losses, metrics, advantages and staleness controllers (--kind). --set gives arguments of the method of --like
+    (high=0.28), the adapter (adapter.old=behavior), the check of an advantage (dones=before) or a controller
+    (batch_size=4). Arguments of the controller's class are controller.KEY. --names capacity=get_capacity maps a call to
+    your controller's method; capacity=none omits it.
     """
     o.hazards = o.hazards or o.strict or (o.json is None and sys.stdout.isatty())
     result, status = conforming.check(o)
@@ -520,14 +520,14 @@ def conformance(o: Options) -> int:
     "method for_ set out json",
     method=argument(str, ..., "A method or link; see `asyncsim list exports`.", "exports"),
     for_=Row(str, ..., "verl, trl, areal, skyrl or prime_rl; torch for a link."),
-    set="A setting of it, as method.high=0.28; repeat for more.",
+    set="Setting of the method: method.high=0.28. Repeat.",
     out=writes("Write the code to this path, instead of printing it."),
 )
 def export(o: Options) -> int:
     """Write a method as the loss function of a trainer.
 
-    Writes one torch function with the signature of the trainer's hook. Before that, its gradient is compared with the
-    method's, and check_loss has to identify it. The links ess_scaling and gac become steps around a torch optimizer.
+    Writes one torch function with the signature of the trainer's hook. Beforehand, its gradient is compared with the
+    method's, and check_loss must identify it. The links ess_scaling and gac become steps around a torch optimizer.
     """
     from asyncsim.exporting import exports
 
@@ -583,15 +583,15 @@ def diagnose(o: Options) -> int:
 @command(
     app,
     "arms a b metric columns over last at error within better run seed_spread pilot power plot json",
-    arms=argument(list[str], None, "A and B: a log each, or a quoted pattern of logs."),
+    arms=argument(list[str], None, "Logs of A and B: one file or quoted pattern each."),
     plot="Draw curves and their difference to this path.",
     **TABLES["judge"],
 )
 def judge(o: Options) -> int:
     """Decide from logs of finished runs whether B beats A.
 
-    The interval is between runs, so it holds for new seeds. If there are too few runs, the answer says what they do
-    show, and how many seeds would decide.
+    The interval is between runs, so it applies to new seeds. If there are too few runs, the answer says what they show,
+    and how many seeds would decide.
     """
     from asyncsim.diagnosing import judge_runs
 
