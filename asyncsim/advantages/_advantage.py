@@ -151,7 +151,7 @@ class Written(Baseline):
 
 
 def from_function(fn: Callable[..., Any] | str) -> Written:
-    """An advantage from a function of rewards and group ids, as trainers have it.
+    """An advantage from your own function of rewards and group ids.
 
     Argument: `fn(rewards, group_ids, ...)`, a group baseline with the names of arguments that
     `conformance.check_advantage` knows, or its place, as my.py:name. Of one replicate it gets rewards `[B]` beside ids,

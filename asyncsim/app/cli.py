@@ -286,7 +286,7 @@ def results_show(o: Options) -> int:
     results,
     "store again trust seed json",
     called="verify",
-    again=Row(int, 0, "Do so many units again, drawn at random, to the bit."),
+    again=Row(int, 0, "Recompute this many random units, and compare bits."),
     seed="Seed for the choice of units.",
 )
 def results_verify(o: Options) -> int:

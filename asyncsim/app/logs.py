@@ -18,7 +18,7 @@ def names() -> list[dict[str, str]]:
     """Name and summary of every trainer whose logs can be read."""
     from asyncsim.schedules._log_stacks import STACKS
 
-    state = {True: "read as written", False: "read through its writer"}
+    state = {True: "read as written", False: "needs a writer function"}
     return [{"name": name, "summary": f"{state[stack.whole]}: {stack.disk}."} for name, stack in STACKS.items()]
 
 

@@ -30,7 +30,7 @@ GROUPED = re.compile(r"[-+\d_.eE]*\d_[-+\d_.eE]*")
 
 
 class InputError(ValueError):
-    """A value given from outside that asyncsim cannot use; one line, `field = value: must be bound; remedy`.
+    """An input that asyncsim cannot use; the message is one line, `field = value: must be bound; remedy`.
 
     The command line prints it without a traceback and exits with status 2.
     """

@@ -204,7 +204,7 @@ class Tightness:
 
 @dataclass(frozen=True)
 class Verdict(calls.Told):
-    """The judgment of one claim: its comparisons, and in the scalar fields the decisive comparison.
+    """The verdict on one claim: all comparisons, with the decisive comparison in the scalar fields.
 
     Decisive is the comparison with the smallest margin; for a bound that is not tight, the sharpest test of its loosest
     part. `terms` says how closely each part of a bound was tested. `p`: probability that a true claim deviates as much

@@ -137,7 +137,7 @@ def diagnose(
     columns: Any = None,
     run: str | None = None,
 ) -> Diagnosis:
-    """Compare a run's telemetry with what claims predict: a verdict, an interval and a claim for every question.
+    """Compare a run's telemetry with theory: a verdict, an interval and a claim for every question.
 
     Verdicts are *as predicted*, *differs* and *cannot tell*. Any finding of a healthy run differs with probability at
     most 0.002, by Holm's correction over its questions. Means of steps have 95 percent intervals between stretches of

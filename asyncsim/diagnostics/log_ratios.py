@@ -198,7 +198,7 @@ def cache_stale(step: Step) -> Tensor:
 
 @metric("in nats, exactly 0 where no entry is old", POSITIVE, "this package", READS)
 def cache_gap(step: Step) -> Tensor:
-    """Mean absolute log-prob difference between sampling with old cache entries and rereading.
+    """Mean absolute log-prob difference between sampling with old cache entries and with a recomputed cache.
 
     gap = E |log mu(y_t) - log mu_reread(y_t)| over tokens by mass, both in the sampler's numerics at the weights of the
     token's version. In bfloat16 the rounding of the second pass counts too. Blind to its sign (`cache_kl`).
@@ -208,7 +208,7 @@ def cache_gap(step: Step) -> Tensor:
 
 @metric("in nats per sequence", ANY, "this package", READS)
 def cache_kl(step: Step) -> Tensor:
-    """Divergence of sampling with old cache entries from rereading, k1 estimate.
+    """Divergence between sampling with old cache entries and with a recomputed cache, k1 estimate.
 
     KL(mu || mu_reread) = E sum_t (log mu - log mu_reread)(y_t), the part of `kl_mismatch` that is due to old entries.
     Unbiased, and negative in unlucky batches. Blind to staleness of the version itself (`kl_staleness`).

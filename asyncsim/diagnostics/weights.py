@@ -125,7 +125,7 @@ def mean_weight(step: Step, of: str = "sequence") -> Tensor:
 token_ratio_mean = mean_weight(
     "token",
     name="token_ratio_mean",
-    doc="Mean token ratio: 1 when the logged probabilities are those sampled from.",
+    doc="Mean token ratio, which is 1 if the logged probabilities are those of the sampler.",
     also="It is 1 in expectation on full support where all sequences have equal lengths. Blind to errors that cancel, "
     "and to products along a sequence (`mean_weight`).",
     source="textbook",

@@ -26,7 +26,7 @@ def log_clamp(
     level: Literal["token", "sequence", "geometric"] = "token",
     ratio: Literal["r", "u", "h"] = "r",
 ) -> Factor:
-    """Stop tokens whose log ratio is beyond a clamp, like a differentiated clamp does."""
+    """Stop the gradient of tokens whose log ratio is beyond a clamp, as a clamp inside a loss does."""
 
 def opsm(delta: Number = 0.0001, reference: Literal["behavior", "proximal"] = "behavior") -> Factor:
     """Drop sequences with negative advantage that have moved far from another policy (off-policy sequence masking)."""

@@ -139,7 +139,7 @@ class opsm(Mask):
 
 @factor("verl, `compute_policy_loss_vanilla`, and OpenRLHF, `PolicyLoss`, as released")
 class log_clamp(Mask):
-    """Stop tokens whose log ratio is beyond a clamp, like a differentiated clamp does.
+    """Stop the gradient of tokens whose log ratio is beyond a clamp, as a clamp inside a loss does.
 
     Clamp with a dead gradient: c_t -> c_t [|l_t| <= limit], l = log r (token), its sum or its mean over the sequence.
     Trainers limit a live log ratio before they exponentiate it, exp(clamp(l, -limit, limit)) A: beyond the limit that

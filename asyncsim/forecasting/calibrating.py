@@ -134,7 +134,7 @@ def calibrate(
     stack: str | None = None,
     **given: Any,
 ) -> Calibration:
-    """Read a run's lengths, rates, seconds and drift from its log, as a description for `advise` and `forecast`.
+    """Estimate a run's lengths, rates, seconds and drift from its log, for `advise` and `forecast`.
 
     Means are over the steps behind the warm-up, with 95 percent intervals between stretches of steps. Drift is
     v(s) = floor + a s + b s^2 in nats^2 per token, s in training steps since a token's weights, which are 0 at first.

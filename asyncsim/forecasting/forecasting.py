@@ -57,7 +57,7 @@ def forecast(
     seed: int = 0,
     **settings: Any,
 ) -> Forecast:
-    """Forecast staleness, pace, discarded fraction and ratios of a calibrated run at other settings, with bands.
+    """Forecast staleness, speed, discarded fraction and ratios of a calibrated run at other settings, with bands.
 
     Each draw takes the calibration's numbers from their errors, simulates a realization, and applies the laws of ratios
     with v(s) over its staleness. A band is that of a further draw: mean +- t sd sqrt(1 + 1/draws), and where floor and

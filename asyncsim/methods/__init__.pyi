@@ -242,7 +242,7 @@ def icepop(
     advantage: Advantage | None = None,
     aggregator: _Aggregator = "token_mean",
 ) -> Method:
-    """Token ratio inside a band, 0 outside of it (IcePop, masked importance sampling)."""
+    """Token ratio inside a band, and 0 outside the band (IcePop, masked importance sampling)."""
 
 def ipo_mask(
     threshold: Number = 0.1,
@@ -406,7 +406,7 @@ def sequence_mis(
     advantage: Advantage | None = None,
     aggregator: _Aggregator = "token_mean",
 ) -> Method:
-    """Sequence ratio inside a band, 0 outside of it (masked importance sampling of sequences)."""
+    """Sequence ratio inside a band, and 0 outside the band (masked importance sampling of sequences)."""
 
 def tba(beta: Number = 0.014, advantage: Advantage | None = None, aggregator: _Aggregator = "sequence_sum") -> Method:
     """TBA, trajectory balance in VarGrad form: variance of log pi - log pi_ref - r/beta within the group."""

@@ -300,7 +300,7 @@ def gmc_grpo(cap: Any = number(2.0, "largest mean sequence ratio of a group", 1.
     factors=lambda low, high, ratio: (factors.token_mask(low, high, ratio),),
 )
 def icepop(low: Any = _LEAST, high: Any = _MOST, ratio: str = _RATIO) -> Weight:
-    """Token ratio inside a band, 0 outside of it (IcePop, masked importance sampling).
+    """Token ratio inside a band, and 0 outside the band (IcePop, masked importance sampling).
 
     Masked importance sampling of tokens: c_t = r_t A [low <= rho_t <= high]. rho is r = pi/mu, or h = pi_prox/mu, which
     tests staleness and engine mismatch alone (then c_t = h_t u_t A inside the band, without a clip on u = pi/pi_prox).
@@ -322,7 +322,7 @@ def sequence_mis(
     weight: str = choice("sequence", "token", "none", words=_KEEPS),
     ratio: str = _RATIO,
 ) -> Weight:
-    """Sequence ratio inside a band, 0 outside of it (masked importance sampling of sequences).
+    """Sequence ratio inside a band, and 0 outside the band (masked importance sampling of sequences).
 
     Masked importance sampling of sequences: c_t = w A [low <= W_i <= high], w = W_i, or r_t under the same mask. W_i =
     prod_t r_t. The mask cuts what truncation would cap and also the weights near 0: bias -E_mu[W A grad log pi; W

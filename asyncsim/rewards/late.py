@@ -1,4 +1,4 @@
-"""Rewards that arrive too late for their batch: samples are dropped, trained on a stand-in, or reinjected."""
+"""Rewards that arrive too late for their batch: samples are dropped, get a substitute reward, or are reinjected."""
 
 import dataclasses
 import math

@@ -30,7 +30,7 @@ LARGE = 10_000_000
 
 
 class Interrupted(stopping.Stopped):
-    """Ctrl-C ended a run after a batch; `trace` has everything recorded until then, or None if there was nothing.
+    """Ctrl-C ended a run after a batch; `trace` contains all records until then, or is None if there are none.
 
     `trace.partial` describes the progress.
     """
@@ -54,7 +54,7 @@ def run(
     trust: Sequence[str] = (),
     other_code: bool = False,
 ) -> Trace:
-    """Simulate the system, train the policies on its staleness, and return the trace.
+    """Simulate the system, train the policies with its staleness, and return the trace.
 
     The result depends on the spec and the seed only: not on blocks, nor on when trajectories are drawn (for networks:
     up to rounding). `seed`: default 0. `progress`: report the progress of a long run (default: a bar on a terminal,

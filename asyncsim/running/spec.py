@@ -75,7 +75,7 @@ REQUIRED: dict[str, Any] = {
 @dataclass(frozen=True)
 @fields_of
 class Spec(calls.Told):
-    """Everything to run: task, system, method, update chain, sizes.
+    """All settings of a run: task, system, method, update chain and sizes.
 
     Arguments:
         task: what is trained (`sim.tasks`). system: an event system (`sim.systems`), an imposed schedule
@@ -216,11 +216,11 @@ class Spec(calls.Told):
             yield length == self.replicates, "replicates", self.replicates, bound, remedy
 
     def price(self, metrics: Sequence[Any]) -> _price.Price:
-        """Cost that metrics which list every outcome add to a run."""
+        """Cost of the metrics that enumerate every outcome."""
         return _price.price(metrics, self)
 
     def settings(self) -> dict[str, tuple[float, ...]]:
-        """Knobs that differ between replicates, each with its R numbers; equal knobs are left out.
+        """Settings that differ between replicates, each with its R values; equal settings are omitted.
 
         >>> import asyncsim as sim
         >>> update = sim.chain(sim.updates.sgd((0.1, 0.2)))

@@ -1,4 +1,4 @@
-"""Exact values by enumeration: two oracles with two names.
+"""Exact values by enumeration: returns, and gradients of methods.
 
 `limit` evaluates the population and returns the method's gradient for N -> infinity. `moments` lays out every possible
 batch along the replicate axis with its probability, and averages the gradient that the method computes. That is exact

@@ -1,4 +1,4 @@
-"""A system whose trajectories are as long as the policy makes them: the same event model, stepped lazily."""
+"""A system whose response lengths come from the policy: the same event model, stepped during training."""
 
 from __future__ import annotations
 

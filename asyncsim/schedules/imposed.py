@@ -178,7 +178,7 @@ def delays(
     groups_per_batch: int = 1,
     batches_per_publish: int = 1,
 ) -> Delays:
-    """Recorded delays replayed in order: each realization starts at another row, and correlation is preserved.
+    """Recorded delays replayed in order: each realization starts at a different row, and correlation is preserved.
 
     Staleness min(version, s_{j+k}) of the k-th update, s the record and j its start; the first follows the last.
     Autocorrelation is that of the record. `report()` has its correlation time, and what independent draws would change.

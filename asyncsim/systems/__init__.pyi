@@ -17,7 +17,7 @@ def areal(
     sync_time: float = 0.0,
     model: Mapping[str, Any] | None = None,
 ) -> System:
-    """AReaL: generation runs ahead by a bounded number of versions; new weights interrupt it without a restart."""
+    """AReaL: generation runs ahead by a bounded number of versions; new weights interrupt samples without a restart."""
 
 def buffered(
     workers: int,
@@ -100,7 +100,7 @@ def miles(
     sync_time: float = 0.0,
     model: Mapping[str, Any] | None = None,
 ) -> System:
-    """miles fully asynchronous: a bounded buffer of finished groups, checked for the version of their engine calls."""
+    """miles fully asynchronous: a bounded buffer of finished groups, limited by the versions of their engine calls."""
 
 def minimax_forge(
     train_batch_size: int,
@@ -199,7 +199,7 @@ def one_step_off(
     sync_time: float = 0.0,
     model: Mapping[str, Any] | None = None,
 ) -> System:
-    """One step off-policy (verl one-step-off): the next batch is generated while this one trains."""
+    """One step off-policy (verl one-step-off): the next batch is generated while the current batch is trained."""
 
 def open_instruct(
     num_unique_prompts_rollout: int,
@@ -212,7 +212,7 @@ def open_instruct(
     sync_time: float = 0.0,
     model: Mapping[str, Any] | None = None,
 ) -> System:
-    """open-instruct: several steps of prompts are outstanding, batches are packed ahead, and stale ones are replaced."""
+    """open-instruct: several steps of prompts are outstanding, batches are packed ahead, and stale groups are replaced."""
 
 def openrlhf(
     rollout_batch_size: int,
@@ -244,7 +244,7 @@ def pipeline_rl(
     sync_time: float = 0.0,
     model: Mapping[str, Any] | None = None,
 ) -> System:
-    """PipelineRL: in-flight weight updates, and a lead of generation that is bounded in samples."""
+    """PipelineRL: in-flight weight updates, and generation at most a given number of samples ahead."""
 
 def prime_rl(
     batch_size: int,
@@ -374,7 +374,7 @@ def tinker_cookbook(
     sync_time: float = 0.0,
     model: Mapping[str, Any] | None = None,
 ) -> System:
-    """tinker-cookbook asynchronous: workers never stop, and a prompt with a too stale answer is asked again."""
+    """tinker-cookbook asynchronous: workers never stop, and a prompt with a too stale answer is resubmitted."""
 
 def tinker_cookbook_pipelined(
     groups_per_batch: int,
@@ -387,7 +387,7 @@ def tinker_cookbook_pipelined(
     sync_time: float = 0.0,
     model: Mapping[str, Any] | None = None,
 ) -> System:
-    """tinker-cookbook with the proposed pipeline of batches: the trainer waits for the oldest one."""
+    """tinker-cookbook with the proposed pipeline of batches: the trainer waits for the oldest batch."""
 
 def torchforge(
     batch_size: int,
@@ -506,7 +506,7 @@ def verl_separate_async(
     sync_time: float = 0.0,
     model: Mapping[str, Any] | None = None,
 ) -> System:
-    """verl v1, separate generators: warm-up batches, then one for one; a sample's versions are limited."""
+    """verl v1, separate generators: after a warm-up, every trained batch admits one more; staleness is limited."""
 
 def xtuner(
     train_batch_size: int,
@@ -522,4 +522,4 @@ def xtuner(
     sync_time: float = 0.0,
     model: Mapping[str, Any] | None = None,
 ) -> System:
-    """xtuner: a producer fills one future step after another, and expires samples that are too many syncs old."""
+    """xtuner: a producer fills one future step after another, and discards samples that are too many syncs old."""

@@ -194,7 +194,7 @@ def miles(
     num_steps_per_rollout: int = k.count("U", 1, "count updates on a rollout"),
     n_samples_per_prompt: int = k.count("samples of a group, as in the run", 1, "count samples"),
 ) -> dict[str, Any]:
-    """miles fully asynchronous: a bounded buffer of finished groups, checked for the version of their engine calls.
+    """miles fully asynchronous: a bounded buffer of finished groups, limited by the versions of their engine calls.
 
     C groups in an open loop, floor(c P) in the buffer: mean staleness C / P + c + 1 where the trainer is slower.
 
@@ -298,7 +298,7 @@ def verl_separate_async(
     max_off_policy_threshold: int = k.count("in versions", 8, "count versions, the first included"),
     max_off_policy_strategy: str = k.choice("drop", "wait", words="what too old means"),
 ) -> dict[str, Any]:
-    """verl v1, separate generators: warm-up batches, then one for one; a sample's versions are limited.
+    """verl v1, separate generators: after a warm-up, every trained batch admits one more; staleness is limited.
 
     K = (w + 1) M permits back at the publish, oldest start first, staleness 0 .. threshold - 1.
 
@@ -325,7 +325,7 @@ def verl_separate_async(
 @k.source("verl-project/verl@1dda039", "2026-08-22", "verl/experimental/one_step_off_policy/ray_trainer.py")
 @k.preset("verl's one-step-off recipe", "groups_per_batch", k.ALONE)
 def one_step_off(groups_per_batch: int = k.count("P, groups per batch", 1)) -> dict[str, Any]:
-    """One step off-policy (verl one-step-off): the next batch is generated while this one trains.
+    """One step off-policy (verl one-step-off): the next batch is generated while the current batch is trained.
 
     Staleness min(version, 1): a batch is admitted when the one before is dequeued, and drained before a publish.
 

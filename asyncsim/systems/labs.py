@@ -16,7 +16,7 @@ def areal(
     consumer_batch_size: int = k.count("P, groups per batch"),
     max_concurrent_rollouts: int | None = k.given("C, groups running at once (P unless given)", None),
 ) -> dict[str, Any]:
-    """AReaL: generation runs ahead by a bounded number of versions; new weights interrupt it without a restart.
+    """AReaL: generation runs ahead by a bounded number of versions; new weights interrupt samples without a restart.
 
     K = (eta + 1) P permits that return at the publish, oldest start first, running samples keep their tokens.
 
@@ -44,7 +44,7 @@ def open_instruct(
     async_steps: int = k.count("a >= 1 in steps", 8, "count steps"),
     inflight_updates: bool = k.flag("samples go on under new weights, else they are drained", True),
 ) -> dict[str, Any]:
-    """open-instruct: several steps of prompts are outstanding, batches are packed ahead, and stale ones are replaced.
+    """open-instruct: several steps of prompts are outstanding, batches are packed ahead, and stale groups are replaced.
 
     K = a P permits back at packing, a packed batches may wait, older than a is dropped at packing: 0 .. a, hard.
 
@@ -95,7 +95,7 @@ def pipeline_rl(
     max_ready_samples_per_lead: int = k.samples("samples that await the trainer", 64, low=0),
     pop_old_data: bool = k.flag("a full ring drops its oldest", True),
 ) -> dict[str, Any]:
-    """PipelineRL: in-flight weight updates, and a lead of generation that is bounded in samples.
+    """PipelineRL: in-flight weight updates, and generation at most a given number of samples ahead.
 
     K = ceil(max_lag / attempts) + G permits back at the publish of G groups: mean (K - G) / G when ahead.
 
@@ -212,7 +212,7 @@ def tinker_cookbook(
     groups_per_batch: int = k.count("P, groups per batch"),
     max_steps_off_policy: int = k.count("m in steps", remedy="count steps", low=0),
 ) -> dict[str, Any]:
-    """tinker-cookbook asynchronous: workers never stop, and a prompt with a too stale answer is asked again.
+    """tinker-cookbook asynchronous: workers never stop, and a prompt with a too stale answer is resubmitted.
 
     An open loop of C = P workers, older than m is asked again at the dequeue: staleness 0 .. m, hard.
 
@@ -234,7 +234,7 @@ def tinker_cookbook_pipelined(
     max_steps_off_policy: int = k.count("m >= k in steps", remedy="count steps", low=0),
     pipeline_depth: int = k.count("k in steps", 1, "count steps", 0),
 ) -> dict[str, Any]:
-    """tinker-cookbook with the proposed pipeline of batches: the trainer waits for the oldest one.
+    """tinker-cookbook with the proposed pipeline of batches: the trainer waits for the oldest batch.
 
     K = (k + 1) P permits back at the publish, no batch while a running group is due: staleness 0 .. m, mean k.
 
@@ -342,7 +342,7 @@ def xtuner(
         "-1 to drop expired groups, else they are asked again", -1, "give -1, 0 or a number of groups", -1, None
     ),
 ) -> dict[str, Any]:
-    """xtuner: a producer fills one future step after another, and expires samples that are too many syncs old.
+    """xtuner: a producer fills one future step after another, and discards samples that are too many syncs old.
 
     xtuner with separate generators: steps are filled in order, a bounded number of syncs ahead.
 

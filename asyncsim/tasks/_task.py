@@ -54,7 +54,7 @@ class Outcomes:
 
 
 class Task:
-    """Base of all tasks: what is asked and what it earns; by default the policy observes the full world state.
+    """Base of all tasks: prompts and rewards; by default, the policy observes the full state.
 
     `horizon` is T; group g asks prompt g mod `prompts`. `enumerable`: whether `outcomes` can list what happens;
     `listed`: how many outcomes of a prompt it lists, and `closed`: whether `exact` needs none of them, for metrics that

@@ -402,7 +402,7 @@ def bit_chain(
     logits: Any = _tabular.LOGITS,
     start: str | None = _tabular.START,
 ) -> BitChain:
-    """Bits chosen one after another, with reward 1 if enough are right; exact for any length by counting.
+    """Bits chosen one after another, with reward 1 if enough of them are right; exact for any length by counting.
 
     H bits in order, each from its own row `[H, 2]`, right bit (action 0) first: reward 1 if at least the fraction f of
     them is right, else 0. J = P(K >= f H), K = sum_t 1[bit t right] a sum of independent bits (Poisson binomial). So J

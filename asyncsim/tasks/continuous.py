@@ -128,7 +128,7 @@ def quadratic(
     noise: float = handed_on(1.0, "standard deviation per coordinate of one sample's gradient noise"),
     start: float = handed_on(0.0, "initial value of every coordinate"),
 ) -> Quadratic:
-    """A noisy quadratic of any spectrum, which is the linear delayed model itself.
+    """A noisy quadratic of any spectrum: the linear model of delayed gradients.
 
     Loss sum_i lambda_i x_i^2 / 2 whose gradients carry noise; used with `methods.gradient()`.
 

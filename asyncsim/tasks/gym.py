@@ -1,4 +1,4 @@
-"""An environment of gymnasium, as full episodes or as segments that continue one another."""
+"""A gymnasium environment, as full episodes or as consecutive segments."""
 
 import inspect
 import warnings

@@ -1,4 +1,4 @@
-"""Questions of one's own data for a language model: prompts from a file, rewards from a function."""
+"""Your own data for a language model: prompts from a file, rewards from a function."""
 
 import hashlib
 import inspect

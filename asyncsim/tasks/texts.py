@@ -172,7 +172,7 @@ def calculator(
         "T, length in tokens, those of results included (None: the longest answer with its calls and the line break)",
     ),
 ) -> Calculator:
-    """Arithmetic with a calculator: a question mark calls it, and it writes its result into the response.
+    """Arithmetic with a calculator: a question mark calls the tool, which inserts its result into the response.
 
     Operands below 10^digits: reward 1 for the right answer and a line break, less the price of each call. The
     environment inserts the result: of the first two operands behind the last call, else of the first two that were

@@ -29,7 +29,7 @@ def align(
     """Gradient alignment control: project or skip when consecutive gradients align (a reconstruction)."""
 
 def clip_norm(limit: Number = 1.0) -> Link:
-    """Clip the norm of the direction."""
+    """Clip the norm of the update direction."""
 
 def ess_step(
     rule: Literal["sqrt", "linear"] = "sqrt",
@@ -58,7 +58,7 @@ def scale(factor: Number = 1.0) -> Link:
     """Multiply the learning rate by a constant, as a control with the mean scale of an adaptive rule."""
 
 def sgd(lr: Number) -> Link:
-    """Multiply by a learning rate."""
+    """Plain SGD: multiply the gradient by a learning rate."""
 
 def skip_nonfinite() -> Link:
     """Skip the update of a replicate whose direction is not finite."""

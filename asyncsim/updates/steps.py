@@ -26,7 +26,7 @@ def _factor(usual: float) -> Any:
 
 @link("textbook")
 class sgd(Stateless):
-    """Multiply by a learning rate.
+    """Plain SGD: multiply the gradient by a learning rate.
 
     Gradient ascent: theta <- theta + lr * direction.
     """
@@ -125,7 +125,7 @@ class adamw(Moments):
 
 @link("textbook (1211.5063, algorithm 1)", reports="norm_before_clip")
 class clip_norm(Stateless):
-    """Clip the norm of the direction.
+    """Clip the norm of the update direction.
 
     One global norm over all parameters: g <- g min(1, limit / |g|).
     """
