@@ -368,7 +368,8 @@ def _brief(header: dict[str, Any], given: set[str], made: calls.Made | None) -> 
         # An argument that was given is not left out.
         both = zip(header["update"], short, strict=True)
         steps = (text if given & {*re.findall(r"(\w+)=", text)[1:]} else first for text, first in both)
-        method = ", ".join(filter(None, (f"{header['method']}", f"advantage {header.get('advantage')}", own)))
+        mean = f"aggregator {header['aggregator']}" if header.get("weight") == "loss" else ""
+        method = ", ".join(filter(None, (f"{header['method']}", mean, f"advantage {header.get('advantage')}", own)))
         size = f", {header.get('model_parameters', 0):,} weights"
         policy = f"{header['policy']} {header['model']}{size}" if header["policy"] == "causal_lm" else header["policy"]
         yield f"{header['task']} ({policy}) with {method}; {', '.join(steps)}"

@@ -218,8 +218,11 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
         beside = getattr(context and context.parent and context.parent.command, "commands", {})
         opts = {each: [o for parameter in other.params for o in parameter.opts] for each, other in beside.items()}
         takers = [each for each in opts if error.option_name in opts[each]]
+        behind = arguments[arguments.index(error.option_name) + 1 :] if error.option_name in arguments else []
+        values = " ".join(itertools.takewhile(lambda text: text[:1] != "-", behind)).replace(",", " ")
         own_words = (f"asyncsim{place} {name}" for place in (f".{context.command.name}" * bool(context), ""))
         advice = next((calls.ELSEWHERE[word] for word in own_words if word in calls.ELSEWHERE), "")
+        advice = advice.replace("VALUES", values or word.replace(",", " ").replace("VALUE", "grpo gspo"))
         if len(meant) > 1:
             see = f"write {' or '.join(f'{_dashed(each)} VALUE' for each in meant)}"
         elif near:
@@ -240,6 +243,20 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
         word = next((word for word in arguments if "=" in word and not word.startswith("-")), "")
         write = f"{write.removesuffix('VALUE')}{word}" if name == "grid" and word else write
         file = next((word for word in arguments if re.search(r"\.(ya?ml|json|toml)$", word)), "")
+        if name == "smallest":
+            pairs = list(itertools.pairwise(arguments))
+            arms = [word for option, word in pairs if word[:1] != "-" and option[:2] != "--"]
+            metric, over = (
+                _value_of("--metric", arguments) or "trained_return",
+                _value_of("--over", arguments) or "mean",
+            )
+            try:
+                small, unit = wording.unit_of(arms, [word for option, word in pairs if option == "--set"], metric, over)
+            except checks.InputError as error:
+                return error
+            return checks.InputError(
+                name, None, "given", f"add --smallest {small:g}: the smallest difference that matters, of {unit}"
+            )
         write += f" (a sweep takes words, --set task=NAME; a file of one run: asyncsim run {file})" * bool(file)
         remedy = f"{write}: {what[0].lower()}{what[1:].rstrip('.')}" if what else see
         return checks.InputError(name, None, "given", remedy)
@@ -344,7 +361,11 @@ def rewritten(arguments: Sequence[str], command: Any) -> list[str]:
         name, equals, value = word.removeprefix("--").partition("=")
         name = name.replace("-", "_")
         row = DESCRIBES.get(name)
-        ours = word.startswith("--") and name not in rows and (row or name in ("lr", "model") or "." in name)
+        ours = (
+            word.startswith("--")
+            and name not in {*rows, "diagnostics"}
+            and (row or name in ("lr", "model") or "." in name)
+        )
         if not ours:
             words.append(word)
             continue

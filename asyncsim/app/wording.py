@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from asyncsim.app import streams
 from asyncsim.app.options import DESCRIBES, PARTS, SIZES
-from asyncsim.base import calls, checks, laws, outside, plugins
+from asyncsim.base import calls, checks, laws, notation, outside, plugins
 
 if TYPE_CHECKING:
     from asyncsim.running.spec import Spec
@@ -123,6 +123,10 @@ def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> 
         remedy = checks.hint(key, signature.parameters, elsewhere)
         if re.search("clip|eps", key) and {"low", "high"} <= signature.parameters.keys():
             remedy = f"low and high are distances from 1: write --set {prefix}low=VALUE --set {prefix}high=VALUE"
+        unnamed = kind == "methods" and name == DESCRIBES["method"].default
+        owners = [each for each in plugins.summaries("asyncsim.methods") if unnamed and key in _taken("methods", each)]
+        who = "grpo" if "grpo" in owners else next(iter(owners), "")
+        remedy = f"{name} is the default: add --method {who}, which takes {key}" if who else remedy
         other = next((each for each in _ADDED if kind == "methods" and checks.near(key, [each], 1, 0.8)), None)
         remedy = f"write --{other} NAME, which `asyncsim list {_ADDED[other]}` has" if other else remedy
         if "settings" in signature.parameters and not checks.near(key, signature.parameters, 1, 0.7):
@@ -165,6 +169,11 @@ def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> 
             raise
         remedy = re.sub(r"\b(load|train_time)=", rf"--set {prefix}\1=", error.remedy)
         raise checks.InputError(error.field, error.value, error.bound, remedy) from None
+
+
+def _taken(kind: str, name: str) -> Mapping[str, inspect.Parameter]:
+    """Arguments of a part of this package."""
+    return inspect.signature(plugins.load(f"asyncsim.{kind}", name, plugins.PARTS[kind])).parameters
 
 
 def _refuse_valued(kind: str, name: str, prefix: str) -> None:
@@ -427,6 +436,8 @@ def of_file(path: Path, given: Sequence[str], trust: Sequence[str]) -> Spec:
     remedy = f"write --{plugins.PARTS[kinds[0]]} {path}" if kinds and plugins.PARTS[kinds[0]] not in given else alone
     left = path.exists() or not (kinds or described)
     checks.require(left, "file", str(path), "an existing file, or left out", remedy)
+    write = f"asyncsim run --print-spec > {path} writes one to change"
+    checks.require(path.exists(), "file", str(path), "an existing file", write)
     for name in given:
         option = "--" + name.replace("_", "-")
         checks.require(name not in DESCRIBES, option, "given", f"left out beside {path}", "change the file instead")
@@ -521,6 +532,11 @@ def specs_of(arms: Sequence[str], common: Sequence[str]) -> dict[str, Spec]:
         name, words = words_of(text)
         name = name or text
         own = {word.partition("=")[0]: word.partition("=")[2] for word in words}
+        spelled = "" if "method" in own else _spelled(text)
+        meant = not spelled or f"method={shared.get('method')}".replace("-", "_") == spelled.split()[0].replace(
+            "-", "_"
+        )
+        checks.require(meant, "arm", text, "a method with its settings as KEY=VALUE", f'write "{spelled}"')
         inherited = [word for word in common if word.partition("=")[0] not in own]
         apart = "give each its own name" if name != text else "change one of them, as to method=gspo or method.low=0.1"
         checks.require(name not in specs, "arm", name, "named once", apart)
@@ -552,8 +568,36 @@ def specs_of(arms: Sequence[str], common: Sequence[str]) -> dict[str, Spec]:
     return dict(zip(short_names(list(specs.values())) or specs, specs.values(), strict=True))
 
 
+def unit_of(arms: Sequence[str], common: Sequence[str], metric: str, over: str) -> tuple[float, str]:
+    """A small difference of what is compared, and its range in words; raises `InputError` for arms that do not fit."""
+    spec = next(iter(specs_of(arms, common).values()))
+    low, high = map(float, spec.fitted_task.earnings)
+    if over in ("collapse", "reached"):
+        return 0.05, f"the share of replicates ({over}), 0 to 1"
+    if over in ("mean", "end") and metric in notation.RETURNS and math.isfinite(high - low):
+        return float(f"{(high - low) / 100.0:.1g}"), f"{metric}, {low:g} to {high:g} on {plugins.name_of(spec.task)}"
+    return (10.0, "updates") if over == "time" else (0.05, over if over not in ("mean", "end") else metric)
+
+
+def _spelled(text: str) -> str:
+    """An arm that is a method with settings in another spelling, as we spell it; else ""."""
+    called, inside = re.match(r"\s*([\w-]*)\s*[:(\[,@/ ]?\s*(.*?)[)\]]?\s*$", text, re.DOTALL).groups()  # type: ignore[union-attr]
+    words = [word for word in re.split(r"[\s,;]+", inside.replace("--set ", "")) if word]
+    if called.replace("-", "_") not in plugins.summaries("asyncsim.methods") or not all("=" in word for word in words):
+        return ""
+    takes = inspect.signature(plugins.load("asyncsim.methods", called, "method")).parameters
+    own = [f"method.{word}" if word.partition("=")[0] in takes else word for word in words]
+    return " ".join([f"method={called}", *own]) if not any(word.startswith("method=") for word in words) else ""
+
+
 def words_of(text: str) -> tuple[str, list[str]]:
     """Name ("" where there is none) and words of an arm, in which options such as --system tba are words too."""
+    several = [
+        word for word in re.split(r"[\s,]+", text) if word.strip(".") not in ("", "vs", "versus", "against", "and")
+    ]
+    listed = {word.replace("-", "_") for word in several} <= {*plugins.summaries("asyncsim.methods")}
+    apart = f"write {' '.join(several)}, without commas and quotes" if several else "leave it out"
+    checks.require(not listed or several == [text], "arm", text, "one method or its settings", apart)
     named = re.match(r"\s*([\w .+-]+):\s+(.*)$", text)
     own = re.sub(r"(?<!\S)--([\w-]+)[ =](?=[^\s=-][^\s=]*(\s|$))", r"\1=", named[2] if named else text)
     words = _split("arm", own.replace("--set ", ""))

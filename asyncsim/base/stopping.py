@@ -1,5 +1,6 @@
 """Handling of Ctrl-C, SIGTERM and SIGHUP: the first signal stops work after it is saved, a second stops at once."""
 
+import _thread
 import os
 import signal
 import threading
@@ -14,7 +15,12 @@ if hasattr(signal, "SIGHUP"):  # Windows has no terminal that hangs up
     NAMES[signal.SIGHUP] = "SIGHUP"
 PATIENCE = 1.0
 """Seconds after which a message says why the stop takes time."""
+SOON = 5.0
+"""Seconds after which a batch that is under way is given up, so that what was recorded before it is soon kept."""
 _WAITING = b"asyncsim: stopping after the current batch; press Ctrl-C again to stop at once and lose the run\n"
+_LEAVING = b"asyncsim: stopping; what was recorded before this batch is kept. Press Ctrl-C again to lose it as well\n"
+_open = False
+"""Whether the work under way may be given up."""
 
 
 class Stopped(KeyboardInterrupt):
@@ -31,6 +37,10 @@ class Kept(Stopped):
 
 class Terminated(Stopped):
     """SIGTERM or SIGHUP, as raised by the handler of the command line."""
+
+
+class Unfinished(KeyboardInterrupt):
+    """Raised in a batch for which a signal has waited too long."""
 
 
 def number_of(error: KeyboardInterrupt) -> int:
@@ -58,21 +68,44 @@ def terminable() -> Iterator[None]:
 
 
 @contextmanager
+def abandonable(may: bool) -> Iterator[None]:
+    """Say whether a signal that has waited for `SOON` seconds raises `Unfinished` while the context lasts."""
+    global _open
+    before, _open = _open, may
+    try:
+        yield
+    finally:
+        _open = before
+
+
+@contextmanager
 def deferred(patience: float = PATIENCE) -> Iterator[list[int]]:
     """Collect signals in a list instead of raising them; a second signal is raised.
 
     Only Python's own handler of Ctrl-C and `terminate` are replaced, and only in the main thread.
     """
     received: list[int] = []
-    waiting = threading.Timer(patience, _say)
-    waiting.daemon = True
+    late: list[bool] = []
     before: dict[int, Any] = {}
 
+    def give_up() -> None:
+        late.append(True)
+        _thread.interrupt_main(signal.Signals(received[0]))
+
+    timers = threading.Timer(patience, _say), threading.Timer(SOON, give_up)
+
     def note(number: int, frame: FrameType | None) -> None:
+        if late:
+            late.clear()
+            if _open:
+                raise Unfinished
+            return
         if received:
             before[number](number, frame)
         received.append(number)
-        waiting.start()
+        for timer in timers:
+            timer.daemon = True
+            timer.start()
 
     if threading.current_thread() is threading.main_thread():
         for each in NAMES:
@@ -85,10 +118,11 @@ def deferred(patience: float = PATIENCE) -> Iterator[list[int]]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-        waiting.cancel()
+        for timer in timers:
+            timer.cancel()
 
 
 def _say() -> None:
     # Not through sys.stderr, whose lock the interrupted thread may hold.
     with suppress(OSError):
-        os.write(2, _WAITING)
+        os.write(2, _LEAVING if _open else _WAITING)

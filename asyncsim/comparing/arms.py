@@ -98,12 +98,17 @@ def notes(reading: Reading, specs: Mapping[str, Spec], seed: int) -> tuple[str, 
     }
     for key in ("low", "high", "cap", *(("aggregator", "anchor") if longer else ())):
         parts[f"method.{key}"] = {name: str(header[key]) for name, header in headers.items() if key in header}
-    if len({str(header["method"]) for header in headers.values()}) > 1:
-        for part, own in parts.items():
-            if len(set(own.values())) > 1:
-                each = ", ".join(f"{name} {value}" for name, value in own.items())
-                same = "; method.advantage=NAME gives all arms one" if part == "method.advantage" else ""
-                lines.append(f"arms also differ in {part}: {each}{same}")
+    unlike = len({str(header["method"]) for header in headers.values()}) > 1
+    # Of one method, only defaults that follow from what was given; a copy does not say what was.
+    made = [calls.of(spec.method) for spec in specs.values()]
+    inside = [calls.of(part) for each in made if each for part in each.arguments.values()]
+    given = {key for each in (*made, *inside) if each for key in each.arguments}
+    for part, own in parts.items():
+        key, values = part.removeprefix("method."), list(own.values())
+        if len(set(values)) > 1 and (unlike or not (key in given or " " in key or None in made)):
+            each = ", ".join(f"{name} {value}" for name, value in own.items())
+            one = "NAME" if key == "advantage" else "" if unlike else values[0]
+            lines.append(f"arms also differ in {part}: {each}" + f"; method.{key}={one} gives all arms one" * bool(one))
     for name, spec in specs.items():
         own, batches = spec.system, min(PACED, spec.updates // spec.passes)
         with warnings.catch_warnings():

@@ -279,12 +279,14 @@ class Recorder:
         self.outputs = tuple(sorted({output for diagnostic in everything for output in diagnostic.outputs}))
         self.rows = defaultdict(functools.partial(Column, self.room), {m.name: Column(self.room) for m in self.metrics})
         self.updates: list[int] = []
+        self.seen = -1
         self.alive = torch.ones(replicates, dtype=torch.bool)
         # No gradient yet: as wide as one, but no memory.
         self.previous = torch.full((replicates, 1), math.nan, dtype=torch.float64).expand(-1, spec.trained_policy.size)
 
     def observe(self, step: Step, statistics: dict[str, Tensor], diverged: Tensor) -> None:
         """Record one update, with the numbers `[R]` that the chain reports; `diverged` is -1 for running replicates."""
+        self.seen = step.update
         if self.active:
             self._record(step, statistics, diverged < 0)
         if self.hear is not None and step.update % self.every == 0:
@@ -336,11 +338,15 @@ class Recorder:
         for accumulator, attributes in zip(self.accumulators, tree["accumulators"], strict=True):
             vars(accumulator).update(attributes)
 
-    def results(self, whole: bool = True) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-        """Metrics `[U/every, R]` and accumulated arrays `[..., R]`; a stopped run omits those that are incomplete."""
-        metrics = {name: rows.all().cpu().numpy() for name, rows in self.rows.items()} if self.updates else {}
+    def results(self, made: int, whole: bool = True) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+        """Metrics `[U/every, R]` of `made` updates and accumulated arrays `[..., R]`.
+
+        A stopped run omits what is incomplete: records of a batch that was given up, and arrays that it has reached.
+        """
+        rows = -(-made // self.every)
+        metrics = {name: each.all()[:rows].cpu().numpy() for name, each in self.rows.items()} if self.updates else {}
         gathered: dict[str, np.ndarray] = {}
-        for accumulator in self.accumulators:
+        for accumulator in self.accumulators if self.seen < made else ():
             try:
                 arrays = accumulator.result()
             except checks.InputError:

@@ -168,6 +168,7 @@ def run(
             block.source = learner
             try:
                 part = block.train(begun, learner.trained)
+                assert part is not None
                 learner.t_trained.append(clock.now())
             finally:
                 writer.rest(desk.left())

@@ -76,7 +76,8 @@ class Loss(Weight):
         asked = [name if role.startswith(name) else f"{name} is {role}" for name, role in words.items()]
         name = getattr(loss, "__name__", type(loss).__name__)
         settings = getattr(loss, "keywords", {})
-        return {"weight": "loss", "level": self.level, "loss": name, "asked": asked, **settings}
+        own = {"aggregator": "the loss's own"} if self.averages else {}
+        return {"weight": "loss", "level": self.level, "loss": name, "asked": asked, **own, **settings}
 
 
 def _gradients(loss: Callable[..., Tensor], rows: dict[str, Tensor], vectorized: bool) -> Tensor:

@@ -296,7 +296,7 @@ class Method:
         weight = self.weight.describe()
         # Both may have a setting of one name, as `scope` or `normalize`.
         baseline = {f"advantage_{k}" if k in weight else k: value for k, value in self.advantage.describe().items()}
-        header = {"method": self.name, **baseline, **weight, "aggregator": self.aggregator, "at": self.at}
+        header = {"method": self.name, **baseline, "aggregator": self.aggregator, **weight, "at": self.at}
         header |= {"anchor": self.anchor, "constants": dict(self.constants), "critic": self.critic}
         parts: dict[str, tuple[Any, ...]] = {"factors": self.factors, "penalties": self.penalties}
         header |= {name: [part.describe() for part in each] for name, each in parts.items() if each}

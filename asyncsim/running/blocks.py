@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from asyncsim.base import checks, knobs
+from asyncsim.base import checks, knobs, stopping
+from asyncsim.base.feeds import head
 from asyncsim.diagnostics._diagnostic import Hear, Recorder
 from asyncsim.running import fused
 from asyncsim.running.checkpoint import Unwritable
@@ -72,8 +73,18 @@ class Block:
             initial = versions.tensor(mine.copy()).to(dtype)
         return Standing(0, initial, self.update.init(initial), torch.full((len(self.replicates),), -1))
 
-    def train(self, at: Standing, after: Callable[[Standing], bool]) -> Part:
-        """Train the block from a state on; `after` receives the state after every batch and may return True to stop."""
+    def train(self, at: Standing, after: Callable[[Standing], bool]) -> Part | None:
+        """Train the block from a state on; `after` receives the state after every batch and may return True to stop.
+
+        A batch that is given up leaves what the batches before it recorded, or None if it was the first.
+        """
+        last: list[Standing] = []
+
+        def behind(at: Standing) -> bool:
+            last[:] = [at]
+            with stopping.abandonable(False):
+                return after(at)
+
         spec, policy = self.shared.spec, self.shared.spec.trained_policy
         updater = Updater(
             task=self.task, policy=policy, method=self.method, update=self.update, also=self.recorder.outputs,
@@ -87,15 +98,20 @@ class Block:
             source=self.source if spec.rewards is None else Arriving(self.source, spec.rewards),
             recorder=self.recorder, batches=self.shared.batches, epochs=spec.rounds,
             cuts=cuts if spec.parts > 1 else None, batches_per_publish=spec.system.batches_per_publish,
-            progress=after,
+            progress=behind,
         )  # fmt: skip
         # The loop alone holds where it begins: parameters and states would else stay for the whole run.
         begin = [at]
         del at
-        at = run_block(plan, begin.pop())
+        try:
+            at = run_block(plan, begin.pop())
+        except stopping.Unfinished:
+            if not last:
+                return None
+            at = last.pop()
         made = at.batch * spec.passes
-        metrics, accumulated = self.recorder.results(whole=made == spec.updates)
-        schedule = self.feed.record() if self.coupled else None
+        metrics, accumulated = self.recorder.results(made, whole=made == spec.updates)
+        schedule = head(self.feed.record(), at.batch) if self.coupled else None
         parameters, diverged = at.parameters.cpu().numpy(), at.diverged.cpu().numpy()
         return Part(metrics, accumulated, self.recorder.axes, parameters, diverged, schedule, made)
 

@@ -79,7 +79,8 @@ def run(
     repeated and later updates.
 
     Ctrl-C ends the run after the current batch and raises `Interrupted`, a KeyboardInterrupt. Its `trace` has all
-    updates so far, and a checkpoint is written. A second Ctrl-C ends the run at once.
+    updates so far, and a checkpoint is written. Without a checkpoint a batch that takes 5 more seconds is given up. A
+    second Ctrl-C ends the run at once.
 
     Raises `InputError` for a schedule that does not fit, NaN rewards or parts that contradict each other. Also
     for a checkpoint that is damaged or of another spec, seed, code, format or version.
@@ -323,11 +324,12 @@ class Training:
             given_up = not self.watch.over and self._spread(piece, made)
             return given_up or self.table.stopped
 
-        with computing(shared.spec):
+        # A checkpoint could not save parts as they were before a batch that has changed them.
+        with computing(shared.spec), stopping.abandonable(keeper is None):
             # What a block makes, its recorder and bound knobs, is on the run's device as well.
             block = Block(shared, self._cut(piece), keeper is not None, self._heard_by(piece))
             part = block.train(self._standing(block), after)
-        if not given_up:
+        if not given_up and part is not None:
             self.table.parts[piece.job, piece.start] = part
             self._keep()
 

@@ -3,6 +3,7 @@
 import signal
 import sys
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -115,6 +116,26 @@ def test_a_second_signal_ends_at_once():
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+@pytest.mark.parametrize(("at", "kept"), [(4, 3), (1, None)])
+def test_a_batch_that_takes_long_is_given_up_and_those_before_it_are_kept(monkeypatch, at, kept):
+    monkeypatch.setattr(stopping, "SOON", 0.05)
+
+    def measure(step):
+        if step.update == at:
+            signal.raise_signal(signal.SIGTERM if at == 1 else signal.SIGINT)
+            end = time.monotonic() + 20.0
+            while time.monotonic() < end:
+                time.sleep(0.01)
+        return torch.zeros(step.parameters.shape[0], dtype=torch.float64)
+
+    made = spec(Metric("slow", measure), system=sim.systems.synchronous(1, train_time=1.0), epochs=3)
+    begun = time.monotonic()
+    with stopping.terminable():
+        trace = stopped(made).trace
+    assert time.monotonic() - begun < 15.0
+    assert (trace and (trace.partial["updates"], len(trace["slow"]), len(trace.updates))) == (kept and (3, 3, 3))
+
+
 def test_before_the_first_batch_there_is_nothing_to_keep(monkeypatch):
     from asyncsim.running import running
 
@@ -140,7 +161,8 @@ def test_another_thread_leaves_signals_alone():
     assert found[0].partial is None
 
 
-def test_whoever_waits_long_hears_what_for(capfd):
+def test_whoever_waits_long_hears_what_for(capfd, monkeypatch):
+    monkeypatch.setattr(stopping, "SOON", 0.0)
     with stopping.deferred(patience=0.0) as received:
         signal.raise_signal(signal.SIGINT)
         for thread in threading.enumerate():
