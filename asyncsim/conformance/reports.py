@@ -301,6 +301,7 @@ class LossReport(Judged):
             near = f"the nearest, {self.match.label}; {share}" if self.match.agrees >= _NEAR else "every known method"
             matched = f"is unknown: a token deviates by {self.match.largest:.2g} of its weight from {near}"
         new = "" if self.like or self.name != "unknown" else " from every known method: it is new, or has a bug"
+        new = ", with a mean over padding" if self.conforms and self.shows("mean over padding") else new
         lines = [f"{verdict}{new}", matched]
         lines += [f"bugs: {'; '.join(self.bugs)}"] if self.bugs else []
         times = self.match.times if self.name != "unknown" else ""
