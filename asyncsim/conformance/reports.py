@@ -281,6 +281,8 @@ class LossReport(Judged):
     arguments: tuple[str, ...] = ()
     excepted: tuple[str, ...] = ()
     uncompared: tuple[str, ...] = ()
+    guessed: bool = False
+    """Whether it deviates with tensors that went to arguments by position, so that none of it may be a bug."""
 
     def record(self) -> dict[str, Any]:
         """Return everything as plain numbers, strings, lists and dictionaries."""
@@ -303,12 +305,18 @@ class LossReport(Judged):
         new = "" if self.like or self.name != "unknown" else " from every known method: it is new, or has a bug"
         new = ", with a mean over padding" if self.conforms and self.shows("mean over padding") else new
         lines = [f"{verdict}{new}", matched]
+        if self.guessed:
+            wrap = "def checked(log_prob, old_log_prob, advantages, mask): return YOURS(...)"
+            lines[:1] = [
+                "undecided: the names of its arguments do not say which tensor each is",
+                f"taken {'; '.join(self.arguments)}; where that is wrong, write {wrap} in your file, and name checked",
+            ]
         lines += [f"bugs: {'; '.join(self.bugs)}"] if self.bugs else []
         times = self.match.times if self.name != "unknown" else ""
         lines += [f"weights are those of the method times {times}"] if times else []
         lines += [f"denominator: {self.aggregator}"] if " " in self.aggregator else []
         lines += [f"compared with {self.compared}"] if self.compared else []
-        lines += [f"arguments {line}" for line in self.arguments]
+        lines += [f"arguments {line}" for line in self.arguments if not self.guessed]
         if self.like and self.disagreement:
             lines.append(f"maximum deviation of a token from {self.like}: {self.distance:.2g}")
         return lines + ([f"first disagreement: {self.disagreement}"] if self.disagreement else [])
