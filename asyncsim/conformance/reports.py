@@ -365,6 +365,9 @@ class MetricReport(Judged):
 
     def __str__(self) -> str:
         verdict, bugs = self._verdict(self.like not in (None, self.name))
+        if self.conforms and self.like is None and self.shows("not divided by the count"):
+            verdict += ", but for its divisor: it is not divided by N"
+        verdict += ", where it is given one weight a row" if self.conforms and self.shows("of rows") else ""
         lines = [
             verdict,
             f"is {self.name}{bugs}: {self.words}" if self.words else f"is none of these; nearest {self.nearest}",
