@@ -25,6 +25,8 @@ _WORDS = {name: frozenset(words) for name, words in _NAMES.items()}
 _LOG_PROB, _FILLERS, _ADVANTAGES, _MASKS = (_WORDS[name] for name in ("log", "fillers", "advantages", "mask"))
 _POLICIES = {name: _WORDS[name] for name in ("log_prob", "behavior_log_prob", "proximal_log_prob", "old")}
 _MASKED = _FILLERS | _WORDS["beside mask"]
+_TELLING = frozenset[str]().union(*_WORDS.values())
+GUESSED = "by position, for the names say nothing"
 ADVANTAGE = checks.words_by_name(Path(__file__).with_name("advantage_names.txt"))
 """What each argument of an advantage may be, with its names at trainers."""
 MASKED = "add an argument mask, and return the mean over real tokens, (loss * mask).sum() / mask.sum()"
@@ -60,8 +62,7 @@ class Binding:
 
 def role_of(name: str) -> str | None:
     """The tensor that an argument's name means, "old" if it may be either old policy, None if the name is unknown."""
-    spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name)
-    words = {word for word in spaced.lower().split("_") if word}
+    words = _words_in(name)
     if name == "A" or (words & _ADVANTAGES and words <= _ADVANTAGES | _FILLERS):
         return "advantages"
     if words & _MASKS and words <= _MASKS | _MASKED:
@@ -133,17 +134,45 @@ def bind(
     if not (unknown or missing):
         first = tuple(p.name for p in named if p.kind is p.POSITIONAL_ONLY and p.name in words)
         return Binding(fn, words, first, _notes(named, words))
-    # Else bind by position, or refuse.
-    if _in_order(named, roles, several):
+    # Else bind by position, or refuse. A name that means something else is not taken for a tensor.
+    telling = [name for name in unknown if len(name) > 1 and _words_in(name) & _TELLING]
+    if _in_order(named, roles, several) and not telling:
         notes = [f"{name} is {DOCUMENTED[[p.name for p in named].index(name)]}" for name in unknown]
-        lines = (f"by position, for the names say nothing: {', '.join(notes)}", *_defaults(named[5:])) if notes else ()
+        lines = (f"{GUESSED}: {', '.join(notes)}", *_defaults(named[5:])) if notes else ()
         return Binding(fn, {}, notes=lines)
     if unknown:
         bound = f"a name that says which tensor it is ({', '.join((*DOCUMENTED, *more))})"
-        raise checks.InputError("loss", f"argument {unknown[0]!r}", bound, _WRAP)
+        first = (telling or unknown)[0]
+        raise checks.InputError("loss", f"argument {first!r}", bound, _remedy(fn, named, words, unknown))
     bound = f"a function with an argument for {' and '.join(missing)}"
     remedy = MASKED if missing == ["mask"] else _WRAP
     raise checks.InputError("loss", f"arguments {', '.join(p.name for p in named)}", bound, remedy)
+
+
+def _words_in(name: str) -> frozenset[str]:
+    spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name)
+    return words_of(spaced.lower().replace("_", " "))
+
+
+def _remedy(fn: Any, named: Sequence[inspect.Parameter], words: Mapping[str, str], unknown: Sequence[str]) -> str:
+    """How to wrap a loss of other arguments, as one line of code that is ready but for what nobody can know."""
+    means = {name: _words_in(name) for name in unknown}
+    paid = [name for name, own in means.items() if own & _WORDS["rewards"]]
+    if paid:
+        split = "a loss is checked from its advantages on: move what makes them of"
+        return f"{split} {paid[0]} into a function of its own (--kind advantage checks it), and take advantages"
+    live = next((name for name, role in words.items() if role == "log_prob"), None)
+    if live is None or "advantages" not in words.values():
+        return _WRAP
+    without = {name: f"{live}.detach()" for name, own in means.items() if own & _WORDS["reference"]}
+    given = {name: name for name in words} | {name: name.upper() for name in unknown} | without
+    code = f"def checked({', '.join(words)}): return {getattr(fn, '__name__', 'loss')}"
+    code += f"({', '.join(given[p.name] for p in named if p.name in given)})"
+    others = [name for name in unknown if name not in without]
+    ends = [f"with {', '.join(map(str.upper, others))} of your own"] * bool(others)
+    ends += ["which leaves out the KL to the reference"] * bool(without)
+    rename = f"rename {' and '.join(others)} if it is one of them; else " if others else ""
+    return f"{rename}write {code} in your file, and name checked, {' and '.join(ends)}"
 
 
 def _settled(named: Sequence[inspect.Parameter]) -> dict[str, str | None]:

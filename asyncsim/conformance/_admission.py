@@ -10,7 +10,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from math import floor
+from math import floor, inf
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -109,6 +109,8 @@ class Run:
     lines: list[str] = field(default_factory=list)
     events: list[tuple[str, int]] = field(default_factory=list)
     capacity: int = 0
+    most: float = inf
+    """1 where the controller answers yes or no."""
 
     def __post_init__(self) -> None:
         self.hooks = Hooks(self.factory(), self.names)
@@ -179,6 +181,7 @@ class Run:
             raise _raised("asked, the controller raised", error) from error
         if not isinstance(value, (int, np.integer)):
             raise Violation("capacity is a number of groups", f"capacity is {value!r}", value, "an integer")
+        self.most = 1 if isinstance(value, bool) else inf
         return int(value)
 
     def check(self) -> None:
@@ -284,6 +287,8 @@ def _walk(run: Run, choose: random.Random, steps: int, losses: bool, whole: bool
 
 
 WALKS, STEPS = 24, 60
+_SEVERAL = 2
+"""Pairs of mistakes that give the same answers and are named, at most."""
 
 
 @dataclass(frozen=True)
@@ -295,6 +300,8 @@ class Law:
 
     versions: float = 0.0
     more: int = 0
+    submit: int = 1
+    """Permits that a submitted group takes; all others are what an event returns."""
     accept: int = 0
     lose: int = 1
     fail: int | None = None
@@ -340,7 +347,7 @@ class Shadow:
         law = self.law
         self.lost += n if event in law.later else 0
         if event == "submit":
-            self.running, self.free = self.running + n, self.free - n
+            self.running, self.free = self.running + n, self.free - n * law.submit
         elif event in ("accept", "reject", "fail"):
             lose = law.lose if event == "reject" or law.fail is None else law.fail
             self.running, self.free = self.running - n, self.free + n * (law.accept if event == "accept" else lose)
@@ -350,7 +357,7 @@ class Shadow:
             self.free += self.rules.batch * law.consume
         elif event == "publish":
             carried = {"all": 0, "running": self.running, "ready": ready}.get(law.publish)
-            returned = self.rules.consumed if law.publish in ("some", "late") else 0
+            returned = self.rules.consumed * {"some": 1, "late": 1, "twice": 2}.get(law.publish, 0)
             returned, late = (self.late, returned) if law.publish == "late" else (returned + self.late, 0)
             self.free = self.free + returned + self.lost if carried is None else self.limit - carried
             self.lost, self.late = 0, late
@@ -392,15 +399,16 @@ class Tickets(Shadow):
         self.happen("crash", 1, version, kept)
 
 
-def laws(rules: Rules) -> list[tuple[str, Law]]:
-    """Combine every mistake with each base rule that it changes, with and without the limit C."""
+def laws(rules: Rules, many: int = 1) -> list[tuple[str, Law]]:
+    """Combine mistakes, `many` at once, with each base rule that they change, with and without the limit C."""
     # Tickets that return at the dequeue are h M, which must be a batch at least.
     bases = BASES if rules.limit - rules.consumed >= rules.batch else BASES[:1]
     bases = (*bases, RESET) if rules.oldest is None else OPEN
     usual, pairs = Law(), []
-    for (name, law), base, bounded in itertools.product(MISTAKES, bases, (True, False)):
-        changes = {key: value for key, value in vars(law).items() if value != getattr(usual, key)}
-        if rules.concurrent is None and "concurrent" in changes:
+    single = [(name, {k: v for k, v in vars(law).items() if v != getattr(usual, k)}) for name, law in MISTAKES]
+    for some, base, bounded in itertools.product(itertools.combinations(single, many), bases, (True, False)):
+        changes = {key: value for _, one in some for key, value in one.items()}
+        if len(changes) < sum(len(one) for _, one in some) or (rules.concurrent is None and "concurrent" in changes):
             continue
         if changes.keys() & (base.keys() - {"versions"}) or (rules.oldest is not None and changes.keys() & _OF_TICKETS):
             continue
@@ -409,22 +417,26 @@ def laws(rules: Rules) -> list[tuple[str, Law]]:
             joined["versions"] = base["versions"] + changes["versions"]
         if "concurrent" not in changes:
             joined["concurrent"] = bounded
-        pairs.append((name, replace(usual, **joined)))
+        pairs.append((", and ".join(name for name, _ in some), replace(usual, **joined)))
     return pairs
 
 
-_OF_TICKETS = {"versions", "more", "publish", "accept", "consume"}
+_OF_TICKETS = {"versions", "more", "publish", "submit", "accept", "consume"}
 """What says how many tickets there are: unknown where admission does not bound staleness."""
 
 
 def likely(rules: Rules, factory: Callable[[], Any], names: Names, seed: int) -> tuple[str, ...]:
-    """Mistakes whose rules reproduce the controller's capacity at every step of long runs; empty if none does."""
+    """Mistakes, else pairs of them, that give the controller's capacity at every step of long runs; else nothing."""
     # Who is not told of failed groups apart cannot treat them apart.
     apart = Run(rules, factory, names).hooks.fails
-    suspects = [(name, law) for name, law in laws(rules) if law.fail is None or apart]
-    for walk in range(WALKS):
-        suspects = _walked(Run(rules, factory, names), suspects, random.Random(f"{seed} {walk}"))
-    return tuple(dict.fromkeys(name for name, _ in suspects))
+    for many in (1, 2):
+        suspects = [(name, law) for name, law in laws(rules, many) if law.fail is None or apart]
+        for walk in range(WALKS):
+            suspects = _walked(Run(rules, factory, names), suspects, random.Random(f"{seed} {walk}"))
+        if suspects:
+            found = tuple(dict.fromkeys(name for name, _ in suspects))
+            return found if many == 1 else found[:_SEVERAL]
+    return ()
 
 
 def _walked(run: Run, suspects: list[tuple[str, Law]], choose: random.Random) -> list[tuple[str, Law]]:
@@ -439,7 +451,7 @@ def _walked(run: Run, suspects: list[tuple[str, Law]], choose: random.Random) ->
     for _ in range(STEPS):
         try:
             run.capacity = run.look()
-            shadows = [each for each in shadows if max(each[2].capacity(), 0) == max(run.capacity, 0)]
+            shadows = [each for each in shadows if min(max(each[2].capacity(), 0), run.most) == max(run.capacity, 0)]
             able = run.limits()
             if not shadows or not able:
                 break

@@ -121,7 +121,8 @@ class Case:
         """Whether a live ratio of the row gives every token the mean of its row's weights."""
         if batches.INSIDE not in self.further or self.coupling not in ("sequence", "batch"):
             return False
-        return self.first_off(batches.INSIDE, self.method, averaged, raw=True) is None
+        method, raw = (self.method, True) if self.reading is None else (None, False)
+        return self.first_off(batches.INSIDE, method, averaged, raw) is None
 
     def first_off(
         self, group: str | None, method: Method | None = None, weigh: Weigh | None = None, raw: bool = False
@@ -317,7 +318,9 @@ def _holding(case: Case, fits: list[Fit]) -> Iterator[tuple[Case, list[Fit]]]:
     within = case.evidence.tolerance
     exact = [fit for fit in fits if fit.exact(within)]
     cases = [case.explained(case.evidence, fit) for fit in exact]
-    holding = [one for one in cases if all(one.first_off(group) is None for group in one.further)]
+    # What a loss with a ratio of the row makes of advantages inside it is another question than what it reads.
+    aside = batches.INSIDE if case.reading and case.coupling == "sequence" else None
+    holding = [one for one in cases if all(one.first_off(name) is None for name in one.further if name != aside)]
     if holding:
         yield holding[0], [*(one.best for one in holding), *(fit for fit in fits if not fit.exact(within))]
 

@@ -105,11 +105,15 @@ def _late(first: bool) -> Callable[[Probe], Probe]:
     return of
 
 
-def _over_the_width(probe: Probe) -> Probe:
-    """Log ratios times T_i / W, so that their mean over T_i tokens is a mean over W columns."""
-    share = probe.mask.mean(-1, keepdim=True)
-    now, before = (probe.behavior + share * (x - probe.behavior) for x in (probe.log_prob, probe.proximal))
-    return probe.but(probe.name, log_prob=now, proximal=before)
+def _by_length(times: Callable[[Tensor, int], Tensor]) -> Callable[[Probe], Probe]:
+    """Log ratios times a number of their row, from its share of generated tokens and the width of the batch."""
+
+    def of(probe: Probe) -> Probe:
+        size = times(probe.mask.sum(-1, keepdim=True).clamp(min=1.0), probe.mask.shape[-1])
+        now, before = (probe.behavior + size * (x - probe.behavior) for x in (probe.log_prob, probe.proximal))
+        return probe.but(probe.name, log_prob=now, proximal=before)
+
+    return of
 
 
 def _centered(over: str) -> Callable[[Probe], Probe]:
@@ -125,6 +129,7 @@ def _centered(over: str) -> Callable[[Probe], Probe]:
 
 REVERSED, SCALED, INSIDE_CLIP = "log ratio reversed", "log ratios scaled", "rollout weight inside the clip"
 CENTERED = "advantages centered again"
+SUMMED, MEANED = "log ratios of a row summed, not averaged", "log ratios of a row averaged, not summed"
 BATCHES = (
     *(
         Reading(
@@ -140,7 +145,17 @@ BATCHES = (
         for first, one in ((False, "that of the last column"), (True, "its own"))
     ),
     Reading("lengths of rows include padding", "the mean log ratio of a row is divided by all columns",
-            "divide by the tokens of the row, mask.sum(-1)", _over_the_width, shape=False),
+            "divide by the tokens of the row, mask.sum(-1)", _by_length(lambda n, width: n / width), shape=False),
+    Reading(SUMMED, "the ratio of a row is the product of its tokens' ratios, where the method has their geometric mean",
+            "divide the sum by the tokens of the row, (log_ratio * mask).sum(-1) / mask.sum(-1)",
+            _by_length(lambda n, width: n), words="with log ratios of a row summed, not averaged", shape=False),
+    Reading(MEANED, "the ratio of a row is the geometric mean of its tokens' ratios, where the method has their product",
+            "sum log ratios along the row, (log_ratio * mask).sum(-1), and divide by nothing",
+            _by_length(lambda n, width: 1 / n), words="with log ratios of a row averaged, not summed", shape=False),
+    Reading(MEANED, "the mean of a row's log ratios, over all columns, stands where the method has their sum",
+            "sum log ratios along the row, (log_ratio * mask).sum(-1), and divide by nothing",
+            _by_length(lambda n, width: 1 / torch.full_like(n, width)),
+            words="with log ratios of a row averaged, padding among them, not summed", shape=False),
 )  # fmt: skip
 """What shows in batches alone."""
 

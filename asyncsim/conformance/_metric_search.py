@@ -32,7 +32,8 @@ _PLACES = {
     "trained": words_of("train trained trainer training current now learner global new"),
 }
 _REFERENCE = words_of("ref reference base initial sft")
-_ROLES = "log_prob, old_log_prob, rollout_log_prob, ref_log_prob, log_ratio, ratio, mask, advantages, versions, "
+RATIOS = ("log_ratio", "ratio", "sequence_log_ratio", "sequence_ratio")
+_ROLES = f"log_prob, old_log_prob, rollout_log_prob, ref_log_prob, {', '.join(RATIOS)}, mask, advantages, versions, "
 _ROLES += "trained_version, staleness, group_ids, rollout_ids"
 
 
@@ -59,6 +60,8 @@ class Subject:
     fn: Callable[..., Any]
     key: str | int | None = None
     micro_batch: int | None = None
+    per: str = "token"
+    """Whether a ratio that is given is that of every token, `[B, T]`, or of every row, `[B]` (the product)."""
     roles: dict[str, str] = field(default_factory=dict)
     pairs: tuple[Pair, ...] = ()
     way: tuple[str, str, str] | None = None
@@ -76,7 +79,9 @@ class Subject:
         self.named = {p.name: p for p in parameters.values() if p.kind not in kinds}
         self._bind()
         self.pairs = self._pairs()
-        renamed = ", ".join(f"{name} is {role}" for name, role in self.roles.items() if name != role)
+        shapes = {each: " of rows, [B]" if each in RATIOS[2:] else " of tokens, [B, T]" for each in RATIOS}
+        told = {name: role + shapes.get(role, "") for name, role in self.roles.items()}
+        renamed = ", ".join(f"{name} is {words}" for name, words in told.items() if name != words)
         defaults = [f"{p.name}={checks.shown(p.default)}" for name, p in self.named.items() if name not in self.roles]
         lines = [f"by name: {renamed}"] if renamed else []
         self.notes = (*lines, *([f"left at their defaults: {', '.join(defaults)}"] if defaults else []))
@@ -111,12 +116,13 @@ class Subject:
             # What only has a default is a setting, unless it is the mask or a policy.
             default = self.named[needed[0]].default is not inspect.Parameter.empty
             if not default or role in ("mask", *POLICIES):
-                self.roles[needed[0]] = role
+                rows = self.per == "row" and role in RATIOS[:2]
+                self.roles[needed[0]] = f"sequence_{role}" if rows else role
 
     def _pairs(self) -> tuple[Pair, ...]:
         """Candidate ordered pairs of policies; None stands for staleness."""
         roles = set(self.roles.values())
-        if roles & {"log_ratio", "ratio"}:
+        if roles & {*RATIOS}:
             return (("log_prob", "behavior_log_prob"),)
         policies = [policy for policy in POLICIES if policy in roles]
         ages = bool(roles & {"staleness", "versions", "first", "last"})
@@ -137,7 +143,8 @@ class Subject:
         place = batch.mask.argmax(1), batch.mask.shape[1] - 1 - batch.mask[:, ::-1].argmax(1)
         rows = np.arange(len(x))
         known: dict[str, Any] = {
-            **batch.logs, "log_ratio": x, "ratio": np.exp(x),
+            **batch.logs, "log_ratio": x, "ratio": np.exp(x), "sequence_log_ratio": (total := (x * batch.mask).sum(1)),
+            "sequence_ratio": np.exp(total),
             "mask": batch.mask if way[2] == "bool" else batch.mask.astype(x.dtype), "advantages": batch.advantages,
             "versions": batch.versions, "first": batch.versions[rows, place[0]],
             "last": batch.versions[rows, place[1]], "staleness": batch.trained - batch.versions, "group": batch.group,

@@ -121,7 +121,7 @@ def _refuse_other(fn: Loss) -> None:
             with suppress(checks.InputError):
                 subject(fn)
                 kinds.append(kind)
-        if not kinds or error.remedy == arguments.MASKED:
+        if not kinds or error.remedy == arguments.MASKED or error.remedy.endswith("to the reference"):
             return  # refused by name where it is asked
         check = f"--kind {kinds[0]} (in Python check_{kinds[0]}, in pytest asyncsim_{kinds[0]})"
         remedy = f"its arguments fit {check}; for a loss {error.remedy}"
@@ -174,6 +174,10 @@ def _report(case: Case, fits: Sequence[Fit], label: str | None, allow: set[str],
     same = {match.method: match.label for match in reversed(alike) if match.method != alike[0].method}
     findings = tuple(_loss_findings.findings(case))
     counted = any(finding.counts(allow, strict) for finding in findings)
+    guessed = any(note.startswith(arguments.GUESSED) for note in case.original.binding.notes)
+    if guessed and (counted or not case.conforms):
+        # Of tensors that may be others nothing is a bug.
+        findings = tuple(replace(one, kind="note") if one.kind == "bug" else one for one in findings)
     skipped = tuple(f"{name}: {why}" for name, why in families()[1].items())
     match = _match(best, case)
     # The first generated token on which the loss and the asked (or nearest) method differ.
@@ -187,6 +191,7 @@ def _report(case: Case, fits: Sequence[Fit], label: str | None, allow: set[str],
         disagreement=None if case.conforms else next(filter(None, differences), None), findings=findings, bias=(),
         unchecked=(*case.unchecked(), *LIMITS, *skipped), uncompared=skipped, excepted=case.excepted,
         distance=max([target.largest, *map(case.farthest, case.further)]), arguments=case.original.binding.notes,
+        guessed=guessed and (counted or not case.conforms),
     )  # fmt: skip
 
 

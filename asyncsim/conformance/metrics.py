@@ -3,6 +3,7 @@
 import math
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,18 @@ import numpy as np
 from asyncsim.base import calls, checks
 from asyncsim.conformance import _metric_catalogue as catalogue
 from asyncsim.conformance._metric_catalogue import Batch, Entry
-from asyncsim.conformance._metric_search import Fit, Pair, Subject, batches, fits, nearest, numbers, quietly, same
+from asyncsim.conformance._metric_search import (
+    RATIOS,
+    Fit,
+    Pair,
+    Subject,
+    batches,
+    fits,
+    nearest,
+    numbers,
+    quietly,
+    same,
+)
 from asyncsim.conformance.reports import Finding, MetricReport, refuse_settings
 
 _ESS, _MEANS, _AGES, CLIPS, _OF, UNITS, _SCALES, _KNOWN = tomllib.loads(
@@ -75,6 +87,10 @@ def known(
         if entry.form == "k1" and mistake == "roles of the policies swapped":
             what = "it is the mean log ratio, minus k1"
         yield Finding(mistake, "bug", what + _above(entry, values, probes), remedy)
+    if like is None and entry.divisor == "count":
+        what = "a sum" + _times(fit, probes)
+        remedy = "as asyncsim and papers have it, divide by the number of what is added: ESS/N, a mean KL"
+        yield Finding(UNDIVIDED, "note", what, remedy)
     if entry.of == "geometric" and entry.family == "ess":
         what = "the mean of log ratios, in place of their sum, hides length"
         yield Finding("geometric mean", "hazard", what, "sum log ratios along a row")
@@ -87,7 +103,8 @@ def known(
         yield Finding("scope", "note", blind[entry.of], "log the ESS of sequence ratios beside it")
 
 
-_SCALED = {"count": "not divided by the count", "percent": "in percent"}
+UNDIVIDED = "not divided by the count"
+_SCALED = {"count": UNDIVIDED, "percent": "in percent"}
 
 
 def _times(fit: Fit, probes: Sequence[Batch]) -> str:
@@ -255,7 +272,34 @@ def check_metric(
             remedy = f"take {', '.join(several[:3])}, ...; {remedy}"
             raise checks.InputError("like", like, "the name of a metric", remedy)
         checks.one_of("like", like, plain, remedy)
-    subject = Subject(fn, key, micro_batch)
+    report = _tried(Subject(fn, key, micro_batch), like, allow, strict, tolerance, seed)
+    return report.raise_for_failure() if check else report
+
+
+def _tried(subject: Subject, *asked: Any) -> MetricReport:
+    """The report; of ratios alone nobody knows whether they are of tokens or of rows: what conforms, else of tokens."""
+    rows = None
+    if {*subject.roles.values()} <= {*RATIOS[:2]}:
+        with suppress(checks.InputError):
+            rows = _compared(Subject(subject.fn, subject.key, subject.micro_batch, "row"), *asked)
+    try:
+        report = _compared(subject, *asked)
+    except checks.InputError:
+        if rows is None:
+            raise
+        return rows
+    if rows is None or report.conforms or not (rows.conforms or rows.name == rows.like):
+        return report
+    of_tokens = (
+        f"taken for one weight a row, [B]; of tokens, [B, T], it has the bugs: {', '.join(report.bugs) or 'none'}"
+    )
+    note = Finding("of rows", "note", of_tokens, "name it sequence_ratio, or for tokens add an argument mask")
+    return replace(rows, findings=(*rows.findings, note))
+
+
+def _compared(
+    subject: Subject, like: str | None, allow: Sequence[str], strict: bool, tolerance: float, seed: int
+) -> MetricReport:
     probes = batches(seed, subject.masked)
     values = [subject.ask(probe) for probe in probes]
     again = subject.ask(probes[0])
@@ -283,11 +327,10 @@ def check_metric(
         texts = (f"{p.name}: expected {x:.6g}, found {v:.6g}" for p, x, v in rows if not same(x, v, tolerance))
         difference = next(texts, "")
     unchecked = () if subject.masked else ("what a mask would hide, for it takes none: give it generated tokens only",)
-    report = MetricReport(
+    return MetricReport(
         conforms=right and not counted, name=name(best.entry) if best else "unknown", like=like,
         words=words(best) if best else "",
         same=tuple(dict.fromkeys(", ".join([words(fit), *fit.entry.mistakes]) for fit in named[1:])),
         nearest=f"{name(target.entry)}: {words(target)}" if target else "", difference=difference,
         findings=tuple(findings), arguments=subject.notes, unchecked=unchecked,
     )  # fmt: skip
-    return report.raise_for_failure() if check else report

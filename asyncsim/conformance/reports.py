@@ -281,6 +281,8 @@ class LossReport(Judged):
     arguments: tuple[str, ...] = ()
     excepted: tuple[str, ...] = ()
     uncompared: tuple[str, ...] = ()
+    guessed: bool = False
+    """Whether it deviates with tensors that went to arguments by position, so that none of it may be a bug."""
 
     def record(self) -> dict[str, Any]:
         """Return everything as plain numbers, strings, lists and dictionaries."""
@@ -301,13 +303,20 @@ class LossReport(Judged):
             near = f"the nearest, {self.match.label}; {share}" if self.match.agrees >= _NEAR else "every known method"
             matched = f"is unknown: a token deviates by {self.match.largest:.2g} of its weight from {near}"
         new = "" if self.like or self.name != "unknown" else " from every known method: it is new, or has a bug"
+        new = ", with a mean over padding" if self.conforms and self.shows("mean over padding") else new
         lines = [f"{verdict}{new}", matched]
+        if self.guessed:
+            wrap = "def checked(log_prob, old_log_prob, advantages, mask): return YOURS(...)"
+            lines[:1] = [
+                "undecided: the names of its arguments do not say which tensor each is",
+                f"taken {'; '.join(self.arguments)}; where that is wrong, write {wrap} in your file, and name checked",
+            ]
         lines += [f"bugs: {'; '.join(self.bugs)}"] if self.bugs else []
         times = self.match.times if self.name != "unknown" else ""
         lines += [f"weights are those of the method times {times}"] if times else []
         lines += [f"denominator: {self.aggregator}"] if " " in self.aggregator else []
         lines += [f"compared with {self.compared}"] if self.compared else []
-        lines += [f"arguments {line}" for line in self.arguments]
+        lines += [f"arguments {line}" for line in self.arguments if not self.guessed]
         if self.like and self.disagreement:
             lines.append(f"maximum deviation of a token from {self.like}: {self.distance:.2g}")
         return lines + ([f"first disagreement: {self.disagreement}"] if self.disagreement else [])
@@ -356,6 +365,9 @@ class MetricReport(Judged):
 
     def __str__(self) -> str:
         verdict, bugs = self._verdict(self.like not in (None, self.name))
+        if self.conforms and self.like is None and self.shows("not divided by the count"):
+            verdict += ", but for its divisor: it is not divided by N"
+        verdict += ", where it is given one weight a row" if self.conforms and self.shows("of rows") else ""
         lines = [
             verdict,
             f"is {self.name}{bugs}: {self.words}" if self.words else f"is none of these; nearest {self.nearest}",

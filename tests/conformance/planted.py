@@ -109,6 +109,28 @@ class Behind(VersionCounter):
         self.version_now = version - 1
 
 
+class Unseen(VersionCounter):
+    """Forgets what runs, as a counter of finished groups does."""
+
+    def submitted(self, n):
+        pass
+
+    def accepted(self, n):
+        self.total += n
+
+    def rejected(self, n):
+        pass
+
+    failed = rejected
+
+
+class ByTwo(VersionCounter):
+    """Counts every publish as two versions."""
+
+    def published(self, version):
+        self.version_now += 2
+
+
 class Clamped(TicketsAtPublish):
     """Counts no more than six running groups."""
 

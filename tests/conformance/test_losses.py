@@ -114,9 +114,7 @@ WRONG = {
     "leak": ("masked tokens matter", trainers.unmasked_sequence_ratio, None),
     "snapshot": (
         "ratio to the snapshot in place of behavior",
-        lambda now, then, before, advantages, mask: trainers.truncated(6.0, "sequence")(
-            now, before, then, advantages, mask
-        ),
+        lambda now, mu, prox, advantages, mask: trainers.truncated(6.0, "sequence")(now, prox, mu, advantages, mask),
         sim.methods.truncated_is(cap=6.0, aggregator="token_mean"),
     ),
 }
@@ -226,8 +224,8 @@ def test_another_anchor_is_no_bug(name):
 @pytest.mark.parametrize(("sign", "remedy"), [(1, "take the minimum of objectives"), (-1, "turn the sign")])
 def test_a_wrong_side_tells_its_cause(sign, remedy):
     # With advantages of the other sign PPO, too, closes on the wrong side.
-    def turned(now, then, before, advantages, mask):
-        return trainers.ppo()(now, then, before, -advantages, mask)
+    def turned(now, mu, proximal, advantages, mask):
+        return trainers.ppo()(now, mu, proximal, -advantages, mask)
 
     report = checked(trainers.wrong_side() if sign > 0 else turned)
     assert report.bugs == ("clip closes on the wrong side",) and report.scale * sign > 0

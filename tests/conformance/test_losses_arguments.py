@@ -107,6 +107,9 @@ REFUSED = {
     "four unknown names": (list("vwxy"), "argument 'v'"),
     "six unknown names": (list("uvwxyz"), "argument 'u'"),
     "a required extra": (["log_prob", "mu", "advantages", "mask", "rewards"], "argument 'rewards'"),
+    "rewards in the place of advantages": (["logp", "old_logp", "ref_logp", "rewards", "mask"], "--kind advantage"),
+    "a reference": (["logp", "mu", "ref_logp", "adv", "mask"], "return f.logp, mu, logp.detach"),
+    "a name of something else": (["logp", "mu", "prox", "adv", "returns"], "argument 'returns'"),
     "no mask": (["log_prob", "mu", "advantages"], "an argument for mask"),
     "no advantages": (["log_prob", "mask"], "an argument for advantages"),
     "two current policies": (["log_prob", "logp", "mu", "advantages", "mask"], "a single one for log_prob"),
@@ -120,6 +123,15 @@ def test_what_is_ambiguous_is_refused_by_name(name):
     names, words = REFUSED[name]
     caught = refused(words, lambda: check_loss(made(names)))
     assert caught.field == "loss" and caught.remedy
+
+
+def test_what_was_guessed_is_no_bug():
+    def turned(a, b, c, d, e):
+        return -trainers.ppo()(a, b, c, d, e)
+
+    report = check_loss(turned, bias=False)
+    assert not report.conforms and not report.bugs and report.shows("sign turned around")
+    assert report.heading()[0].startswith("undecided: the names of its") and "d is advantages" in report.heading()[1]
 
 
 def test_of_two_arguments_for_one_tensor_the_needed_one_is_given():

@@ -10,7 +10,7 @@ from asyncsim.methods import _adaptive
 from tests.conformance import field, trainers
 from tests.conformance.field import closed_cispo, three_policies
 from tests.conformance.planted_losses import clipped
-from tests.conformance.trainers import checked
+from tests.conformance.trainers import checked, log_ratio, mean_of, surrogate
 
 INVISIBLE = "staleness is invisible"
 
@@ -175,11 +175,57 @@ def of_one_advantage(log_prob, old_log_prob, advantages, mask):
 
 
 def test_a_ratio_of_rows_asks_for_one_advantage_a_row():
-    asked = "advantages of tokens in a ratio of rows"
-    found = check_loss(of_one_advantage, "gspo", bias=False)
-    (note,) = (finding for finding in found.findings if finding.name == asked)
-    assert found.name == "unknown" and note.remedy.endswith("add --advantages-per sequence")
+    asked, padded = "advantages of tokens in a ratio of rows", "lengths of rows include padding"
+
+    def sides(log_prob, old_log_prob, advantages, mask):
+        mean = ((log_prob - old_log_prob) * mask).sum(1) / mask.sum(1)
+        return -(torch.sin(3.0 * mean) * advantages[:, 0]).mean()
+
+    (note,) = (one for one in check_loss(sides, "gspo", bias=False).findings if one.name == asked)
+    assert note.remedy.endswith("add --advantages-per sequence")
+    assert check_loss(of_one_advantage, "gspo", bias=False).bugs == (padded, "one token's advantage for the whole row")
     known = check_loss(of_one_advantage, "gspo", advantages_per="sequence", bias=False)
-    assert known.bugs == ("lengths of rows include padding",)
+    assert known.bugs == (padded,)
     assert asked not in {finding.name for finding in known.findings}
     assert asked not in {finding.name for finding in check_loss(clipped(), "ppo_clip", bias=False).findings}
+
+
+def of_rows(over, live=True):
+    """GSPO with another ratio of a row than the mean, or a plain weight by it."""
+
+    def loss(log_prob, old_log_prob, advantages, mask):
+        ratio = over((log_prob - old_log_prob) * mask, mask).exp()
+        values = surrogate(ratio, advantages, 3e-4, 4e-4) if live else ratio.detach() * advantages * log_prob
+        return -mean_of(values, mask, "sequence_mean" if live else "sequence_sum")
+
+    return loss
+
+
+def grpo(average):
+    def loss(log_prob, old_log_prob, advantages, mask):
+        values = surrogate(log_ratio(log_prob, old_log_prob, mask).exp(), advantages, 0.2, 0.2) * mask
+        return -(values.mean() if average == "mean" else values.sum() / mask.sum())
+
+    return loss
+
+
+SUMMED, MEANED = "log ratios of a row summed, not averaged", "log ratios of a row averaged, not summed"
+LEVELS = {
+    # name: (loss, the method that is meant, whether it conforms, bugs, words)
+    "summed": (of_rows(lambda x, m: x.sum(1, True)), "gspo", False, (SUMMED,), "(log_ratio * mask).sum(-1) / mask.sum"),
+    "nobody said": (of_rows(lambda x, m: x.sum(1, True)), None, False, (), "; else a method of its own"),
+    "meaned": (of_rows(lambda x, m: x.sum(1, True) / m.sum(1, True), False), "full_is", False, (MEANED,), "product"),
+    "over columns": (of_rows(lambda x, m: x.mean(1, True), False), "full_is", False, (MEANED,), "padding among them"),
+    "tokens": (of_rows(lambda x, m: x), "gspo", False, (), "gspo has the geometric mean of a row's ratios"),
+    ".mean()": (grpo("mean"), None, True, (), "conforms, with a mean over padding"),
+    "like GRPO": (grpo("mean"), "grpo", False, ("mean over padding",), "verl's seq-mean-token-mean"),
+    "token mean": (grpo("tokens"), "grpo", False, (), "if yours is meant: --set aggregator=token_mean"),
+}
+
+
+@pytest.mark.parametrize("name", LEVELS)
+def test_what_is_summed_or_averaged_in_another_place_is_named(name):
+    loss, like, conforms, bugs, words = LEVELS[name]
+    report = check_loss(loss, like, bias=False)
+    assert (report.conforms, report.bugs) == (conforms, bugs) and report.name != "unknown", report
+    assert words in str(report), report

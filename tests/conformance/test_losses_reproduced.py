@@ -262,8 +262,8 @@ def test_every_reading_of_batches_and_rows_may_be_allowed_by_name():
 
 
 ODD = {
-    "arctan": lambda now, then, before, a, m: (
-        -mean_of(log_ratio(now, then, m).exp().atan().detach() * a * now, m, "token_mean")
+    "arctan": lambda now, mu, adv, mask: (
+        -mean_of(log_ratio(now, mu, mask).exp().atan().detach() * adv * now, mask, "token_mean")
     ),
     "mean of two policies": plain(lambda now, then, before, a, m: (now, (then + before) / 2, a)),
     "root of the length": plain(lambda now, then, before, a, m: (now, then, a * m.sum(-1, keepdim=True).sqrt())),

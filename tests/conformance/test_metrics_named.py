@@ -276,3 +276,30 @@ def test_a_defect_of_the_catalogue_is_caught(defect, monkeypatch):
     finally:
         search._first.cache_clear()
         search._table.cache_clear()
+
+
+def of_weights(weights):
+    return weights.sum() ** 2 / (weights**2).sum() / len(weights)
+
+
+def of_one_row(sequence_log_ratio):
+    return of_weights(np.exp(sequence_log_ratio - sequence_log_ratio.max()))
+
+
+ROWS, WIDE = "conforms, where it is given one weight a row", "taken for one weight a row, [B]; of tokens, [B, T], it has"
+
+
+@pytest.mark.parametrize(
+    ("fn", "like", "head", "words"),
+    [
+        (of_weights, "ess", "conforms like ess, where it is given one", WIDE),
+        (of_weights, None, ROWS, f"{WIDE} the bugs: divided by rows"),
+        (of_one_row, None, "conforms", "sequence_log_ratio of rows, [B]"),
+        (lambda weights: of_weights(weights) * len(weights), None, "it is not divided by N", "note: not divided by"),
+        (lambda ratio: of_weights(ratio) * len(ratio), "ess", "deviates from ess", "bug: not divided by the count"),
+        (lambda ratio: of_weights(ratio.reshape(-1)), None, "conforms", "ratio of tokens, [B, T]"),
+    ],
+)
+def test_weights_alone_may_be_of_rows_or_of_tokens(fn, like, head, words):
+    text = str(check_metric(fn, like))
+    assert head in text.splitlines()[0] and words in text, text
