@@ -114,7 +114,8 @@ class Claim:
     `when`: the conditions, or what was not tested; `rebuilt`: our reconstruction of the method is judged. `stated`: the
     sentence in `claims.papers()`, whose exact results are set against it too. Without a figure they alone decide.
     `subject`: the table that it stands in, if not that of its source. `test`: when the claim holds in one setting;
-    the figure's `held()` gives all settings under the name `held`, and their count has to give the verdict.
+    the figure's `held()` gives all settings under the name `held`, and their count has to give the verdict. `also`: a
+    second figure, whose `held()` gives more settings under this name, from rows of its own.
     """
 
     source: str
@@ -128,6 +129,7 @@ class Claim:
     subject: str = ""
     held: str = ""
     test: str = ""
+    also: str = ""
 
     @property
     def claims(self) -> tuple[str, ...]:

@@ -103,6 +103,7 @@ def table(known: Iterable[Claim] = CLAIMS) -> str:
     rows = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for each in known:
         claim = (f"[{each.text}](#{each.figure})" if each.figure else each.text) + "\\*" * each.rebuilt
+        claim += f" ([more settings](#{each.also}))" if each.also else ""
         count = f" ({{{each.figure}:{each.held}_count}})" if each.held else ""
         verdict = f"**{each.verdict}**{count}" + (f": {each.when}" if each.when else "")
         cells = [*[each.source] * several, claim, each.number, verdict]

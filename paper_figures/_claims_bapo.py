@@ -101,7 +101,36 @@ CLAIMS = (
         when="target 0.5: in most settings on stale data; on reused batches, at the 4× rate only",
         rebuilt=True,
         held="ahead",
+        also="bapo_returns",
         test="BAPO's mean return is more than {bapo_places:smallest} above the clip's",
+    ),
+    _claim(
+        "Raising c_high raises return and entropy",
+        "mixed",
+        "on 64 tokens, the return rises from {bapo_bounds:c_high_return_least} to {bapo_bounds:c_high_return_most}",
+        "bapo_bounds",
+        when="the return rises everywhere, entropy on the long task only",
+        held="c_high",
+        test="from the tightest to the widest bound, the mean rises",
+    ),
+    _claim(
+        "Lowering c_low lowers return and entropy",
+        "mixed",
+        "on 64 tokens, the return rises from {bapo_bounds:c_low_return_most} to {bapo_bounds:c_low_return_least}",
+        "bapo_bounds",
+        when="entropy decreases, but the return rises",
+        held="c_low",
+        test="from the tightest to the widest bound, the mean decreases",
+    ),
+    _claim(
+        "Tokens with ratios far from 1 are improbable and uncertain",
+        "mixed",
+        "from a peaked start, the mean probability is {bapo_tokens:peaked_prob_near} near a ratio of 1, and down to "
+        "{bapo_tokens:peaked_prob_far} elsewhere",
+        "bapo_tokens",
+        when="mostly improbable, but seldom uncertain: entropy is highest at moderate ratios",
+        held="far",
+        test="at the ratios furthest from 1, probability is lower (entropy higher) than near 1",
     ),
 )
 ITEMS: tuple[Item, ...] = (
@@ -179,10 +208,11 @@ ITEMS: tuple[Item, ...] = (
         "notes",
         "figure",
         "runs of the clip",
-        "bapo_ratios",
-        "mostly",
+        "bapo_tokens",
+        "",
         "probability of tokens: {bapo_tokens:peaked_prob_near} near a ratio of 1, {bapo_tokens:peaked_prob_far} at the "
         "minimum",
+        claim="Tokens with ratios far from 1 are improbable and uncertain",
     ),
     _item(
         "Sweep of c_high and of c_low",

@@ -20,7 +20,7 @@ from asyncsim.base import checks, files
 from asyncsim.base.plugins import summaries
 from asyncsim.plotting import _style
 from experiments import _contract, _store
-from paper_figures import _claim, _gallery, _looks, _setup
+from paper_figures import _claim, _claims, _gallery, _looks, _setup
 
 HERE = Path(__file__).resolve().parent
 ROWS, SCRIPT, LOOKS = "asyncsim rows", "asyncsim script", "asyncsim looks"
@@ -158,13 +158,24 @@ def numbers(name: str, rows: list[Any], count: bool = True) -> dict[str, str]:
 
     Raises `InputError` that names rows which the figure lacks.
     """
-    held = getattr(script(name), "held", None) if count else None
     with reading(name, rows):
         found = script(name).numbers(*rows)
-        for claim, settings in (held(*rows) if held else {}).items():
-            found |= {f"{claim}_{key}": text for key, text in _claim.counted(settings).items()}
+        for claim, known in (settings(name, rows) if count else {}).items():
+            found |= {f"{claim}_{key}": text for key, text in _claim.counted(known).items()}
     formatted = isinstance(found, dict) and all(isinstance(v, str) and str(k).isidentifier() for k, v in found.items())
     checks.require(formatted, f"{name}.numbers", found, "a dict of texts by identifier", "format every number")
+    return found
+
+
+def settings(name: str, rows: list[Any]) -> dict[str, list[_claim.Setting]]:
+    """Settings of a figure's claims, with those of the second figure that a claim names; what it lends is left out."""
+    held = getattr(script(name), "held", None)
+    found = dict(held(*rows)) if held else {}
+    for claim in (each for each in _claims.CLAIMS if each.also):
+        if claim.figure == name:
+            found[claim.held] = [*found[claim.held], *script(claim.also).held(*tables(claim.also))[claim.held]]
+        elif claim.also == name:
+            found.pop(claim.held, None)
     return found
 
 

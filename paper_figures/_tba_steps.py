@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments import _store, tba_steps
+from experiments import tba_steps
 from paper_figures import _script
 from paper_figures import _vcpo as look
 from paper_figures._claim import decided
@@ -96,6 +96,13 @@ def better(low: float, high: float) -> bool | None:
     return decided(low > 0.0 and high > SMALLEST, high < 0.0 or (low > -SMALLEST and high < SMALLEST))
 
 
-def returns() -> Any:
-    """Rows of `tba_returns`, whose tasks, with other stalenesses and rare rewards, are settings of claims here."""
-    return _store.read("tba_returns", False)
+def as_good(low: float, high: float) -> bool | None:
+    """Whether an interval of a difference lies less than `SMALLEST` below 0."""
+    return decided(low > -SMALLEST, high < -SMALLEST)
+
+
+def grown(gains: list[tuple[float, float]]) -> bool | None:
+    """Whether the last of some gains, each with half of its interval, is larger than the first."""
+    (first, one), (last, other) = gains[0], gains[-1]
+    apart, half = last - first, math.hypot(one, other)
+    return better(apart - half, apart + half)

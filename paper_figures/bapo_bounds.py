@@ -11,6 +11,7 @@ from asyncsim.plotting import _style
 from paper_figures import _bapo_steps as steps
 from paper_figures import _script, bapo_steps
 from paper_figures import _vcpo as look
+from paper_figures._claim import Setting, decided
 
 EXPERIMENTS = {"bapo_steps": {"part": "knob", "task": "long", "rate": "best synchronous"}}
 TASK, MOVING = "long", "tokens"
@@ -110,4 +111,16 @@ def numbers(rows: Any) -> dict[str, str]:
         found[f"{arm}_low"], found[f"{arm}_high"] = (
             f"{bounds(rows, name, arm, s).value.max():.2f}" for s in ("low", "high")
         )
+    return found
+
+
+def held(rows: Any) -> dict[str, list[Setting]]:
+    """Whether return and entropy rise as c_high is raised, and fall as c_low is lowered, by rate and task."""
+    found: dict[str, list[Setting]] = {"c_high": [], "c_low": []}
+    for knob, sign in (("c_high", 1), ("c_low", -1)):
+        for reading, times in {"best synchronous rate": 1.0, "4× rate": steps.BOLD, "tuned rates": None}.items():
+            for quantity, word in (("mean", "return"), ("entropy_mean", "entropy")):
+                for name in steps.tasks(rows[rows.part == "knob"]):
+                    way = sign * rises(rows, name, knob, quantity, times)
+                    found[knob].append(Setting((f"{word}, {reading}", steps.TOLD[name]), decided(way == 1, way == -1)))
     return found

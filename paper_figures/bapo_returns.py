@@ -11,6 +11,7 @@ from asyncsim.plotting import _style
 from experiments import bapo
 from paper_figures import _bapo as arms
 from paper_figures import _vcpo as look
+from paper_figures._claim import Setting, decided
 from paper_figures._script import finding
 
 EXPERIMENTS = {"bapo": {"part": "compare", "law": "constant 32", "tuned": True}}
@@ -65,3 +66,15 @@ def numbers(rows: Any) -> dict[str, str]:
         shares = [arms.at_best(rows, "positive", task=task, law=stale, arm=arm).value for task in arms.TASKS]
         found[f"positive_{arm}"] = f"{100 * sum(shares) / len(shares):.0f} %"
     return found
+
+
+def held(rows: Any) -> dict[str, list[Setting]]:
+    """Whether BAPO with the smaller target beats the clip at tuned rates, by task and data."""
+    found = []
+    for law in laws(rows):
+        for task in arms.LOOKS:
+            row = arms.difference(rows, task=task, law=law, arm="clip")
+            if row is not None:
+                won = decided(row.word == "worse", row.word in ("equal", "better"))
+                found.append(Setting(("target 0.4, tuned rates", arms.TASKS[task], arms.told(law)), won))
+    return {"ahead": found}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pandas as pd
@@ -109,48 +110,33 @@ def numbers(rows: Any) -> dict[str, str]:
         closed = own(rows, start, "closed positive").set_index("number").value
         for name, edge in zip(("rare", "middle", "usual"), bapo_steps.CHANCES, strict=True):
             found[f"{key}_{name}"] = f"{100 * closed[edge]:.0f} %" if edge in closed.index else "none"
-        for quantity in ("prob", "entropy"):
-            values = binned(rows, start, quantity).value
-            found[f"{key}_{quantity}_near"] = f"{values.iloc[0]:.2f}"
-            found[f"{key}_{quantity}_far"] = f"{(values.min() if quantity == 'prob' else values.max()):.2f}"
-    for name, holds in (("likely", likely), ("uncertain", uncertain)):
-        found[name], found["places"] = (str(each) for each in counted(rows, holds))
+        values = binned(rows, start, "prob").value
+        found |= {f"{key}_prob_near": f"{values.iloc[0]:.2f}", f"{key}_prob_far": f"{values.min():.2f}"}
     return found
 
 
-def likely(prob: Any, entropy: Any) -> bool:
-    """Whether tokens with ratios near 1 are the most probable."""
-    del entropy
-    return bool(prob[0] >= prob.max())
-
-
-def uncertain(prob: Any, entropy: Any) -> bool:
-    """Whether entropy is larger at some ratios further from 1."""
-    del prob
-    return bool(entropy.max() > entropy[0])
-
-
-def counted(rows: Any, holds: Any) -> tuple[int, int]:
-    """In how many settings (task, rate, start) a property of binned tokens holds, and of how many."""
+def far(rows: Any, start: str) -> list[Setting]:
+    """Whether tokens with ratios furthest from 1 are less probable, and more uncertain, than those near 1."""
     found = []
-    for task in steps.tasks(rows[rows.part == "tokens"]):
-        for at in sorted(_script.pick(rows, part="tokens", task=task).rate.unique()):
-            for start in STARTS:
+    for quantity, sign, word in (("prob", -1.0, "improbable"), ("entropy", 1.0, "uncertain")):
+        for task in steps.tasks(rows[rows.part == "tokens"]):
+            for at in sorted(_script.pick(rows, part="tokens", task=task).rate.unique()):
                 share = own(rows, start, "share", task=task, at=at).set_index("number").value
-                kept = [
-                    binned_of[[share[edge] >= FEW for edge in binned_of.number]].value.to_numpy()
-                    for binned_of in (own(rows, start, quantity, task=task, at=at) for quantity in ("prob", "entropy"))
-                ]
-                found.append(holds(*kept))
-    return sum(found), len(found)
+                known = own(rows, start, quantity, task=task, at=at)
+                first, *_, last = known[[share[edge] >= FEW for edge in known.number]].itertuples()
+                apart = sign * (last.value - first.value)
+                reach = math.hypot(last.high - last.low, first.high - first.low) / 2.0
+                place = (f"{word}, {STARTS[start][0].split()[0]} start", f"{steps.TOLD[task]} at rates", f"{at:g}")
+                found.append(Setting(place, decided(apart > reach, apart < -reach)))
+    return found
 
 
 def held(rows: Any) -> dict[str, list[Setting]]:
-    """Whether the clip blocks a larger share of what raises entropy, by start, gradient, task and rate."""
+    """Whether the clip blocks more of what raises entropy, and properties of ratios far from 1, by start and task."""
     found = []
     for start, (name, _) in STARTS.items():
         for kind, gradient in KINDS.items():
             for (task, at), known in biased(rows, start, kind).items():
                 place = (f"{name.split()[0]} start, {gradient}", f"{steps.TOLD[task]} at rates", f"{at:g}")
                 found.append(Setting(place, known, (start, kind) == (bapo_steps.PEAKED, "plain")))
-    return {"blocked": found}
+    return {"blocked": found, "far": [each for start in STARTS for each in far(rows, start)]}

@@ -11,9 +11,10 @@ from matplotlib.figure import Figure
 from asyncsim.plotting import _style
 from paper_figures import _script
 from paper_figures import _vcpo as look
+from paper_figures._claim import Setting, decided
 from paper_figures._gac_points import ramp
 from paper_figures.gac_cosine import LATE, LEVELS, swept
-from paper_figures.gac_steps import points
+from paper_figures.gac_steps import FEW, points
 
 EXPERIMENTS = {"gac_steps": {"part": "threshold", "rate": 0.2}}
 
@@ -71,3 +72,16 @@ def draw(rows: Any) -> Figure:
 def numbers(rows: Any) -> dict[str, str]:
     """Shares of falls stand beside cosines in training."""
     return {}
+
+
+def held(rows: Any) -> dict[str, list[Setting]]:
+    """Whether fewer than a tenth of GRPO's runs fall, by staleness and by the cosine above which GAC acts."""
+    found = []
+    for level in LEVELS:
+        for skips, (_, verb) in PANELS.items():
+            for row in swept(rows, level, "fell", skips).itertuples():
+                threshold = row.high if skips else row.low
+                if threshold < 1.0:
+                    place = (f"staleness {level}", f"{verb} above", f"{threshold:.2g}")
+                    found.append(Setting(place, decided(row.high_end < FEW, row.low_end >= FEW)))
+    return {"stable": found}

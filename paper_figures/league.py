@@ -102,8 +102,9 @@ def table(judged: Any) -> str:
 
 
 def held(rows: Any) -> dict[str, list[Setting]]:
-    """Whether a stabilizer is better than RLOO, by task and staleness; worse and equal ones are not."""
+    """Whether a stabilizer is better than RLOO, by task and staleness, GAC also alone; worse and equal ones are not."""
     stale = rows[(rows.arm != league.BASE) & (rows.law != "fresh") & rows.word.notna()]
     better = [decided(row.word == "better", row.word in ("worse", "equal")) for row in stale.itertuples()]
     places = [(row.task, f"staleness {SHORT.get(row.law, row.law)}") for row in stale.itertuples()]
-    return {"better": [Setting(*each) for each in zip(places, better, strict=True)]}
+    found = [Setting(*each) for each in zip(places, better, strict=True)]
+    return {"better": found, "gac": [each for each, arm in zip(found, stale.arm, strict=True) if arm == "GAC"]}

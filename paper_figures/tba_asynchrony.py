@@ -8,8 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
-from experiments.tba_returns import FRESH
-from paper_figures import _script, tba_returns
+from paper_figures import _script
 from paper_figures import _tba_steps as tba
 from paper_figures import _vcpo as look
 from paper_figures._claim import Setting, decided
@@ -161,32 +160,17 @@ def numbers(rows: Any) -> dict[str, str]:
 
 
 def held(rows: Any) -> dict[str, list[Setting]]:
-    """Whether TBA is as good on stale data as on fresh, and beats RLOO and Dr. GRPO; with rows of `tba_returns`."""
-    accurate, ahead, other = [], [], tba.returns()
+    """Whether TBA is as good on stale data as on fresh, and beats RLOO and Dr. GRPO."""
+    accurate, ahead = [], []
     for reading, times in (("one rate", 1.0), ("tuned rates", None)):
         for task, name in TASKS.items():
             fresh = level(rows, "TBA", 0, "return", times, task)
             for steps in tba.steps(rows)[1:]:
                 own = level(rows, "TBA", steps, "return", times, task)
                 low, high = (own.value - fresh.value + sign * tba.reach(own, fresh) for sign in (-1.0, 1.0))
-                accurate.append(Setting((reading, name, str(steps)), near(low, high)))
+                accurate.append(Setting((reading, name, str(steps)), tba.as_good(low, high)))
         for arm in ("RLOO", "Dr. GRPO"):
             for (task, steps), (apart, reach) in beside(rows, arm, times).items():
                 won = decided(apart > max(reach, tba.SMALLEST), apart + reach < tba.SMALLEST)
                 ahead.append(Setting((f"{arm}, {reading}", TASKS[task], str(steps)), won))
-    for task, name in tba_returns.TITLES.items():
-        # RLOO and TBA are equal on fresh data.
-        row = tba_returns.cell(other, task, "constant 32", FRESH)
-        accurate.append(Setting(("tuned rates", name, "32"), near(-row.high, -row.low)))
-    for arm in tba_returns.BASELINES:
-        for task, name in tba_returns.TITLES.items():
-            for law, data in zip(tba_returns.STALE, ("32", "half replayed"), strict=True):
-                row = tba_returns.cell(other, task, law, arm)
-                won = decided(row.high < -tba.SMALLEST or row.word == "worse", row.low > -tba.SMALLEST)
-                ahead.append(Setting((f"{arm}, tuned rates", name, data), won))
     return {"accurate": accurate, "ahead": ahead}
-
-
-def near(low: float, high: float) -> bool | None:
-    """Whether a difference of returns lies less than `SMALLEST` below 0."""
-    return decided(low > -tba.SMALLEST, high < -tba.SMALLEST)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
-from experiments.tba_returns import SEARCHERS
-from paper_figures import _script, tba_returns
+from paper_figures import _script
 from paper_figures import _tba_steps as tba
 from paper_figures import _vcpo as look
 from paper_figures._claim import Setting
@@ -126,10 +124,7 @@ def numbers(rows: Any) -> dict[str, str]:
 
 
 def held(rows: Any) -> dict[str, list[Setting]]:
-    """Whether the gain of recent samples grows with scale, and whether draws by reward return more than uniform ones.
-
-    The first with rows of `tba_returns`, whose scale is the number of generators.
-    """
+    """Whether recent samples gain more with more samples, and whether draws by reward return more than uniform ones."""
     found: dict[str, list[Setting]] = {"recent": [], "reward": []}
     for reading, times in (("one rate", 1.0), ("tuned rates", None)):
         gains = []
@@ -142,16 +137,5 @@ def held(rows: Any) -> dict[str, list[Setting]]:
             apart, reach = paid.value - base.value, tba.reach(paid, base)
             place = (f"many arms, {reading}", str(stored))
             found["reward"].append(Setting(place, tba.better(apart - reach, apart + reach)))
-        found["recent"].append(Setting((f"samples per exchange: many arms, {reading}",), grown(gains)))
-    for task in ("graded", "rare"):
-        own = [tba_returns.cell(tba.returns(), task, place, "0.95", "recency") for place in SEARCHERS]
-        gains = [(row.difference, (row.high - row.low) / 2.0) for row in own]
-        found["recent"].append(Setting((f"generators: {tba_returns.TITLES[task]}, tuned rates",), grown(gains)))
+        found["recent"].append(Setting((f"samples per exchange: many arms, {reading}",), tba.grown(gains)))
     return found
-
-
-def grown(gains: list[tuple[float, float]]) -> bool | None:
-    """Whether the last of some gains, each with half of its interval, is larger than the first."""
-    (first, one), (last, other) = gains[0], gains[-1]
-    reach = math.hypot(one, other)
-    return tba.better(last - first - reach, last - first + reach)

@@ -13,6 +13,7 @@ from experiments import tba_steps
 from paper_figures import _script
 from paper_figures import _tba_steps as tba
 from paper_figures import _vcpo as look
+from paper_figures._claim import Setting, decided
 
 EXPERIMENTS = {"tba_steps": {"part": "grid", "task": "arms", "rate": "best synchronous", "steps": (0, 15)}}
 LABELS = (
@@ -27,6 +28,8 @@ LABELS = (
 )
 """Names of lines on fresh and on old data, their arms and places."""
 PRICES = np.geomspace(0.02, 2.0, 200)
+RIVALS = ("RLOO", "Proximal RLOO", "Dr. GRPO")
+"""Methods that the paper compares; RLOO with the current penalty is ours, and TBA's gradient up to a factor."""
 
 
 def drawn(rows: Any) -> list[int]:
@@ -123,3 +126,16 @@ def numbers(rows: Any) -> dict[str, str]:
         found[f"leads_{reading}"] = str(leads(rows, times)[0])
     smallest, largest = (points(rows, "TBA", old, "return").value.iloc[k] for k in (0, -1))
     return found | {"at_smallest": f"{smallest:.2f}", "at_largest": f"{largest:.2f}"}
+
+
+def held(rows: Any) -> dict[str, list[Setting]]:
+    """Whether TBA ends with a higher objective on stale data than the paper's methods, by rate and coefficient."""
+    found = []
+    for reading, times in (("one rate", 1.0), ("tuned rates", None)):
+        for beta in tba.betas(rows):
+            place = {"task": tba.TASK, "steps": drawn(rows)[1], "beta": beta}
+            own, *rest = (tba.at(rows, "grid", "objective", "end", times, arm=arm, **place) for arm in ("TBA", *RIVALS))
+            apart = [(own.value - other.value, tba.reach(own, other)) for other in rest]
+            answer = decided(all(far > reach for far, reach in apart), any(far < -reach for far, reach in apart))
+            found.append(Setting((f"{reading}, coefficient", f"{beta:g}"), answer))
+    return {"objective": found}

@@ -9,7 +9,9 @@ from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
 from paper_figures import _script
+from paper_figures import _tba_steps as tba
 from paper_figures import _vcpo as look
+from paper_figures._claim import Setting, decided
 from paper_figures.tba_buffer import PRICES, at, resets
 
 EXPERIMENTS = {"tba_steps": {"part": "reset", "rate": "best synchronous"}}
@@ -72,3 +74,17 @@ def both(rows: Any) -> bool:
 def numbers(rows: Any) -> dict[str, str]:
     """Returns with resets stand beside those of the buffer."""
     return {}
+
+
+def held(rows: Any) -> dict[str, list[Setting]]:
+    """Whether resets of the reference raise the final return, by KL coefficient, rate and updates between resets."""
+    found = []
+    for beta in PRICES:
+        for reading, times in (("one rate", 1.0), ("tuned rates", None)):
+            never, *more = resets(rows, beta)
+            without, *others = (at(rows, "reset", place, "return", "end", times, beta=beta) for place in (never, *more))
+            for place, own in zip(more, others, strict=True):
+                apart, reach = own.value - without.value, tba.reach(own, without)
+                answer = decided(apart > max(reach, tba.SMALLEST), apart + reach < tba.SMALLEST)
+                found.append(Setting((f"coefficient {beta:g}, {reading}", place), answer, beta == max(PRICES)))
+    return {"raised": found}

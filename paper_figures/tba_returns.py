@@ -9,7 +9,9 @@ from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
 from experiments import tba_returns
+from paper_figures import _tba_steps as tba
 from paper_figures import _vcpo as look
+from paper_figures._claim import Setting, decided
 from paper_figures._script import finding, pick
 
 EXPERIMENTS = {"tba_returns": {"part": "compare", "staleness": "0, 32, or half replayed"}}
@@ -71,7 +73,7 @@ def said(row: Any) -> str:
 def numbers(rows: Any) -> dict[str, str]:
     """Differences with words, and how many comparisons TBA wins, ties and loses."""
     found = {"smallest": f"{tba_returns.SMALLEST:g}", "price": tba_returns.BASE.split()[1], "old": "32"}
-    found |= dict(zip(("few", "many"), tba_returns.SEARCHERS, strict=True))
+    found["many"] = tba_returns.SEARCHERS[-1]
     for task in TITLES:
         for law in STALE:
             for arm, key in zip(BASELINES, ("rloo", "grpo"), strict=True):
@@ -90,6 +92,27 @@ def numbers(rows: Any) -> dict[str, str]:
         late = [cell(rows, task, law, tba_returns.FRESH) for task in names for law in STALE]
         costs = [float(row.difference) for row in late if row is not None]
         found[key] = f"{max(costs, default=float('nan')):.2f}"
+    found |= {"league": "0.1", "penalized": said(cell(rows, "graded", STALE[0], "TBA 0.1"))}
     for task, place in RECENT:
         found[f"{task}_recent_{place}"] = said(cell(rows, task, place, "0.95", "recency"))
     return found
+
+
+def held(rows: Any) -> dict[str, list[Setting]]:
+    """Settings of claims on other tasks: staleness, rivals, and whether recent samples gain more with generators."""
+    accurate, ahead, recent = [], [], []
+    for task, name in TITLES.items():
+        # RLOO and TBA are equal on fresh data.
+        row = cell(rows, task, STALE[0], tba_returns.FRESH)
+        accurate.append(Setting(("tuned rates", name, "32"), tba.as_good(-row.high, -row.low)))
+    for arm in BASELINES:
+        for task, name in TITLES.items():
+            for law, data in zip(STALE, ("32", "half replayed"), strict=True):
+                row = cell(rows, task, law, arm)
+                won = decided(row.high < -tba.SMALLEST or row.word == "worse", row.low > -tba.SMALLEST)
+                ahead.append(Setting((f"{arm}, tuned rates", name, data), won))
+    for task in ("graded", "rare"):
+        own = [cell(rows, task, place, "0.95", "recency") for place in tba_returns.SEARCHERS]
+        gains = [(row.difference, (row.high - row.low) / 2.0) for row in own]
+        recent.append(Setting((f"generators: {TITLES[task]}, tuned rates",), tba.grown(gains)))
+    return {"accurate": accurate, "ahead": ahead, "recent": recent}

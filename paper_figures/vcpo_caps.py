@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -11,8 +12,9 @@ from asyncsim.plotting import _style
 from paper_figures import _script
 from paper_figures import _vcpo as look
 from paper_figures import _vcpo_steps as steps
+from paper_figures._claim import Setting, decided
 from paper_figures._vcpo_steps import BOLD
-from paper_figures.vcpo_masks import LEVELS, caps, last
+from paper_figures.vcpo_masks import LEVELS, SHOWN, caps, last
 
 EXPERIMENTS = steps.drawn("cap", "4 × best synchronous")
 LOOKS: dict[str, dict[str, Any]] = dict(
@@ -63,3 +65,13 @@ def falls(rows: Any) -> bool:
 def numbers(rows: Any) -> dict[str, str]:
     """Returns by cap stand beside masks."""
     return {}
+
+
+def held(rows: Any) -> dict[str, list[Setting]]:
+    """Whether the median run falls later with the paper's cap than with another one, at the 4× rate."""
+    own, found = caps(rows, "sequence", "when", BOLD).set_index("cap"), []
+    paper = own.loc[SHOWN]
+    for cap, row in own.drop(SHOWN).iterrows():
+        apart, reach = paper.value - row.value, math.hypot(paper.high - paper.low, row.high - row.low) / 2.0
+        found.append(Setting((f"other cap: {cap:g}" if cap else "no cap",), decided(apart > reach, apart < -reach)))
+    return {"longest": found}
