@@ -150,8 +150,7 @@ def calibrate(
     Assumes a run that is steady behind its warm-up. Source: this package; each law names its claim.
     """
     checks.one_of("preset", preset, advising.TRAINERS, "name the trainer that wrote the log")
-    for name in given:
-        advising.known_field(name, preset, "calibrate")
+    advising.known_fields(given, preset, "calibrate")
     several = list(logs) if isinstance(logs, (list, tuple)) else [logs]
     checks.require(bool(several), "logs", logs, "one or more", "name the files of one run")
     described = [str(each) for each in several if str(each).endswith((".yaml", ".yml"))]
@@ -235,7 +234,8 @@ def calibrate(
     kept = tuple(name for name in given if name in fields)
     several, pace = each > 1 and "seconds" in measured, measured["seconds"].value if "seconds" in measured else 0.0
     rows = TABLE["rows"].format(each, read.why(known), each * pace, pace) * several
-    made = Calibration(fields, measured, drift, lengths, (*assumed(known), *read.notes, *notes), steps, warm, kept, rows)
+    notes = [*assumed(known), *read.notes, *notes]
+    made = Calibration(fields, measured, drift, lengths, tuple(notes), steps, warm, kept, rows)
     if out is not None:
         made.save(out)
     return made
