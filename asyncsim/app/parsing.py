@@ -226,7 +226,8 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
             see = f"it has {', '.join(own)}"
         helps = {_dashed(each.name): each.help or "" for each in context.command.params if takes[each.name] == "option"}
         remedy = advice or written or see
-        remedy = remedy.replace("VALUE", word) if remedy.count("VALUE") == 1 and word[:1] != "-" else remedy
+        number = all(checks.is_number(wording.value(each)) for each in word.split(","))
+        remedy = remedy.replace("VALUE", word) if remedy.count("VALUE") == 1 and number else remedy
         refusal = checks.InputError("option", error.option_name, "an option of the command", remedy)
         return refusal if advice or written or near or len(meant) > 1 else refusal.explaining(name, helps)
     if kind == "MissingParameter":
@@ -323,7 +324,10 @@ def _as_fields(of: str, takes: Collection[str], arguments: Sequence[str]) -> str
     for word in (word.partition("=")[0] for word in arguments if word.startswith("--")):
         name = word.removeprefix("--").replace("-", "_")
         field = theirs.get(name) or next(iter(checks.near(name, FIELDS, 1)), "")
-        if name not in takes and field and not (pairs == [] and f"{of} {name}" in calls.ELSEWHERE):
+        known = calls.ELSEWHERE.get(f"{of} {name}", "write")
+        if not (pairs or known.startswith("write")):
+            return known
+        if name not in takes and field:
             value = _value_of(word, arguments) or "VALUE"
             pairs.append(f"--set {field}={value.split(',')[0] if field == 'trainer' else value}")
     return f"write {' '.join(pairs)}" * bool(pairs)

@@ -135,7 +135,7 @@ def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> 
         remedy = calls.ELSEWHERE.get(f"asyncsim.{kind} {key}", remedy)
         if kind == "systems" and asked not in calls.ELSEWHERE:
             own = of_preset(name, key, prefix)
-            own = own.replace("VALUE", str(arguments[key])) if own.count("VALUE") == 1 else own
+            own = own.replace("VALUE", str(arguments[key])) if checks.is_number(arguments[key]) else own
             remedy = (prefix and of_others(name, key)) or own or remedy
         if not signature.parameters:
             raise checks.InputError(f"{name} argument", key, "left out", f"{name} takes no arguments")

@@ -134,8 +134,8 @@ def judge_runs(
     remedy += f"; for the number of seeds without logs add {lacks}" * bool(lacks and not a)
     given = (("a", a, patterns[0]), ("b", a if b is None else b, patterns[1]), ("pilot", pilot, patterns[0]))
     mapping = _log_stacks.mapping_of(columns, declarable(system=True), "write columns='reward=THEIRS'")
-    for each in given if not both else ():
-        _curves(*each, metric, over, mapping)  # a file that does not exist is the nearer mistake
+    if pilot and not both:
+        _curves(*given[2], metric, over, mapping)  # a file that does not exist is the nearer mistake
     checks.require(both, "b", None, "the runs of B", remedy)
     groups = [_curves(*each, metric, over, mapping) for each in given]
     for (name, runs, _), group, least in zip(given, groups, (1, 1, 0 if seed_spread else 2), strict=True):

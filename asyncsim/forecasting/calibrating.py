@@ -8,6 +8,7 @@ import re
 import tomllib
 import warnings
 from collections.abc import Container, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -149,14 +150,18 @@ def calibrate(
     slots_per_machine=8. Returns a `Calibration`. Raises `InputError` that names what is missing, and what to log.
     Assumes a run that is steady behind its warm-up. Source: this package; each law names its claim.
     """
-    checks.one_of("preset", preset, advising.TRAINERS, "name the trainer that wrote the log")
-    advising.known_fields(given, preset, "calibrate")
     several = list(logs) if isinstance(logs, (list, tuple)) else [logs]
+    wrote = ""
+    with suppress(checks.InputError):
+        wrote = "" if preset in advising.TRAINERS else _wrote(_read(several, columns, run, stack))
+    remedy = f"its columns are those of {wrote}: write preset='{wrote}'" if wrote in advising.TRAINERS else ""
+    checks.one_of("preset", preset, advising.TRAINERS, remedy or "name the trainer that wrote the log")
+    advising.known_fields(given, preset, "calibrate")
     checks.require(bool(several), "logs", logs, "one or more", "name the files of one run")
     described = [str(each) for each in several if str(each).endswith((".yaml", ".yml"))]
     checks.require(not described, "logs", described, "logs, not a system", "give its fields as --set NAME=VALUE")
     read = _read(several, columns, run, stack)
-    logged = aliases.beside((name for name in read.names.values() if "/" in name), ())[0].lower().replace("-", "_")
+    logged = _wrote(read)
     if logged in {*advising.TRAINERS} - {preset}:
         warnings.warn(checks.RunWarning(TABLE["other_trainer"].format(logged, preset)), stacklevel=2)
     fields = _fields(preset, read, given)
@@ -239,6 +244,11 @@ def calibrate(
     if out is not None:
         made.save(out)
     return made
+
+
+def _wrote(read: Read) -> str:
+    """The trainer whose names most columns have; "" if none."""
+    return aliases.beside((name for name in read.names.values() if "/" in name), ())[0].lower().replace("-", "_")
 
 
 def assumed(known: Mapping[str, Any]) -> list[str]:
