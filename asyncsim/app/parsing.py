@@ -195,12 +195,8 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
             named = (word for word in arguments if word.replace("-", "_") in plugins.summaries("asyncsim.systems"))
             written = next((wording.of_preset(preset, name) for preset in named), "")
             written = written.replace("VALUE", _value_of(error.option_name, arguments) or "VALUE")
-        elif context and context.command.name == "advise" and not near:
-            from asyncsim.sweeping.advising import FIELDS, TRAINERS
-
-            theirs = {option: field for each in TRAINERS.values() for option, field in each.fields().items()}
-            field = theirs.get(name) or (checks.near(name, FIELDS, 1) or ["FIELD"])[0]
-            written = f"write --set {field}=VALUE, or {field}=V1,V2 for several (docs/which-limit.md has the fields)"
+        elif context and context.command.name in ("advise", "calibrate", "forecast") and not near:
+            written = _as_fields(context.command.name, takes, arguments)
         elif worded and not dot and not near:
             given = [(o[2:], w) for o, w in itertools.pairwise(arguments) if o[:2] == "--"]
             # Of arms and grids, --task NAME has become --set task=NAME.
@@ -232,7 +228,10 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
         elif own and len(own) <= LISTED:
             see = f"it has {', '.join(own)}"
         helps = {_dashed(each.name): each.help or "" for each in context.command.params if takes[each.name] == "option"}
-        refusal = checks.InputError("option", error.option_name, "an option of the command", advice or written or see)
+        remedy = advice or written or see
+        number = all(checks.is_number(wording.value(each)) for each in word.split(","))
+        remedy = remedy.replace("VALUE", word) if remedy.count("VALUE") == 1 and number else remedy
+        refusal = checks.InputError("option", error.option_name, "an option of the command", remedy)
         return refusal if advice or written or near or len(meant) > 1 else refusal.explaining(name, helps)
     if kind == "MissingParameter":
         name, what = parameter.name.rstrip("_").replace("_", "-"), getattr(parameter, "help", None)
@@ -259,7 +258,10 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
             )
         write += f" (a sweep takes words, --set task=NAME; a file of one run: asyncsim run {file})" * bool(file)
         remedy = f"{write}: {what[0].lower()}{what[1:].rstrip('.')}" if what else see
-        return checks.InputError(name, None, "given", remedy)
+        lacking = checks.InputError(name, None, "given", remedy)
+        if context.command.name == "timeline":
+            lacking.add_note(wording.rules())
+        return lacking
     if kind == "BadParameter":
         wanted = re.search(r"valid (\w+)", text)
         bound = f"a valid {wanted[1]}" if wanted else f"usable ({text})"
@@ -328,6 +330,24 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
         name = next((word for word in (value, before) if word.isidentifier()), "NAME")
         see = f"write --{'stack' if context.command.name == 'log' else 'like'} {name}"
     return checks.InputError("arguments", value, "left out, as the command takes no more", see)
+
+
+def _as_fields(of: str, takes: Collection[str], arguments: Sequence[str]) -> str:
+    """What to write for options that are fields of a description, all of those given; "" if the first is none."""
+    from asyncsim.sweeping.advising import FIELDS, TRAINERS
+
+    theirs = {option: field for each in TRAINERS.values() for option, field in each.fields().items()}
+    pairs = list[str]()
+    for word in (word.partition("=")[0] for word in arguments if word.startswith("--")):
+        name = word.removeprefix("--").replace("-", "_")
+        field = theirs.get(name) or next(iter(checks.near(name, FIELDS, 1)), "")
+        known = calls.ELSEWHERE.get(f"{of} {name}", "write")
+        if not (pairs or known.startswith("write")):
+            return known
+        if name not in takes and field:
+            value = _value_of(word, arguments) or "VALUE"
+            pairs.append(f"--set {field}={value.split(',')[0] if field == 'trainer' else value}")
+    return f"write {' '.join(pairs)}" * bool(pairs)
 
 
 _FILES = ("--config", "--file", "--spec", "--input", "--path", "--csv", "--yaml", "--log")

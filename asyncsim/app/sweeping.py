@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from asyncsim.app import commands, streams, wording
+from asyncsim.app import commands, streams, timelines, wording
 from asyncsim.app.options import Options
 from asyncsim.base import checks, knobs, notation
 from asyncsim.base.notation import plural
@@ -142,4 +142,13 @@ def timeline(o: Options, knobs: Mapping[str, Any], model: Mapping[str, Any]) -> 
         where = ", ".join(f"{name}={value}" for name, value in first.items())
         time = system.mean_train_time(o.samples)
         print(f"training time {time:.4g} s at every value, from load {knobs['load']} at {where}")
-    return show(answer, o.files)
+    status = show(answer, o.files)
+    about = ({**cell.subject.summary(20, o.samples), "system": {"name": cell.subject.name}} for cell in grid.cells())
+    for said in sorted({timelines.unused(each) for each in about} - {""}):
+        streams.complain(said)
+    lows, highs = ([[row[end] for row in answer.summary if row["metric"] == name] for name in answer.metrics]
+                   for end in ("low", "high"))  # fmt: skip
+    if len(values) == 1 and all(max(low) <= min(high) for low, high in zip(lows, highs, strict=True)):
+        none = "a queue that never fills, or a limit that nothing reaches, has no effect"
+        streams.complain(f"all rows agree within their intervals: {next(iter(values))} changes nothing here; {none}")
+    return status

@@ -70,8 +70,15 @@ def lines(result: Mapping[str, Any], verbose: bool) -> list[str]:
     predicted = expected if result["steady"] else ""
     rows = [("mean", f"{stale['mean']:.4g}", predicted), ("std", f"{stale['std']:.4g}", "")]
     rows.append(("99th percentile", str(tail), f"{_p99(law['pmf'])}" if law["pmf"] else ""))
+    alone = tail.high > stale["max"]
     least, support = next(k for k, p in enumerate(stale["pmf"]) if p > 0), law["support"]
-    rows.append(("min, max", f"{least}, {stale['max']}", f"{support[0]}, {support[1]}" if support else ""))
+    rows.append(
+        (
+            "run's min, max" if alone else "min, max",
+            f"{least}, {stale['max']}",
+            f"{support[0]}, {support[1]}" if support else "",
+        )
+    )
     if result["update_staleness"] != stale["mean"]:
         rows.append(("in updates", f"{result['update_staleness']:.4g}", ""))
     both = [*zip_longest(stale["pmf"], law["pmf"] or ())][: len(stale["pmf"]) if verbose or law["pmf"] else 0]
@@ -96,7 +103,8 @@ def lines(result: Mapping[str, Any], verbose: bool) -> list[str]:
     if tail.low < tail.high or not tail.stands:
         longer = "" if tail.stands else "; longer ones may give another: raise --updates"
         many = f"{REALIZATIONS} realizations of {tail.batches} batches{longer}"
-        page.append(f"  99th percentile with its 95 % interval: groups in the second halves of {many}")
+        more = "; the other numbers are of this run alone" * alone
+        page.append(f"  99th percentile with its 95 % interval: groups in the second halves of {many}{more}")
     # The mean by counting: groups outstanding at an install over groups trained between two.
     r, settings = result, result["system"]
     trained = settings["groups_per_batch"] * settings["batches_per_publish"]
@@ -132,7 +140,19 @@ def lines(result: Mapping[str, Any], verbose: bool) -> list[str]:
         f"speed: {r['throughput']:.4g} groups per second, {r['seconds_per_update']:.4g} s per update; trainer busy "
         f"{r['trainer_utilization']:.1%}",
         f"generators: {'; '.join(busy)}",
+        *(["  " + idle] if (idle := unused(r)) else []),
     ]
+
+
+def unused(result: Mapping[str, Any]) -> str:
+    """Say why sample slots are never used, where some are not; else ""."""
+    slots, name = result["sample_slots"], result["system"]["name"]
+    if slots["used"] >= slots["named"] or name not in plugins.summaries("asyncsim.systems"):
+        return ""
+    knob, groups = vars(plugins.load("asyncsim.systems", name, "system"))["places"], result["group_slots"]
+    by_knob = groups and groups["used"] == groups["named"]
+    why = f"{name} generates {groups['named']} groups at once, by {knob}" if by_knob else "its limit lets no more run"
+    return f"{slots['used']} of {slots['named']} slots are ever used: {why}"
 
 
 def _p99(pmf: Sequence[float]) -> int:

@@ -159,8 +159,9 @@ class Advice(calls.Told):
         more = [(a + b) // 2.0 if self.whole else (a + b) / 2.0 for a, b in wide]
         if low is None and high > self.least:
             more = [self.least, *more]
+        limits = ",".join(f"{x:g}" for x in sorted({*more, *(each.limit for each in self.curve())}))
         narrow = f"To narrow the 95 % interval of the recommended {self.knob}"
-        return f"{narrow}, add {', '.join(f'{x:g}' for x in more)} to staleness_limit." * bool(more)
+        return f"{narrow}, add --set staleness_limit={limits}" * bool(more)
 
     def knees(self) -> list[Setting]:
         """The smallest limit within `share` of the fastest, for each number of machines and rollout mode."""
@@ -208,7 +209,7 @@ class Advice(calls.Told):
         for own in self.knees()[1:]:
             seconds = _signed(mean_interval(own.numbers["seconds"] - knee.numbers["seconds"]), "s per update")
             hours = _signed(mean_interval(own.slot_hours - knee.slot_hours), "slot-hours")
-            name = f"{self._with(own)}, at its knee of {own.limit:g} against today's"
+            name = f"{self._with(own)}, at its knee of {own.limit:g} against your present system"
             lines.append(f"With {name}: {seconds}; {hours} per 1,000 updates.")
         return lines
 
@@ -232,7 +233,7 @@ class Advice(calls.Told):
         if knee.mean("dropped") >= RARE:
             longer = f"the trained responses have {knee.mean('kept_length'):.0%} of the mean length that is generated"
             short.append(f"There {knee.mean('dropped'):.1%} of the prompts are discarded as too stale, and {longer}.")
-        ends = [self._with(each) or "today" for each in knees if each.limit == self.curve()[-1].limit]
+        ends = [self._with(each) or "your present system" for each in knees if each.limit == self.curve()[-1].limit]
         where = f" ({', '.join(ends)})" * (len(knees) > 1)
         short += [self.gaps] * bool(self.gaps and len(self.curve()) > 1)
         short += [f"The knee is at the largest limit tried{where}: larger ones may be faster still."] * bool(ends)

@@ -316,7 +316,7 @@ def one_of(
             if re.search("did you mean|^leave it out|^it is an arg|^[A-Z][\\w. +]* is ", remedy)
             else near(str(value), names, 1, 0.75)
         )
-        remedy = f"did you mean {close[0]}? {remedy}" if close else remedy
+        remedy = f"did you mean {close[0]}? {remedy}" if close and f"{close[0]}=" not in remedy else remedy
         bound = "one of " + (", ".join(names) if len(names) <= MANY else some)
         raise InputError(field, value, bound, remedy).explaining(str(value), meanings or {}, most)
     return value

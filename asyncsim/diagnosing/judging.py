@@ -130,18 +130,14 @@ def judge_runs(
     both = b is not None or patterns[0] != patterns[1]
     of_one = str(run).replace(",", " --run ") if run and "," in str(run) else "A --run B"
     remedy = f"give both arms: judge A.csv B.csv, or two runs of one file: --run {of_one}"
-    remedy += "; for the number of seeds without logs add --seed-spread VALUE" * bool(within and not a)
+    lacks = "--seed-spread VALUE" * bool(within) or "--within DIFFERENCE" * bool(seed_spread)
+    remedy += f"; for the number of seeds without logs add {lacks}" * bool(lacks and not a)
     given = (("a", a, patterns[0]), ("b", a if b is None else b, patterns[1]), ("pilot", pilot, patterns[0]))
     mapping = _log_stacks.mapping_of(columns, declarable(system=True), "write columns='reward=THEIRS'")
-    try:
-        checks.require(both, "b", None, "the runs of B", remedy)
-        groups = [_curves(*each, metric, over, mapping) for each in given]
-    except checks.InputError as refused:
-        if within and seed_spread:
-            known = Between(0.0, 0.0, math.inf, seed_spread, "")
-            seeds = _plan(within, known, error, power, [0, 0], [0.0, 0.0])[0][0]
-            refused.add_note(f"without logs: {seeds} seeds per arm find a difference of {within:g}, power {power:g}")
-        raise
+    if pilot and not both:
+        _curves(*given[2], metric, over, mapping)  # a file that does not exist is the nearer mistake
+    checks.require(both, "b", None, "the runs of B", remedy)
+    groups = [_curves(*each, metric, over, mapping) for each in given]
     for (name, runs, _), group, least in zip(given, groups, (1, 1, 0 if seed_spread else 2), strict=True):
         fits = len(group) >= least or (name == "pilot" and not group)
         checks.require(fits, name, runs, f"{least} runs or more", "give more logs")
@@ -240,6 +236,18 @@ def findable(seeds: int, error: float, power: float) -> float:
     bound = critical(error, freedom)
     missed = lambda shift: missed_rate(shift, 1.0, 0.0, bound, freedom) - (1.0 - power)  # noqa: E731
     return float(optimize.brentq(missed, 0.0, 4.0 * bound + 8.0, xtol=1e-6)) * math.sqrt(2.0 / seeds)
+
+
+def seeds_for(within: float, seed_spread: float, error: float = 0.05, power: float = 0.9) -> str:
+    """Say how many seeds per arm find a difference of `within`, from a known spread between seeds and without logs."""
+    for name, value in (("within", within), ("seed_spread", seed_spread)):
+        checks.real(name, value, "give a positive number in units of the metric", 0.0, open_low=True)
+    for name, value in (("error", error), ("power", power)):
+        checks.rate(name, value, "state the rate you accept")
+    known = Between(0.0, 0.0, math.inf, seed_spread, "")
+    seeds = _plan(within, known, error, power, [0, 0], [0.0, 0.0])[0][0]
+    found = f"{seeds:,} seeds per arm find a difference of {within:g} with probability {power:g}"
+    return f"{found}, if the standard deviation between seeds is {seed_spread:g} (error rate {error:g})."
 
 
 def _plan(

@@ -8,6 +8,7 @@ import re
 import tomllib
 import warnings
 from collections.abc import Container, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -48,6 +49,8 @@ NEXT = 0.1
 """Pause of a slot, in mean responses, below which nothing but the slot kept the next response waiting."""
 OWN = "seconds of training"
 """Scope of a column that has all of training, not a part of it."""
+UPDATES = "training/global_step"
+"""verl's count of updates, in logs that have one row per sync."""
 SCOPES = ("groups", "samples", "rollouts")
 """Staleness that is logged as a mean over these is that of the first token."""
 
@@ -86,7 +89,8 @@ def mean_of(values: np.ndarray, column: str, scope: str = "", fewest: int = FEWE
 class Calibration(calls.Told):
     """Description of a run: `fields` as `advise` takes them, `measured` and `drift` by quantity.
 
-    `lengths`, tokens of responses, where the log has them one by one; `notes`, what is assumed or not known.
+    `lengths`, tokens of responses, where the log has them one by one; `notes`, what is assumed or not known; `rows`,
+    the seconds of a row and of an update where a row is several updates.
     """
 
     fields: dict[str, Any]
@@ -97,6 +101,7 @@ class Calibration(calls.Told):
     steps: int
     warm: int
     given: tuple[str, ...] = field(default=())
+    rows: str = ""
 
     def row(self) -> dict[str, Any]:
         """Return the full description as plain values; lengths are in a separate file."""
@@ -145,15 +150,18 @@ def calibrate(
     slots_per_machine=8. Returns a `Calibration`. Raises `InputError` that names what is missing, and what to log.
     Assumes a run that is steady behind its warm-up. Source: this package; each law names its claim.
     """
-    checks.one_of("preset", preset, advising.TRAINERS, "name the trainer that wrote the log")
-    for name in given:
-        advising.known_field(name, preset, "calibrate")
     several = list(logs) if isinstance(logs, (list, tuple)) else [logs]
+    wrote = ""
+    with suppress(checks.InputError):
+        wrote = "" if preset in advising.TRAINERS else _wrote(_read(several, columns, run, stack))
+    remedy = f"its columns are those of {wrote}: write preset='{wrote}'" if wrote in advising.TRAINERS else ""
+    checks.one_of("preset", preset, advising.TRAINERS, remedy or "name the trainer that wrote the log")
+    advising.known_fields(given, preset, "calibrate")
     checks.require(bool(several), "logs", logs, "one or more", "name the files of one run")
     described = [str(each) for each in several if str(each).endswith((".yaml", ".yml"))]
     checks.require(not described, "logs", described, "logs, not a system", "give its fields as --set NAME=VALUE")
     read = _read(several, columns, run, stack)
-    logged = aliases.beside((name for name in read.names.values() if "/" in name), ())[0].lower().replace("-", "_")
+    logged = _wrote(read)
     if logged in {*advising.TRAINERS} - {preset}:
         warnings.warn(checks.RunWarning(TABLE["other_trainer"].format(logged, preset)), stacklevel=2)
     fields = _fields(preset, read, given)
@@ -182,9 +190,7 @@ def calibrate(
         fastest = max(known["tokens_per_second"][1])
         bound = f"{one.low / slots:.4g} or more: the log has {one.value:.4g} tokens per second"
         remedy = f"give the rate of one of {slots} slots, or more machines or slots_per_machine"
-        default = f"the trainer's default of publish_every={each}: give yours"
-        steps_of_row = default if "publish_every" in known["unsaid"] else f"publish_every={each}"
-        remedy += f"; a row counts as {each} training steps, {steps_of_row}" * (each > 1)
+        remedy += f"; a row counts as {each} updates, {read.why(known)}" * (each > 1)
         checks.require(fastest * slots >= one.low, "tokens_per_second", fastest, bound, remedy)
     taken = {*given, *own}
     fields |= _rates(measured, known, taken)
@@ -216,7 +222,7 @@ def calibrate(
     for name in sorted(usual.keys() & given & measured.keys()):
         one, value = measured[name], usual[name]
         if abs(value - one.value) > max(one.high - one.value, SURE * one.value):
-            unit = f", where a row counts as publish_every={each} steps" * (each > 1)
+            unit = f", where a row counts as {each} updates, {read.why(known)}" * (each > 1)
             notes.append(f"{name} is given as {value:.4g}, which forecasts use; the log has {one.value:.4g}{unit}.")
     notes += [read.overlap] * (bool(read.overlap) and "train_seconds" not in given)
     if "staleness_mean" not in read.series:
@@ -231,10 +237,18 @@ def calibrate(
         notes += [TABLE["unknown"].format(odd, ours)] * (ours not in {*read.series, "step"})
     fields |= _rates(measured, known, {*taken, "response_lengths"})
     kept = tuple(name for name in given if name in fields)
-    made = Calibration(fields, measured, drift, lengths, (*assumed(known), *read.notes, *notes), steps, warm, kept)
+    several, pace = each > 1 and "seconds" in measured, measured["seconds"].value if "seconds" in measured else 0.0
+    rows = TABLE["rows"].format(each, read.why(known), each * pace, pace) * several
+    notes = [*assumed(known), *read.notes, *notes]
+    made = Calibration(fields, measured, drift, lengths, tuple(notes), steps, warm, kept, rows)
     if out is not None:
         made.save(out)
     return made
+
+
+def _wrote(read: Read) -> str:
+    """The trainer whose names most columns have; "" if none."""
+    return aliases.beside((name for name in read.names.values() if "/" in name), ())[0].lower().replace("-", "_")
 
 
 def assumed(known: Mapping[str, Any]) -> list[str]:
@@ -282,6 +296,7 @@ class Read:
     lengths: np.ndarray | None = None
     pauses: np.ndarray | None = None
     first: int = 0
+    stride: int = 0
     overlap: str = ""
     notes: list[str] = field(default_factory=list)
 
@@ -297,9 +312,18 @@ class Read:
         return int(gaps[0]) if len(gaps) and (gaps == gaps[0]).all() else 1
 
     def batches_of(self, known: Mapping[str, Any]) -> int:
-        """Batches per row: verl logs one row per sync, with the seconds of the steps between two syncs summed."""
+        """Updates per row: verl logs one row per sync, with the seconds of the updates between two syncs summed.
+
+        Its training/global_step counts updates, so a log that has it tells how many a row has (`stride`).
+        """
         summed = self.rows_of_sync == 1 and any(n.startswith("timing_s/") for n in self.names.values())
-        return int(known["publish_every"]) if summed else 1
+        return (self.stride or int(known["publish_every"])) if summed else 1
+
+    def why(self, known: Mapping[str, Any]) -> str:
+        """Say why a row is so many updates, and how to say otherwise."""
+        if self.stride:
+            return TABLE["stride"].format(self.stride)
+        return TABLE["sync" if "publish_every" in known["unsaid"] else "said"].format(known["publish_every"])
 
     @property
     def warm(self) -> int:
@@ -341,8 +365,10 @@ def _read(logs: Sequence[Any], columns: Any, run: str | None, stack: str | None)
             read.telemetry = found
             continue
         step = found.quantities["step"]
-        # W&B counts calls, several of which may be a step.
-        apart = (step[-1] - step[0]) / max(len(step) - 1, 1) if found.names.get("step") in ("Step", "_step") else 1.0
+        # W&B counts calls, several of which may be a step, and verl updates, several of which are a row.
+        counts = ("Step", "_step", UPDATES)
+        apart = (step[-1] - step[0]) / max(len(step) - 1, 1) if found.names.get("step") in counts else 1.0
+        read.stride = round(apart) if found.names.get("step") == UPDATES else 0
         read.first = max(0, round(step[0] / max(apart, 1.0)) - 1)
         read.series |= {name: each for name, each in found.quantities.items() if name != "step"}
         read.names |= found.names
@@ -465,6 +491,9 @@ def _fields(preset: str, read: Read, given: Mapping[str, Any]) -> dict[str, Any]
             remedy = "map the log's column of groups: columns='group_id=THEIRS'"
         same = name == "trainer" or given.get(name, value) == value
         checks.require(same, name, given.get(name), f"{value}, as in the log", remedy)
+    if read.stride and advising.TRAINERS[preset].publish and not {"publish_every"} & {*found, *given}:
+        found["publish_every"] = read.stride
+        read.notes.append(f"publish_every {read.stride}: {TABLE['stride'].format(read.stride)}, and a row is a sync.")
     names, longest, mean = read.series.keys(), read.series.get("length_max"), read.series.get("length_mean")
     if read.lengths is None and longest is not None and mean is not None:
         shares = [each for name, each in read.series.items() if name.removeprefix("share ") in CUTS]

@@ -17,7 +17,7 @@ from asyncsim.base.forecasts import Band, Forecast, Line
 from asyncsim.base.notation import plural
 from asyncsim.base.quantiles import critical
 from asyncsim.forecasting import drifts
-from asyncsim.forecasting.calibrating import SCOPES, TABLE, Calibration, assumed, sigma_of
+from asyncsim.forecasting.calibrating import SCOPES, SELECTED, TABLE, Calibration, assumed, sigma_of
 from asyncsim.forecasting.drifts import Drift
 from asyncsim.sweeping import advising
 
@@ -86,8 +86,8 @@ def forecast(
     measured, remedy = rows.get("measured") or {}, "make the file with `asyncsim calibrate LOG --preset NAME`"
     checks.require(bool(measured), "measured", None, "given by a calibration", remedy)
     drift = {name: drifts.of_row(row) for name, row in (rows.get("drift") or {}).items()}
-    for name in settings:
-        advising.known_field(name, str(rows.get("trainer")), "forecast", [n for n in advising.FIELDS if n not in FIXED])
+    fields = [name for name in advising.FIELDS if name not in FIXED]
+    advising.known_fields(settings, str(rows.get("trainer")), "forecast", fields)
     lists = {name: list(v) if isinstance(v, (list, tuple)) else [v] for name, v in settings.items()}
     changes = [{}, *(dict(zip(lists, each, strict=True)) for each in itertools.product(*lists.values()) if lists)]
     rows = {name: value for name, value in rows.items() if name not in ("measured", "drift") and value is not None}
@@ -97,8 +97,6 @@ def forecast(
     lines = [_line(name, found, measured, **about) for name, about in TABLE["simulated"].items()]
     more, notes = _ratios(found, measured, drift, updates, seed, method)
     now, trainer = known[0], advising.TRAINERS[known[0]["trainer"]]
-    if all(each.measured is None for each in lines):
-        notes.append("No number of the log is compared with the simulation.")
     usual = {"staleness_limit": "limit", "slots_per_machine": "slots"}
     short = {name: usual.get(name, name.replace("_", " ")) for name in lists}
     words = ["now", *(", ".join(f"{short[name]} {v}" for name, v in each.items()) for each in changes[1:])]
@@ -112,6 +110,9 @@ def forecast(
     odd = [f"{n} is {times[n]:.4g} here, and {own:.4g} in the log: try --set {n}={own:.4g}."
            for n, own in logged.items() if abs(times[n] - own) > 0.1 * own]  # fmt: skip
     notes = [*odd, *assumed(now), *([] if "reward" in measured or not drift else [TABLE["unlearned"]]), *notes]
+    lost = [float(np.mean([draw.numbers["dropped"] for draw in each])) for each in found]
+    many = ", ".join(f"{share:.0%} ({words[k]})" for k, share in enumerate(lost) if share > SELECTED)
+    notes += [TABLE["discarded"].format(many)] * bool(many)
     told = [[f"{line.forecasts[k].value or 0.0:.2g}" for line in lines] for k in range(len(changes))]
     same = [k for k in range(1, len(changes)) if told[k] == told[k - 1]]
     notes += [TABLE["same"].format(words[k], words[k - 1]) for k in same]

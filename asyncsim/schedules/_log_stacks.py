@@ -118,6 +118,7 @@ def mapping_of(
         checks.require(isinstance(theirs, str), f"columns[{ours}]", theirs, "the name of a column", remedy)
         named = not re.search(r"\*[\d.e+-]+$", theirs)
         checks.require(named, f"columns[{ours}]", theirs, "a name without a factor", "multiply the column in the file")
-        other = f"write OURS first: {theirs}={ours}" if theirs in known else remedy
+        near = checks.near(theirs, known) if "/" in ours and ours not in known else [theirs] * (theirs in known)
+        other = f"write OURS first: columns='{near[0]}={ours}'" if near else remedy
         checks.one_of("columns", ours, known, f"leave {theirs} out if nothing reads it, or {other}")
     return dict(columns)

@@ -5,7 +5,7 @@ import math
 import os
 import tomllib
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -203,27 +203,42 @@ def _tail(system: Any, batches: int, size: int, seed: int, realizations: int) ->
     return _summary.tail(system, batches, size, count, realizations, SAMPLES)
 
 
-def known_field(name: str, trainer: str, of: str, fields: Collection[str] = FIELDS) -> None:
-    """Refuse a name that is no field of a description; an option of the trainer is pointed to its field."""
-    known, remedy = calls.ELSEWHERE.get(f"{of} {name}"), "see docs/which-limit.md for what each field means"
+def known_fields(names: Iterable[str], trainer: str, of: str, fields: Collection[str] = FIELDS) -> None:
+    """Refuse names that are no fields of a description, all at once; an option of a trainer is pointed to its field."""
+    strange = [name for name in names if name not in fields]
+    near = {name: _meant(name, trainer, of, fields) for name in strange}
+    for name in strange[:1]:
+        # The list of all fields helps only where a name is like none of them.
+        bound = "a field" if near[name] else f"one of {', '.join(fields)}"
+        remedy = near[name] or "see docs/which-limit.md for what each field means"
+        error = checks.InputError("field of the system", name, bound, remedy)
+        for other in strange[1:]:
+            error.add_note(f"also {other}: {near[other] or 'no such field'}")
+        odd = next((each for each in strange if not near[each]), "")
+        raise error.explaining(odd, {n: FIELDS[n][1] for n in fields}, 20 if of == "advise" else 4) if odd else error
+
+
+def _meant(name: str, trainer: str, of: str, fields: Collection[str]) -> str:
+    """What to write for a name that is no field; "" if nothing is near."""
+    known = calls.ELSEWHERE.get(f"{of} {name}", "")
     for whose in (trainer, *TRAINERS):
         if not known and (row := TRAINERS.get(whose)) and (own := row.fields().get(name)):
             known = f"did you mean {own}? It is {whose}'s {name}{' over samples_per_prompt' * (f'{name}*' in row)}"
-    meanings = {} if known else {field: FIELDS[field][1] for field in fields}
-    checks.one_of("field of the system", name, fields, known or remedy, meanings, 20 if of == "advise" else 4)
+    return known or checks.hint(name, fields, "", 0.75)
 
 
 def read(rows: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """Check a description, and fill in defaults; fields that can be varied become lists."""
-    for name in rows:
-        known_field(name, str(rows.get("trainer")), "advise")
+    known_fields(rows, str(rows.get("trainer")), "advise")
     lacks = [name for name, (usual, _) in FIELDS.items() if usual is ... and name not in rows]
     if lacks:
         remedy = "add each, as NAME: VALUE, or in a shell --set NAME=VALUE"
         lacking = checks.InputError("field of the system", ", ".join(lacks), "given", remedy)
         raise lacking.explaining("", {name: FIELDS[name][1] for name in lacks})
     given = {name: rows.get(name, usual) for name, (usual, _) in FIELDS.items()}
+    one, *more = str(given["trainer"]).strip("[]").replace("'", "").replace(" ", "").split(",")
     remedy = "name the trainer whose limit it is; synchronous training is staleness_limit 0"
+    remedy = f"one a run: give trainer={one}, and run the command again with trainer={more[0]}" if more else remedy
     checks.one_of("trainer", given["trainer"], TRAINERS, remedy)
     trainer = TRAINERS[given["trainer"]]
     fixed = [trainer.partial] if isinstance(trainer.partial, bool) else [True, False]

@@ -1,6 +1,7 @@
 """Trainers of other teams: in the order of their names."""
 
 import math
+import warnings
 from typing import Any
 
 from asyncsim.base import checks
@@ -112,6 +113,9 @@ def pipeline_rl(
     batch = k.groups_of("train_batch_size", train_batch_size, size, "attempts")
     permits = llms * checks.integer("llm_max_rollouts", llm_max_rollouts, size, remedy, checks.LARGEST)
     drops = pop_old_data and max_lag is None
+    if 0 < (max_lag or 0) < batch * size:
+        said = f"max_lag = {max_lag} is in samples, less than a batch of {batch * size}; {max_lag} versions are "
+        warnings.warn(checks.RunWarning(f"{said}max_lag={(max_lag or 0) * batch * size}"), stacklevel=3)
     every = -(-weight_update_interval // (batch * size))
     tickets = None if max_lag is None else -(-max_lag // size) + batch * every
     places, ahead = permits if tickets is None else min(permits, tickets), max_ready_samples_per_lead // (batch * size)
@@ -285,7 +289,7 @@ def trl(
     batch = k.groups_of("samples_per_step", samples_per_step, size, "num_generations")
     if tasks != -1:
         tasks = checks.integer("max_inflight_tasks", tasks, size, "let a group run, or give -1", checks.LARGEST)
-    remedy = "the queue has to hold a step"
+    remedy = "it counts samples, and the queue has to hold a step"
     queue = checks.integer("queue_maxsize", queue_maxsize, batch * size, remedy, checks.LARGEST)
     bound = "a number of samples with max_staleness = 0"
     remedy = "-1 is max_staleness steps of them, and TRL would start no task"

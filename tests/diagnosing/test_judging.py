@@ -188,8 +188,8 @@ def test_arguments_out_of_range_are_refused():
     refusals.refused("over of a.*'tokens'", sim.judge_runs, run(0), run(1), over="tokens")
     refusals.refused("run", sim.judge_runs, run(0), run(1), run=("a", "b", "c"))
     refusals.refused("a column of one of the runs", sim.judge_runs, run(0), run(1), columns="reward=rewards")
-    lost = refusals.refused("b = None", sim.judge_runs, run(0), seed_spread=0.05, within=0.02)
-    assert lost.__notes__ == ["without logs: 133 seeds per arm find a difference of 0.02, power 0.9"]
+    refusals.refused("b = None", sim.judge_runs, run(0), seed_spread=0.05, within=0.02)
+    assert judged.seeds_for(0.02, 0.05).startswith("133 seeds per arm find a difference of 0.02 with probability 0.9")
 
 
 def test_a_unit_that_is_said_to_be_the_same_is_believed_and_a_fork_is_mentioned():
