@@ -15,7 +15,7 @@ CLAIMS = (
         "the AUC is {alarms:ess} for sequence ESS and {alarms:token_ess} for token ESS; {alarms:ess_announced} and "
         "{alarms:token_ess_announced} of falls are caught",
         "alarms",
-        when="falls instead of collapses; only token ESS ranks runs better than low return",
+        when="falls instead of collapses",
         held="ess",
         test="its AUC is above 0.5",
     ),
@@ -27,6 +27,15 @@ CLAIMS = (
         when="chains of bits",
         held="cosine",
         test="its AUC is above 0.5",
+    ),
+    _alarm(
+        "With GAC, fewer of RLOO's runs fall at the 4× rate",
+        "mixed",
+        "on the chain, {one_rate:gac_chain} of runs fall with GAC, and {one_rate:rloo_chain} without",
+        "one_rate",
+        when="on the chain; on the other two tasks, no run falls with or without GAC",
+        held="fewer",
+        test="the share of runs that fall is lower with GAC",
     ),
     _method(
         "several papers",
