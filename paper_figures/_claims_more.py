@@ -42,16 +42,6 @@ CLAIMS = (
     ),
     _theory(
         OWN,
-        "ESS decreases as exp(-variance × length)",
-        "mostly",
-        "ESS is {pendulum_tails:ess}, and the prediction is {pendulum_tails:law}",
-        "pendulum_tails",
-        when="Pendulum early in training; undecided at the maximum staleness and horizon; often, ESS is near one",
-        held="decreases",
-        test="at this horizon, ESS is within a tenth of the prediction",
-    ),
-    _theory(
-        OWN,
         "One update predicts a language model's ESS",
         "mixed",
         "of {language_ess:levels} intervals of ESS, {language_ess:held} contain the prediction, and {language_ess:met} "
