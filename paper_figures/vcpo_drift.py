@@ -12,8 +12,8 @@ from asyncsim.plotting import _style
 from paper_figures import _script
 from paper_figures import _vcpo as look
 from paper_figures._claim import Setting
-from paper_figures._vcpo_ess import drift as numbers
 from paper_figures._vcpo_ess import drawn, forecast, law, means
+from paper_figures._vcpo_ess import drift as numbers
 from paper_figures.vcpo_ess import MARKERS
 
 __all__ = ["EXPERIMENTS", "draw", "numbers"]
