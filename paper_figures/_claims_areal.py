@@ -13,7 +13,7 @@ CLAIMS = (
         "not reproduced",
         "the stalest sample of a run is {systems_stories:lognormal_largest} versions old on average",
         "systems_stories",
-        when="the cap bounds admission, not the staleness of samples in progress",
+        when="the cap bounds which samples start, not how stale they become",
         held="bounded",
         test="the stalest sample of a run is at most 4 versions old",
     ),
@@ -24,7 +24,7 @@ CLAIMS = (
         "the mean staleness is {systems_stories:lognormal_mean}; in another experiment, {system_frontier:few} with few "
         "rollouts in progress",
         "systems_stories",
-        when="enough rollouts in progress; trainer slower than generation",
+        when="the trainer is the bottleneck",
         subject="AReaL",
         held="capped",
         test="mean staleness is within {systems_stories:near} % of the cap",
@@ -35,7 +35,7 @@ CLAIMS = (
         "compared with fresh data, naive PPO is worse in {areal:naive_fresh_mean} of {areal:places} settings over "
         "training, and in {areal:naive_fresh_end} at the end",
         "areal",
-        when="during learning, and at the end only at large bounds",
+        when="mostly while learning; at the end only at large bounds",
         held="naive",
         test="return is worse than on fresh data",
     ),

@@ -12,7 +12,8 @@ from asyncsim import claims
 from asyncsim.plotting import _style
 from experiments import systems_stories
 from paper_figures import _script
-from paper_figures.systems_stories import intervals, number
+from paper_figures._claim import Setting, decided
+from paper_figures.systems_stories import NEAR, intervals, number
 
 EXPERIMENTS = {"systems_stories": {"story": "cut", "task": "none (timing only)"}}
 CUTS = {
@@ -111,3 +112,16 @@ def numbers(rows: Any) -> dict[str, str]:
         "shortest": f"{min(shares):.2f}",
         "longest": f"{max(shares):.2f}",
     }
+
+
+def held(rows: Any) -> dict[str, list[Setting]]:
+    """Whether a system trains on samples clearly shorter than those that it generates; inside: it drops samples."""
+    found = []
+    for system, name in CUTS.items():
+        own = _script.pick(rows, story="cut", system=system)
+        drawn = number(own, "length_drawn")[0]
+        ratio, half = (each / drawn for each in number(own, "length_trained"))
+        drops = number(own, "dropped")[0] > 0
+        place = (f"systems that {'drop' if drops else 'do not drop'} samples", name.replace(", ", " "))
+        found.append(Setting(place, decided(ratio + half < 1.0 - NEAR, ratio - half > 1.0 - NEAR), drops))
+    return {"shorter": found}

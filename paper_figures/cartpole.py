@@ -73,7 +73,7 @@ def draw(rows: Any) -> Figure:
         for ax in (left, right):
             ax.axhline(LARGEST, **_style.REFERENCE)
         look.say(left, 1.5, 1.01 * LARGEST, "maximum", look.COLOR["muted"], va="bottom", ha="center")
-        words = "Staleness lowers PPO's return; clipping around recorded log-probs keeps more of it"
+        words = "On stale data, PPO keeps more return with recorded log-probs than with recomputed ones"
         figure.suptitle(_script.finding(holds(rows), words, "Final return of PPO by staleness"), x=0.01, ha="left")
     return figure
 

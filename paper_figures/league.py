@@ -85,20 +85,21 @@ def numbers(rows: Any) -> dict[str, str]:
     drawn = int(judged.law.isin(list(SHORT)).sum())
     found |= {"judged": str(len(judged)), "drawn": str(drawn), "old": SHORT[OLD], "smallest": f"{league.SMALLEST:g}"}
     found["gain"] = f"{wins.difference.max():.3f}" if len(wins) else "0"
+    open_ends = judged[judged.word == "undecided"].high
+    found |= {"reach": f"{open_ends.median():.2f}", "reach_most": f"{open_ends.max():.2f}"}
     return found | {"table": table(judged)}
 
 
 def table(judged: Any) -> str:
-    """Arms by how often they clearly win and lose, and where they win; those that are alike share a line."""
-    lines: dict[tuple[int, int, str], list[str]] = {}
+    """Arms by how many comparisons each wins, loses and leaves open; those that are alike share a line."""
+    words = ("better", "worse", "equal", "undecided")
+    lines: dict[tuple[int, ...], list[str]] = {}
     for arm, own in judged.groupby("arm"):
-        wins = own[own.word == "better"]
-        where = {f"{row.task}, staleness {SHORT.get(row.law, row.law)}" for row in wins.itertuples()}
-        win, lost = len(wins), int((own.word == "worse").sum())
-        place = (-win, lost, _script.listed(sorted(where)) or "–")
-        lines.setdefault(place, []).append(" ".join(reversed(str(NAMES.get(arm, arm)).split(", "))))
-    rows = [f"| {', '.join(arms)} | {-win} | {lost} | {where} |" for (win, lost, where), arms in sorted(lines.items())]
-    return "\n".join(["| methods | wins of each | losses | clear wins |", "|---|---|---|---|", *rows])
+        win, *rest = (int((own.word == word).sum()) for word in words)
+        lines.setdefault((-win, *rest), []).append(" ".join(reversed(str(NAMES.get(arm, arm)).split(", "))))
+    cells = [(", ".join(arms), -win, *rest) for (win, *rest), arms in sorted(lines.items())]
+    head = ["| methods | wins of each | losses | equal | undecided |", "|---|---|---|---|---|"]
+    return "\n".join([*head, *(f"| {' | '.join(map(str, row))} |" for row in cells)])
 
 
 def held(rows: Any) -> dict[str, list[Setting]]:

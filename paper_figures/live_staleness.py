@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
 from paper_figures import _script
+from paper_figures._claim import Setting
 from paper_figures._vcpo import ticks
 
 ASKED = {"task": "token bandit, CartPole, sums", "staleness": "measured", "seeds": "one run per mark", "pooled": True}
@@ -19,6 +20,8 @@ MODES = {"waits": "slow generation (10 ms)", "none": "fast generation (no wait)"
 QUANTITIES = ("staleness", "total variation", "throughput", "return")
 """What has a band; numbers count all of it."""
 OUTSIDE = "outside its predicted 99 % band (horizontal line)"
+ENOUGH = 0.95
+"""Share of values inside of their bands of 99 percent that is nearly all of them."""
 DRAWN = {"staleness": "mean staleness (versions)", "throughput": "updates per second"}
 
 
@@ -75,3 +78,14 @@ def numbers(rows: Any) -> dict[str, str]:
     missed = missed[~missed.inside.astype(bool)]
     shape = {"shape": str(int((missed.quantity == "total variation").sum())), "runs": f"{runs}"}
     return shape | {mode: f"{own.sum():.0f} of {len(own)}" for mode, own in inside.items()}
+
+
+def held(rows: Any) -> dict[str, list[Setting]]:
+    """Whether nearly all values of a quantity lie in their bands, by how long generation takes."""
+    found = []
+    for mode, name in (("waits", "slow generation"), ("none", "fast generation")):
+        for quantity in QUANTITIES:
+            inside = _script.pick(judged(rows, mode), quantity=quantity).inside.mean()
+            words = "distribution of staleness" if quantity == "total variation" else quantity
+            found.append(Setting((name, words), bool(inside >= ENOUGH)))
+    return {"inside": found}

@@ -140,11 +140,13 @@ def numbers(rows: Any) -> dict[str, str]:
 
 
 def held(rows: Any) -> dict[str, list[Setting]]:
-    """Whether most runs of a method fall at the 4× rate and hardly any of VCPO's, by task and method."""
-    found = []
+    """Whether at the 4× rate most runs of a method fall and hardly any of VCPO's; whether fewer fall with GAC."""
+    found, fewer = [], []
     for task in TASKS:
         vcpo, *rivals = (at(rows, task, arm, "fell", BOLD * usual(rows, task)) for arm in ("VCPO", *PRIOR))
         for arm, row in zip(PRIOR, rivals, strict=True):
             answer = decided(row.low > 0.5 and vcpo.high < 0.1, row.high < 0.5 or vcpo.low >= 0.1)
             found.append(Setting((DRAWN.get(task, task), called(arm)), answer))
-    return {"prior": found}
+        gac, rloo = (at(rows, task, arm, "fell", BOLD * usual(rows, task)) for arm in ("GAC", "RLOO"))
+        fewer.append(Setting((DRAWN.get(task, task),), decided(gac.high < rloo.low, gac.low > rloo.high)))
+    return {"prior": found, "fewer": fewer}

@@ -13,6 +13,7 @@ from experiments import roll_sizes
 from paper_figures import _roll_sizes as shared
 from paper_figures import _script
 from paper_figures import _vcpo as look
+from paper_figures._claim import Setting, decided
 
 __all__ = ["EXPERIMENTS", "draw", "numbers"]
 
@@ -87,7 +88,7 @@ def spared(rows: Any, arm: str, other: str, more: int = EXTRA) -> dict[str, floa
 
 
 def numbers(rows: Any) -> dict[str, str]:
-    """Speeds by spread, by spare environments, along the ladder; and how near to their bounds seconds come."""
+    """Speeds by spread, by spare environments and along the ladder."""
     narrow, broad = roll_sizes.SPREADS[0], roll_sizes.SPREADS[-1]
     found = {"narrow": f"{narrow:g}", "broad": f"{broad:g}", "extra": str(EXTRA)}
     for deviation in (narrow, broad):
@@ -106,8 +107,13 @@ def numbers(rows: Any) -> dict[str, str]:
         ("both", "asynchronous"),
     ):
         found[f"agents_{key}"] = shared.times(base, shared.one(rows, "agents", arm, roll_sizes.LATENCY))
-    for arm in ("queue", "asynchronous"):
-        own = _script.pick(rows, part="bound", arm=arm)
-        found[f"over_{arm}"] = f"{int((own.low > own.bound).sum())} of {len(own)}"
-    own = _script.pick(rows, part="bound")
-    return found | {"bound": f"{100 * (own.value / own.bound).max():.0f} %"}
+    return found
+
+
+def held(rows: Any) -> dict[str, list[Setting]]:
+    """Whether environment-level rollouts gain more speed at each spread of latency than at the next smaller one."""
+    own, found = [speed(rows, deviation) for deviation in roll_sizes.SPREADS], []
+    for less, more, deviation in zip(own, own[1:], roll_sizes.SPREADS[1:], strict=False):
+        grown = decided(more["low"] > less["high"], more["high"] < less["low"])
+        found.append(Setting(("seconds of deviation", f"{deviation:g}"), grown))
+    return {"latency": found}

@@ -12,6 +12,7 @@ from experiments import roll_sizes
 from paper_figures import _roll_sizes as shared
 from paper_figures import _script
 from paper_figures import _vcpo as look
+from paper_figures._claim import Setting, decided
 
 EXPERIMENTS = {"roll_sizes": {"part": ("queue", "replication"), "task": "none (timing only)"}}
 QUEUES = {"queue": ("queue, 64 slots", shared.PART), "queue, free": ("queue, one slot\nper sample", shared.NEW)}
@@ -68,3 +69,22 @@ def draw(rows: Any) -> Figure:
 def numbers(rows: Any) -> dict[str, str]:
     """Seconds stand beside speeds by pool."""
     return {}
+
+
+def held(rows: Any) -> dict[str, list[Setting]]:
+    """Whether a queue is faster than batches, by slots and spare prompts; whether replication is, by configuration."""
+    found: dict[str, list[Setting]] = {"queue": [], "placed": []}
+    for spread in (shared.TIGHT, shared.LONG):
+        batch = shared.one(rows, "queue", "batch", 0, spread=spread)
+        for arm, slots in (("queue", "64 slots"), ("queue, free", "slots for all samples")):
+            # Without spare prompts, 64 slots are enough for all samples.
+            for more in sorted(_script.pick(rows, part="queue", arm=arm).x.unique())[arm != "queue" :]:
+                own = shared.faster(batch, shared.one(rows, "queue", arm, more, spread=spread))
+                place = (f"spread {spread:g}", f"{slots}, spare prompts", f"{more:g}")
+                found["queue"].append(Setting(place, decided(own["low"] > 1.0, own["high"] < 1.0)))
+        for prompts, samples in roll_sizes.CONFIGURATIONS:
+            arms = ("together", "replicated")
+            own = shared.faster(*(shared.one(rows, "replication", arm, prompts, samples, spread) for arm in arms))
+            place = (f"spread {spread:g}", f"prompts of {samples} samples", str(prompts))
+            found["placed"].append(Setting(place, decided(own["low"] > 1.0, own["high"] < 1.0)))
+    return found

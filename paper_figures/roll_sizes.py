@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -74,17 +75,19 @@ def draw(rows: Any) -> Figure:
         draw_gpus(left, rows)
         draw_ratio(right, rows)
         first, last = (enough(rows, size, shared.TIGHT) for size in (roll_sizes.SIZES[0], roll_sizes.SIZES[-1]))
-        grows = gained(rows, roll_sizes.GPUS[-1], shared.TIGHT) > gained(rows, roll_sizes.GPUS[0], shared.TIGHT)
+        few, many = (gained(rows, count, shared.TIGHT) for count in (roll_sizes.GPUS[0], roll_sizes.GPUS[-1]))
         words = "Asynchrony gains more with more GPUs; small batches need a larger asynchronous ratio"
-        title = _script.finding(grows and first > last, words, "Speed by pool and by asynchronous ratio")
+        title = _script.finding(
+            many["value"] > few["value"] and first > last, words, "Speed by pool and by asynchronous ratio"
+        )
         figure.suptitle(title, x=0.01, ha="left")
     return figure
 
 
-def gained(rows: Any, count: int, spread: float) -> float:
+def gained(rows: Any, count: int, spread: float) -> dict[str, float]:
     """Speed of asynchronous training over batch scheduling on so many GPUs."""
     pair = (shared.one(rows, "gpus", arm, count, spread=spread) for arm in ("batch", "asynchronous"))
-    return float(shared.faster(*pair)["value"])
+    return shared.faster(*pair)
 
 
 def numbers(rows: Any) -> dict[str, str]:
@@ -122,8 +125,8 @@ def replicated(rows: Any, prompts: int, samples: int, spread: float) -> tuple[fl
 
 
 def held(rows: Any) -> dict[str, list[Setting]]:
-    """Whether an asynchronous ratio of 2 has most of the largest speed, by samples per step and spread of lengths."""
-    found = []
+    """Whether a ratio of 2 has most of the largest speed, less of it with half as many samples; and by GPUs."""
+    found, smaller, grows = [], [], []
     for spread in (shared.TIGHT, shared.LONG):
         for size in roll_sizes.SIZES:
             own = speeds(rows, size, spread)
@@ -131,4 +134,18 @@ def held(rows: Any) -> dict[str, list[Setting]]:
             enough = decided(modest["low"] >= ENOUGH * most["high"], modest["high"] < ENOUGH * most["low"])
             place = (f"spread {spread:g}, samples per step", str(size))
             found.append(Setting(place, enough, spread == shared.TIGHT and size >= LARGE))
-    return {"modest": found}
+        for half, size in itertools.pairwise(roll_sizes.SIZES):
+            less, more = (reached(rows, each, spread) for each in (half, size))
+            place = (f"spread {spread:g}, samples per step", str(half))
+            smaller.append(Setting(place, decided(less["high"] < more["low"], less["low"] > more["high"])))
+        for few, many in itertools.pairwise(roll_sizes.GPUS):
+            less, more = (gained(rows, each, spread) for each in (few, many))
+            place = (f"spread {spread:g}, GPUs", str(many))
+            grows.append(Setting(place, decided(more["low"] > less["high"], more["high"] < less["low"])))
+    return {"modest": found, "smaller": smaller, "grows": grows}
+
+
+def reached(rows: Any, size: int, spread: float) -> dict[str, float]:
+    """Share of the largest speed that a ratio of 2 has, with the interval that both give."""
+    arms = _script.pick(shared.fastest(rows, "ratio", "asynchronous", spread), x=size)
+    return shared.faster(arms.loc[arms.value.idxmin()], arms[arms.y == 2].iloc[0])

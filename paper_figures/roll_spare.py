@@ -12,6 +12,7 @@ from experiments import roll_sizes
 from paper_figures import _roll_sizes as shared
 from paper_figures import _script
 from paper_figures import _vcpo as look
+from paper_figures._claim import Setting, decided
 from paper_figures.roll_agents import SLOW, spared
 
 EXPERIMENTS = {"roll_sizes": {"part": "environments", "task": "none (timing only)"}}
@@ -50,3 +51,14 @@ def draw(rows: Any) -> Figure:
 def numbers(rows: Any) -> dict[str, str]:
     """Seconds stand beside speeds by latency."""
     return {}
+
+
+def held(rows: Any) -> dict[str, list[Setting]]:
+    """Whether spare groups are faster than larger groups, by failure and number of spare environments."""
+    found = []
+    for failure, name in (("", "environments hang"), (", slow groups", "entire groups are slow")):
+        for more in roll_sizes.SPARES[1:]:
+            own = spared(rows, f"groups{failure}", f"samples{failure}", more)
+            faster = decided(own["low"] > 1.0, own["high"] < 1.0)
+            found.append(Setting((f"{name}, spare environments", str(more)), faster, bool(failure)))
+    return {"groups": found}

@@ -13,7 +13,9 @@ from asyncsim.base import notation
 from asyncsim.plotting import _style
 from experiments import system_frontier
 from paper_figures import _script
+from paper_figures._claim import Setting, decided
 from paper_figures._vcpo import ends as look_ends
+from paper_figures.systems_stories import NEAR
 
 EXPERIMENTS = {"system_frontier": {"part": "speed", "task": "none (timing only)", "staleness": ""}}
 RACERS: dict[str, tuple[str, str]] = {
@@ -122,3 +124,18 @@ def numbers(rows: Any) -> dict[str, str]:
             found[f"{system.replace(' ', '_')}_{name}"] = notation.measurement(ratio, half, 0.0)
     strict = [speeds(rows, system, each).groupby("knob").mean().max() for system in STRICT for each in TRAINING]
     return found | {"strict": f"{max(strict):.2f}"}
+
+
+def held(rows: Any) -> dict[str, list[Setting]]:
+    """Whether the mean time of a batch lies near its formula, of both systems that have one, by spread of lengths."""
+    seconds = rows[rows.part == "speed"].set_index(["system", "train_time", "knob"]).value
+    found = []
+    for system in ("synchronous", "open loop"):
+        for train_time, name in ((0.5, "fast trainer"), (2.0, "slow trainer")):
+            for sigma in system_frontier.SIGMAS:
+                expected = predicted(system, sigma, train_time)
+                value, half = _script.interval(seconds.loc[system, train_time, sigma])
+                off, reach = abs(value / expected - 1.0), half / expected
+                near = decided(off + reach < NEAR, off - reach > NEAR)
+                found.append(Setting((f"{system}, {name}, spread", f"{sigma:g}"), near))
+    return {"formula": found}

@@ -58,7 +58,7 @@ def draw(rows: Any) -> Figure:
 
 
 def numbers(rows: Any) -> dict[str, str]:
-    """How often sequence ratios are worse, equal and better, and by how much on old data."""
+    """How often sequence ratios are worse, equal and better, by how much on old data; methods equal to synchronous."""
     own = compared(rows)
     found = {word: str(int((own.word == word).sum())) for word in ("worse", "equal", "better", "undecided")}
     found |= {"judged": str(len(own)), "smallest": f"{league.SMALLEST:g}", "old": OLD.split()[-1]}
@@ -67,7 +67,8 @@ def numbers(rows: Any) -> dict[str, str]:
         for task in TITLES:
             row = _script.pick(one, task=task, law=OLD)
             found[f"{task}_{pair.lower()}"] = look.value(row.iloc[0]) if len(row) else "not compared"
-    return found
+    par = compared(rows, "par")
+    return found | {"par_equal": str(int((par.word == "equal").sum())), "par": str(len(par))}
 
 
 def held(rows: Any) -> dict[str, list[Setting]]:

@@ -11,8 +11,9 @@ from matplotlib.figure import Figure
 from asyncsim.plotting import _style
 from paper_figures import _script
 from paper_figures import _vcpo as look
+from paper_figures._claim import Setting
+from paper_figures._vcpo_ess import drawn, forecast, law, means
 from paper_figures._vcpo_ess import drift as numbers
-from paper_figures._vcpo_ess import forecast, law, means
 from paper_figures.vcpo_ess import MARKERS
 
 __all__ = ["EXPERIMENTS", "draw", "numbers"]
@@ -83,3 +84,17 @@ def draw(rows: Any) -> Figure:
         words = "The first update forecasts the policy's drift and, with rewards for correct tokens, ESS"
         figure.suptitle(_script.finding(met(rows), words, "Drift of the policy, and ESS"), x=0.01, ha="left")
     return figure
+
+
+def held(rows: Any) -> dict[str, list[Setting]]:
+    """Whether the interval of ESS of early batches contains its prediction, by rewards, length and staleness."""
+    found = []
+    for row in drawn(means(rows, "start", "ess").sort_values(["length", "staleness"])):
+        expected = forecast(rows, int(row.length), [row.length * law(rows, "tokens", row.staleness)])[0].ess
+        place = ("rewards for correct tokens", f"{row.length} tokens, staleness", f"{row.staleness:g}")
+        found.append(Setting(place, bool(row.low <= expected <= row.high)))
+    for row in means(rows, "start", "ess", "chance").sort_values("staleness").itertuples():
+        expected = float(np.exp(-row.length * law(rows, "chance", float(row.staleness))))
+        place = ("random rewards", f"{row.length} tokens, staleness", f"{row.staleness:g}")
+        found.append(Setting(place, bool(row.low <= expected <= row.high), False))
+    return {"first": found}

@@ -1,15 +1,11 @@
 """Rows of the experiments on networks: what they claim, that the check can fail, and that figures show them."""
 
-import math
-
 import numpy as np
 import pytest
 from scipy import stats
 
-from experiments import _store, cartpole_parity, cartpole_staleness, pendulum_tails
+from experiments import _store, cartpole_parity, cartpole_staleness
 from paper_figures import cartpole
-from paper_figures import cartpole_parity as parity_figure
-from paper_figures import pendulum_tails as tails
 from tests.experiments._lab import rows_of
 
 pytestmark = pytest.mark.committed
@@ -127,40 +123,15 @@ def test_ess_falls_with_horizon_and_staleness_on_pendulum():
     rows = _store.read("pendulum_tails")
     table = rows.groupby(["staleness", "horizon"]).ess.mean().unstack()
     assert (np.diff(table.to_numpy(), axis=1) < 0).all() and (np.diff(table.to_numpy()[:, -1]) < 0).all()
-    # The length law, where it applies, from the shortest horizon alone: a factor of two in v would be seen.
-    checked = 0
-    for level in table.index:
-        own = rows[rows.staleness == level]
-        law, inside = tails.predicted(own, table.columns.to_numpy(dtype=float))
-        for measured, predicted, allowed in zip(table.loc[level], law, inside, strict=True):
-            if allowed and predicted > 0.5:
-                checked += 1
-                assert abs(math.log(measured / predicted)) < 0.35 * abs(math.log(predicted)) + 0.01
-    assert checked >= 5 and len(pendulum_tails.SETTINGS) == len(table)
 
 
-FIGURES = {
-    "cartpole": lambda: cartpole.draw(_store.read("cartpole_staleness")),
-    "cartpole_parity": lambda: parity_figure.draw(*map(_store.read, parity_figure.EXPERIMENTS)),
-    "pendulum_tails": lambda: tails.draw(_store.read("pendulum_tails")),
-}
-
-
-@pytest.mark.parametrize("name", FIGURES)
-def test_a_figure_has_labels_and_intervals(name):
-    figure = FIGURES[name]()
-    for ax in figure.axes:
+def test_a_figure_has_labels_and_intervals(staleness):
+    for ax in cartpole.draw(staleness).axes:
         assert ax.get_xlabel() and (ax.get_ylabel() or ax.get_shared_y_axes().get_siblings(ax))
         assert ax.containers or ax.collections
 
 
-def test_numbers_of_the_gallery_are_those_of_the_rows(parity, staleness):
-    told = parity_figure.numbers(parity, _store.read("cartpole_minibatches"))
-    ours, theirs = areas(parity, "asyncsim"), areas(parity, "stable-baselines3")
-    low, high = difference(ours, theirs)
-    assert (told["seeds"], told["area"]) == (f"{len(ours)}", f"{ours.mean():.0f}")
-    assert told["peer_area"] == f"{theirs.mean():.0f}" and len(ours) == len(theirs)
-    assert (told["low"], told["high"], told["level"]) == (f"{100 * low:+.1f}", f"{100 * high:+.1f}", "90")
+def test_numbers_of_the_gallery_are_those_of_the_rows(staleness):
     told, edges = cartpole.numbers(staleness), 0
     for line, level in zip(told["table"].splitlines()[2:], cartpole_staleness.STALENESS, strict=True):
         cells = [cell.strip() for cell in line.split("|")[1:-1]]
@@ -172,8 +143,3 @@ def test_numbers_of_the_gallery_are_those_of_the_rows(parity, staleness):
         edges += line.count("(edge)")
     # The entry speaks of one.
     assert edges == 1
-    pendulum = _store.read("pendulum_tails")
-    mean = pendulum.groupby(["staleness", "horizon"]).mean(numeric_only=True)
-    told = tails.numbers(pendulum)
-    assert told["ess"] == f"{mean.loc[(16, 200)].ess:.3f}" and told["levels"] == "5"
-    assert told["index"].startswith(f"{mean.loc[(16, 200)].tail_index:.1f} ±")
