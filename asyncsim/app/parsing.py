@@ -74,9 +74,10 @@ def command(
                 commands.outputs(**{name: path for name, path in paths.items() if path != STDOUT})
                 lists: dict[str, Any] = {n: v or [] for n, v in options.items() if rows[n].kind == list[str]}
                 lists |= {"columns": ",".join(lists["columns"]) or None} if "columns" in lists else {}
-                status = function(Options(**{**options, **lists}, given=_given(context), files=streams.Files(paths)))
+                outputs = streams.Files(paths, functools.partial(_typed, known=rows, answer=True))
+                status = function(Options(**{**options, **lists}, given=_given(context), files=outputs))
             except (checks.InputError, checks.RunError) as error:
-                streams.complain(_several(error, options, rows), lambda line: _typed(line, rows))
+                streams.complain(_several(error, options, rows), functools.partial(_typed, known=rows))
                 status = 2
             except KeyboardInterrupt as error:
                 number = stopping.number_of(error)
@@ -99,19 +100,19 @@ def _several(error: Exception, options: Mapping[str, Any], known: Collection[str
     """The complaint itself, or that a setting got several values, and what takes them."""
     for pair in options.get("set") or ():
         value = getattr(error, "value", None)
-        flags = "," in str(value) and getattr(error, "bound", "") == "True or False"
-        if (flags or isinstance(value, (tuple, list))) and value == wording.value(pair.partition("=")[2]):
+        if isinstance(value, (tuple, list)) and value == wording.value(pair.partition("=")[2]):
             option = "--sweep" if "sweep" in known else "asyncsim sweep --grid"
-            if "for both write" in str(error):
-                return error
             one = f"this takes one value, as --set {pair.partition(',')[0]}; run the command again for another"
             remedy = f"several values: {option} {pair}" if {"sweep", "task", "smallest", "grid"} & {*known} else one
             return checks.InputError("--set", pair, f"of another value ({error})", remedy)
     return error
 
 
-def _typed(message: str, known: Collection[str]) -> str:
-    """A message in which settings of Python, such as updates=3, are the options that a command has."""
+def _typed(message: str, known: Collection[str], answer: bool = False) -> str:
+    """A message in which settings of Python, such as updates=3, are the options that a command has.
+
+    In an answer only texts in quotes are: names of arms may be settings, such as staleness=4.
+    """
 
     def option(found: re.Match[str]) -> str:
         name = {"samples_per_group": "samples"}.get(found[1], found[1])
@@ -122,13 +123,18 @@ def _typed(message: str, known: Collection[str]) -> str:
             return f"--{name.replace('_', '-')} {value}"
         return f"--set {name}={value}" if "set" in known and "task" not in known else found[0]
 
+    def part(kind: str, name: str, setting: str | None) -> str:
+        return f"--{kind} {name}" + f" --set {kind}.{setting}" * bool(setting)
+
     head, mark, remedy = message.rpartition(": must be ")
     remedy = re.sub(r"^(?=\w+=VALUE: )", "--set ", remedy) if "set" in known else remedy
     if {"task", "smallest", "grid"} & {*known}:
         kinds = "|".join(plugins.PARTS)
-        remedy = re.sub(rf"\bsim\.({kinds})\.(\w+)\(\.\.\.\)", lambda m: f"--{plugins.PARTS[m[1]]} {m[2]}", remedy)
+        call = rf"\bsim\.({kinds})\.(\w+)\((?:\.\.\.|(\w+=\w+))\)"
+        remedy = re.sub(call, lambda m: part(plugins.PARTS[m[1]], m[2], m[3]), remedy)
     remedy = re.sub(r"write (\w+=\[.*?\])", r"write --at '\1'", remedy) if "claims" in known else remedy
-    return head + mark + re.sub(r"(?<![\w.-])(\w+)=(None|'[\w.,=:/+-]+'|\d+)(?![\w=])", option, remedy)
+    values = r"'[\w.,=:/+-]+'" + r"|None|\d+" * (not answer)
+    return head + mark + re.sub(rf"(?<![\w.-])(\w+)=({values})(?![\w=])", option, remedy)
 
 
 def _parameter(name: str, row: Row) -> inspect.Parameter:

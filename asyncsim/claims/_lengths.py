@@ -29,7 +29,8 @@ def read_law(field: str, value: Any) -> laws.Law:
     checks.require(isinstance(value, str) and ":" in value, field, value, "the text of a distribution", remedy)
     law = laws.as_law(field, value)
     reason = "lengths of few values keep the phases in which they began; choose a distribution with a density"
-    checks.require(law.kind in SMOOTH, field, value, f"one of {', '.join(SMOOTH)}", reason)
+    smooth = law.kind in SMOOTH and not law.cut
+    checks.require(smooth, field, value, f"one of {', '.join(SMOOTH)}, without a maximum", reason)
     last = law.parameters[-1]
     if law.kind == "pareto":
         checks.real(field, last, "the tail index: closer to 1 no run shows the mean", HEAVIEST)

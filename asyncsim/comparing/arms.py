@@ -105,12 +105,8 @@ def notes(reading: Reading, specs: Mapping[str, Spec], seed: int) -> tuple[str, 
                 same = "; method.advantage=NAME gives all arms one" if part == "method.advantage" else ""
                 lines.append(f"arms also differ in {part}: {each}{same}")
     for name, spec in specs.items():
-        own, batches = spec.system, min(PACED, spec.updates // spec.passes)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", checks.RunWarning)
-            if not isinstance(own, Schedule) and not own.coupled:
-                own = own.schedule(batches, spec.samples_per_group, min(spec.task.horizon, 4), 1, seed)
-        told = isinstance(own, Schedule) and one_weight(spec, own)
+        known = not getattr(spec.system, "coupled", False)
+        told = known and one_weight(spec, functools.partial(_begun, spec, seed))
         lines += [f"arm {name}, {told}"] * bool(told)
     if reading.over == "slot-hours":
         each = ", ".join(f"{name} {reading.of_arm(spec).slots:g}" for name, spec in specs.items())
@@ -124,6 +120,15 @@ def notes(reading: Reading, specs: Mapping[str, Spec], seed: int) -> tuple[str, 
         each = ", ".join(f"{name} {pace:.3g}" for name, pace in zip(specs, paces, strict=True))
         lines.append(f"{UNCOUNTED}; seconds per update: {each}. over='seconds' may give another word")
     return tuple(lines)
+
+
+def _begun(spec: Spec, seed: int) -> Schedule:
+    if isinstance(spec.system, Schedule):
+        return spec.system
+    sizes = min(PACED, spec.updates // spec.passes), spec.samples_per_group, min(spec.task.horizon, 4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", checks.RunWarning)
+        return spec.system.schedule(*sizes, 1, seed)
 
 
 def short_names(specs: Sequence[Spec]) -> list[str]:

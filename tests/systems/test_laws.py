@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import binom
 
 from asyncsim.base import laws, rng
 from asyncsim.base.checks import InputError
@@ -93,16 +94,24 @@ def test_bad_parameters_are_refused(make):
         make()
 
 
-@pytest.mark.parametrize("text", ["lognormal:2:1", "gamma:2:0.5", "exponential:2", "pareto:0.5:1.2"])
+@pytest.mark.parametrize("text", ["lognormal:2:1", "gamma:2:0.5", "exponential:2", "pareto:0.5:1.2", "pareto:0.5:0.8"])
 @pytest.mark.parametrize("maximum", [0.7, 5.0])
 def test_one_number_more_is_a_maximum(text, maximum):
-    """E[min(X, c)] is the integral of the survival from 0 to c; the largest of many draws is c."""
-    law, grid = laws.Law.parse(f"{text}:{maximum}"), np.linspace(0.0, maximum, 1_000_001)
-    tail = laws.Law.parse(text).survival(grid)
-    for n in (1, 8):
-        assert law.expected_max(n) == pytest.approx(np.trapezoid(1.0 - (1.0 - tail) ** n, grid), rel=1e-3)
-    assert law.sample(STREAM, 0, np.arange(1000)).max() <= maximum
-    assert laws.Law.parse(str(law)) == law
+    """Moments and order statistics are integrals of the survival up to c; numbers that are drawn again are less."""
+    law, uncut = laws.Law.parse(f"{text}:{maximum}"), laws.Law.parse(text)
+    grid = np.concatenate([[0.0], np.geomspace(1e-12, maximum, 200_001)])
+    tail = uncut.survival(grid)
+    first, second = np.trapezoid(tail, grid), np.trapezoid(2.0 * grid * tail, grid)
+    assert law.mean() == pytest.approx(first, rel=1e-7)
+    assert law.deviation() == pytest.approx(math.sqrt(second - first**2), rel=1e-5)
+    for k, n in ((1, 4), (6, 8), (8, 8), (4096, 4096)):
+        assert law.expected_least(k, n) == pytest.approx(np.trapezoid(binom.cdf(k - 1, n, 1.0 - tail), grid), rel=1e-6)
+    draws = uncut.sample(STREAM, 0, np.arange(DRAWS))
+    np.testing.assert_array_equal(law.sample(STREAM, 0, np.arange(DRAWS)), np.minimum(draws, maximum))
+    planted = draws[draws <= maximum].mean(), min(uncut.parameters[0], maximum)
+    assert all(abs(wrong / law.mean() - 1.0) > 0.04 for wrong in planted)
+    assert law.survival([maximum * 0.999, maximum]) == pytest.approx([uncut.survival(maximum * 0.999), 0.0])
+    assert laws.Law.parse(str(law)) == law and hash(law) != hash(uncut) and (law.memoryless, law.cut) == (False, True)
     with pytest.raises(InputError, match="maximum"):
         laws.Law.parse(f"{text}:-1")
 
