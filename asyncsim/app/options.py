@@ -1,12 +1,11 @@
 """Options and arguments of the command line, each declared once: type, default, help, completion."""
 
-import tomllib
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from asyncsim.app.streams import Files
-from asyncsim.base import plugins
+from asyncsim.base import checks, plugins
 
 KINDS = (*plugins.PARTS, "claims", "papers", "logs", "adapters", "like", "exports")
 """Kinds that can be listed."""
@@ -67,10 +66,8 @@ def _row(given: dict[str, Any]) -> Row:
     return Row(_TYPES.get(given.pop("kind", ""), str), default, **given)
 
 
-_TEXT = Path(__file__).with_name("options.toml").read_text(encoding="utf-8")
-TABLES: dict[str, dict[str, Any]] = {
-    table: {name: _row(row) for name, row in rows.items()} for table, rows in tomllib.loads(_TEXT).items()
-}
+_ROWS = checks.table(__file__, "options.toml")
+TABLES: dict[str, dict[str, Any]] = {of: {name: _row(row) for name, row in rows.items()} for of, rows in _ROWS.items()}
 """Options by what they describe, and those that only one command has by its name."""
 DESCRIBES: dict[str, Row] = TABLES["describes"]
 """Options that describe a run; they cannot be combined with the file of a spec."""

@@ -106,7 +106,15 @@ class Law(calls.Told):
 
     @cached_property
     def _mean(self) -> float:
-        return _moment(self, 1)
+        p = self.parameters
+        if self.kind in ("empirical", "recorded"):
+            try:
+                return math.fsum(p) / len(p)
+            except OverflowError:  # the sum is beyond the largest number, the mean is not
+                return math.fsum(x / len(p) for x in p)
+        if self.kind == "pareto" and not self.cut:
+            return p[0] * p[1] / (p[1] - 1.0) if p[1] > 1.0 else math.inf
+        return _moment(self, 1) if self.cut else p[0]
 
     def mean(self) -> float:
         """Expectation E[X]; raises `InputError` if it is infinite."""
@@ -121,9 +129,44 @@ class Law(calls.Told):
         >>> exponential(2.0).deviation(), round(exponential(2.0, maximum=2.0).deviation(), 6)
         (2.0, 0.718069)
         """
-        if self.kind in ("empirical", "recorded"):
+        if self.kind in ("constant", "empirical", "recorded"):
             return float(np.std(self.parameters))
-        return math.sqrt(max(0.0, _moment(self, 2) - self._mean**2)) if self._mean < math.inf else math.inf
+        scale, *rest = self.parameters
+        one = Law(self.kind, (1.0, *rest), self.maximum / scale)
+        second = _moment(one, 2)
+        return scale * math.sqrt(max(0.0, second - one._mean**2)) if second < math.inf else math.inf
+
+    def moment_below(self, power: float, limit: float) -> float:
+        """E[X^power; X <= limit] in closed form, without regard to a maximum; the whole moment if `limit` is infinite.
+
+        >>> exponential(2.0).moment_below(1, math.inf)
+        2.0
+        """
+        from scipy import special
+
+        if limit <= 0.0:
+            return 0.0
+        # Integrate a Pareto density up to the limit.
+        if self.kind == "pareto":
+            minimum, alpha = self.parameters
+            if limit <= minimum:
+                return 0.0
+            # expm1 keeps the digits where power and index are close; at equality it is the logarithm.
+            stretch, gap = math.log(limit / minimum), power - alpha
+            growth = stretch if gap == 0.0 else (math.expm1(gap * stretch) if math.isfinite(stretch) else -1.0) / gap
+            return math.inf if gap >= 0.0 and not math.isfinite(stretch) else float(alpha * minimum**power * growth)
+        # Shift the normal law of log X.
+        if self.kind == "lognormal":
+            mean, sigma = self.parameters
+            centre = math.log(mean) - 0.5 * sigma**2
+            above = math.log(limit) - centre
+            share = special.ndtr(above / sigma - power * sigma) if sigma else float(above >= 0.0)
+            return float(math.exp(power * centre + 0.5 * (power * sigma) ** 2) * share)
+        # Raise the shape of the gamma law.
+        mean, shape = (*self.parameters, 1.0)[:2]
+        scale = mean / shape
+        full_moment = scale**power * special.poch(shape, power)
+        return float(full_moment * special.gammainc(shape + power, limit / scale))
 
     def expected_max(self, n: int) -> float:
         """E[max of n draws] = integral over x > 0 of 1 - F(x)^n, by quadrature; raises `InputError` if it is infinite.
@@ -371,30 +414,9 @@ def _maximum(value: float) -> float:
 
 
 def _moment(law: Law, order: int) -> float:
-    """E[X^order], order 1 or 2: the share below the maximum c in closed form, and c^order P(X > c) of what is above."""
-    from scipy.special import gammainc, ndtr
-
-    p, c = law.parameters, law.maximum
-    with np.errstate(over="ignore"):
-        match law.kind:
-            case "pareto":
-                most, gap = np.log(max(c / p[0], 1.0)), p[1] - order
-                below = p[0] ** order * p[1] * (-np.expm1(-gap * most) if gap else most) / (gap or 1.0)
-            case "lognormal":
-                score = math.log(c / p[0]) + (0.5 - order) * p[1] ** 2
-                share = ndtr(score / p[1]) if p[1] else float(score >= 0.0)
-                below = p[0] ** order * math.exp(0.5 * order * (order - 1) * p[1] ** 2) * share
-            case "exponential" | "gamma":
-                shape = p[-1] if law.kind == "gamma" else 1.0
-                whole = p[0] ** order * (1.0 + 1.0 / shape) ** (order - 1)
-                below = whole * gammainc(shape + order, c * shape / p[0])
-            case _:
-                try:
-                    return math.fsum(p) / len(p) if order == 1 else p[0] ** order
-                except OverflowError:  # the sum is beyond the largest number, the mean is not
-                    return math.fsum(x / len(p) for x in p)
-    rest = np.float64(c) ** order * _survival(law.kind, np.asarray(c), p) if law.cut else 0.0
-    return float(below + rest)
+    """E[X^order] of a distribution with a density: what X contributes up to the maximum c, and c^order P(X > c)."""
+    uncut, c = Law(law.kind, law.parameters), law.maximum
+    return uncut.moment_below(order, c) + (c * float(uncut.survival(c)) * c ** (order - 1) if law.cut else 0.0)
 
 
 def _value(kind: str, u: np.ndarray, p: Any) -> np.ndarray:

@@ -3,7 +3,6 @@
 import itertools
 import math
 import os
-import tomllib
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -50,13 +49,10 @@ class Trainer(NamedTuple):
         return {name.removesuffix("*"): field for name, field in own.items() if name not in ("", "True", "False")}
 
 
-TRAINERS = {
-    name: Trainer(**row)
-    for name, row in tomllib.loads(Path(__file__).with_name("trainers.toml").read_text("utf-8")).items()
-}
+TRAINERS = {name: Trainer(**row) for name, row in checks.table(__file__, "trainers.toml").items()}
 """Trainers with a staleness limit, by their common names."""
 
-_ROWS = tomllib.loads(Path(__file__).with_name("fields.toml").read_text("utf-8"))
+_ROWS = checks.table(__file__, "fields.toml")
 _ROWS["trainer"][1] = _ROWS["trainer"][1].format(", ".join(TRAINERS))
 _SAID: dict[Any, Any] = {"required": ..., "unset": None}
 FIELDS: dict[str, tuple[Any, str]] = {n: (_SAID.get(str(usual), usual), what) for n, (usual, what) in _ROWS.items()}
