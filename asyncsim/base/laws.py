@@ -94,11 +94,6 @@ class Law(calls.Told):
         """Whether the distribution has a maximum."""
         return self.maximum < math.inf
 
-    @property
-    def memoryless(self) -> bool:
-        """Whether the distribution is exponential, without a maximum."""
-        return self.kind == "exponential" and not self.cut
-
     @cached_property
     def _numbers(self) -> np.ndarray:
         """The parameters as an array, cached: blocks of draws are many, and a law may have a million numbers."""

@@ -14,6 +14,8 @@ from asyncsim.base.laws import Law
 
 _STEP = 1.0 / 64.0
 """Spacing of the trapezoidal rule in log z: the integrand is analytic, so only rounding remains."""
+_MIDDLES = (np.arange(4096) + 0.5) / 4096
+"""Middles of equal shares, for which the list of a law with a maximum stands."""
 
 
 def law_of(field: str, value: Any) -> Law:
@@ -22,7 +24,10 @@ def law_of(field: str, value: Any) -> Law:
     remedy = "give the numbers as empirical:..., or @file.csv:column: then the formula is that of independent draws"
     checks.require(law.kind != "recorded", field, repr(law), "a distribution of independent draws", remedy)
     law.mean()
-    return law
+    if not law.cut:
+        return law
+    # Formulas are of densities or of lists, and with a maximum a law has both: its mean moves by 1e-6.
+    return laws.empirical(np.minimum(exceeded(law, _MIDDLES), law.maximum))
 
 
 def text(field: str, value: Any) -> str:
@@ -50,14 +55,14 @@ def some_seconds(field: str, value: Any) -> float:
 
 
 def longest(law: Law, n: int) -> float:
-    """E[max of n draws]: closed forms for uncut exponential and Pareto laws, otherwise the integral of 1 - F^n.
+    """E[max of n draws]: closed forms for exponential and Pareto distributions, otherwise the integral of 1 - F^n.
 
     Exponential of mean mu: mu (1 + 1/2 + ... + 1/n). Pareto of minimum x and index a:
     x Gamma(n + 1) Gamma(1 - 1/a) / Gamma(n + 1 - 1/a).
     """
-    if law.memoryless:
+    if law.kind == "exponential":
         return float(law.parameters[0] * (1.0 / np.arange(1, n + 1)).sum())
-    if law.kind == "pareto" and not law.cut:
+    if law.kind == "pareto":
         minimum, index = law.parameters
         return float(minimum * np.exp(gammaln(n + 1) + gammaln(1.0 - 1.0 / index) - gammaln(n + 1 - 1.0 / index)))
     return law.expected_max(n)
@@ -66,19 +71,18 @@ def longest(law: Law, n: int) -> float:
 def exceeded(law: Law, tail: np.ndarray) -> np.ndarray:
     """Inverse survival function: the value that a draw exceeds with probability `tail` in (0, 1]."""
     p = law.parameters
-    match law.kind:
-        case "exponential":
-            value = -p[0] * np.log(tail)
-        case "lognormal":
-            value = p[0] * np.exp(-p[1] * ndtri(tail) - 0.5 * p[1] ** 2)
-        case "pareto":
-            value = p[0] * tail ** (-1.0 / p[1])
-        case "gamma":
-            value = p[0] / p[1] * gammainccinv(p[1], tail)
-        case _:
-            ordered = np.sort(p)[::-1]
-            value = ordered[np.minimum((tail * len(ordered)).astype(int), len(ordered) - 1)]
-    return np.asarray(np.minimum(value, law.maximum))
+    if law.kind == "constant":
+        return np.full(np.shape(tail), p[0])
+    if law.kind == "exponential":
+        return -p[0] * np.log(tail)
+    if law.kind == "lognormal":
+        return p[0] * np.exp(-p[1] * ndtri(tail) - 0.5 * p[1] ** 2)
+    if law.kind == "pareto":
+        return p[0] * tail ** (-1.0 / p[1])
+    if law.kind == "gamma":
+        return p[0] / p[1] * gammainccinv(p[1], tail)
+    ordered = np.sort(p)[::-1]
+    return ordered[np.minimum((tail * len(ordered)).astype(int), len(ordered) - 1)]
 
 
 def longest_by_quantiles(law: Law, n: int) -> float:
@@ -90,20 +94,10 @@ def longest_by_quantiles(law: Law, n: int) -> float:
         values = np.concatenate([[0.0], np.unique(law.parameters)])
         return float((np.diff(values) * (1.0 - (1.0 - law.survival(values[:-1])) ** n)).sum())
     # Small z are the far tail; a Pareto law decays there as z^(1 - 1/index) only.
-    step = spacing(law)
-    s = np.arange(-42.0 / decay(law), 4.0, step)
+    decay = 1.0 - 1.0 / law.parameters[1] if law.kind == "pareto" else 1.0
+    s = np.arange(-42.0 / decay, 4.0, _STEP)
     z = np.exp(s)
-    return float((exceeded(law, -np.expm1(-z / n)) * np.exp(s - z)).sum() * step)
-
-
-def decay(law: Law) -> float:
-    """Power of the tail probability with which the tail's share of the mean falls."""
-    return 1.0 - 1.0 / law.parameters[1] if law.kind == "pareto" and not law.cut else 1.0
-
-
-def spacing(law: Law) -> float:
-    """Spacing of the trapezoidal rule: at a maximum the quantile has a kink, and the error falls as the square only."""
-    return _STEP / 64.0 if law.cut else _STEP
+    return float((exceeded(law, -np.expm1(-z / n)) * np.exp(s - z)).sum() * _STEP)
 
 
 def draws(law: Law, generator: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:

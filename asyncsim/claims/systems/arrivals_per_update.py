@@ -41,7 +41,7 @@ class ArrivalsPerUpdate(Workers):
 
     def joint(self) -> None:
         self.mean = (self.workers - 1) / self.groups_per_batch
-        known = self.cells == 0 or self.law.memoryless
+        known = self.cells == 0 or self.law.kind == "exponential"
         reason = "the distribution of staleness is known for exponential only"
         checks.require(known, "cells", self.cells, f"0 for service {self.law}", reason)
 

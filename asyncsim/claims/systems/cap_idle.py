@@ -33,7 +33,7 @@ _EIGHT = _point(8, 1, "exponential:1.0", 0.0625)
 
 def _poisson(point: Point) -> bool:
     """Whether completions are exactly a Poisson process."""
-    return laws.as_law("length", point["length"]).memoryless and point["samples_per_group"] == 1
+    return laws.as_law("length", point["length"]).kind == "exponential" and point["samples_per_group"] == 1
 
 
 class CapIdle(_engines.Engines):
@@ -51,7 +51,7 @@ class CapIdle(_engines.Engines):
     def joint(self) -> None:
         places, groups = self.places, self.groups_per_batch
         seconds = self.length.expected_max(self.samples_per_group)
-        poisson_stream = self.length.memoryless and self.samples_per_group == 1
+        poisson_stream = self.length.kind == "exponential" and self.samples_per_group == 1
         least = 1 if poisson_stream else _PLACES_PER_GROUP * groups
         reason = "completions of few generator slots are no Poisson stream"
         self.require(places >= least, "places", f">= {least}", reason)

@@ -24,7 +24,7 @@ _SPARE = _point(16, 8, 1, "exponential:1", "exponential:0.15")
 
 def _exponential(field: str, value: Any) -> float:
     law, remedy = _work.law_of(field, value), "write exponential:mean; others differ"
-    checks.require(law.memoryless, field, value, "an exponential distribution", remedy)
+    checks.require(law.kind == "exponential", field, value, "an exponential distribution", remedy)
     return law.mean()
 
 

@@ -19,6 +19,8 @@ from asyncsim.claims import _engines, _work, lab
 from asyncsim.claims._claim import Count, Estimate, Plant, Point, Timeline, checks, named, sampled
 
 _MOST = 256
+_STEP = 1.0 / 64.0
+"""Spacing of the trapezoidal rule in the log odds of u: the integrand is analytic, so only rounding remains."""
 _PLACES, _GROUPS = 8, 4
 _point = named("length", "started", "kept")
 
@@ -47,18 +49,18 @@ class FirstKLengthBias(_engines.Engines):
             beyond = np.diff(values) @ np.stack([bdtr(j - 1, n, less) for j in range(1, k + 1)], axis=1)
             return s.quantities(float(beyond.sum()), float(beyond[-1]))
         # Far out a Pareto law's quantile grows as a power of the odds.
-        step = _work.spacing(law)
-        odds = np.arange(-42.0, 42.0 / (_work.decay(law) if k == n else 1.0), step)
+        decay = 1.0 - 1.0 / law.parameters[1] if law.kind == "pareto" and k == n else 1.0
+        odds = np.arange(-42.0, 42.0 / decay, _STEP)
         above = 1.0 / (1.0 + np.exp(odds))
         below = 1.0 / (1.0 + np.exp(-odds))
-        x = _work.exceeded(law, above) * below * above * step
+        x = _work.exceeded(law, above) * below * above * _STEP
         is_kept = betainc(n - k, k, above) if k < n else np.ones_like(above)
         is_last = np.exp((k - 1) * np.log(below) + (n - k) * np.log(above) - betaln(k, n - k + 1))
         return s.quantities(float(n * (x @ is_kept)), float(x @ is_last))
 
     def check(s) -> dict[str, float]:
         n, k, law = s.started, s.kept, s.length
-        if law.memoryless:
+        if law.kind == "exponential":
             each = law.mean() * np.cumsum(1.0 / (n - np.arange(k)))
         else:
             each = np.array([law.expected_least(j, n) for j in range(1, k + 1)])

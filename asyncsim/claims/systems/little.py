@@ -36,7 +36,7 @@ _LIGHT = _POINT | {"places": 16, "tickets": 8, "samples_per_group": 2, "length":
 
 def _training(field: str, value: Any) -> tuple[float, bool]:
     """Mean seconds, and whether their distribution is exponential."""
-    return _work.seconds(field, value), isinstance(value, str) and _work.law_of(field, value).memoryless
+    return _work.seconds(field, value), isinstance(value, str) and _work.law_of(field, value).kind == "exponential"
 
 
 def _swept(begins: np.ndarray, ends: np.ndarray, horizon: float) -> float:
