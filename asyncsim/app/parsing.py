@@ -15,7 +15,7 @@ import typer
 import typer.core
 
 from asyncsim.app import commands, streams, wording
-from asyncsim.app.options import ALSO, DESCRIBES, KINDS, OPTIONS, PARTS, SECTIONS, SIZES, STDOUT, Options, Row
+from asyncsim.app.options import ALSO, COMMANDS, DESCRIBES, KINDS, PARTS, SECTIONS, SIZES, STDOUT, Options, Row
 from asyncsim.base import calls, checks, laws, plugins, stopping
 
 USAGE: Any = next(base for base in typer.BadParameter.__mro__ if base.__name__ == "UsageError")
@@ -58,14 +58,9 @@ class Grouped(typer.core.TyperCommand):
                 formatter.write_dl(records)
 
 
-def command(
-    group: typer.Typer, order: str, /, called: str | None = None, **own: Row | str
-) -> Callable[[Callable[[Options], int]], Callable[[Options], int]]:
-    """A command with options in this order, as in `OPTIONS`, with another help, or of its own."""
-    rows: dict[str, Row] = {}
-    for name in order.split():
-        row = own.get(name) or OPTIONS[name]
-        rows[name] = OPTIONS[name]._replace(help=row) if isinstance(row, str) else row
+def command(group: typer.Typer, name: str) -> Callable[[Callable[[Options], int]], Callable[[Options], int]]:
+    """A command with the options and arguments of its table; of a group, the last word is what it is called."""
+    rows = COMMANDS[name]
 
     def add(function: Callable[[Options], int]) -> Callable[[Options], int]:
         def wrapped(context: typer.Context, **options: Any) -> None:
@@ -90,7 +85,7 @@ def command(
         wrapped.__signature__ = inspect.Signature([context, *map(_parameter, rows, rows.values())])  # type: ignore[attr-defined]
         wrapped.__doc__ = function.__doc__
         vars(wrapped)["rows"] = rows
-        group.command(called or function.__name__, cls=Grouped)(wrapped)
+        group.command(name.rpartition(" ")[2], cls=Grouped)(wrapped)
         return function
 
     return add
@@ -123,15 +118,12 @@ def _typed(message: str, known: Collection[str], answer: bool = False) -> str:
             return f"--{name.replace('_', '-')} {value}"
         return f"--set {name}={value}" if "set" in known and "task" not in known else found[0]
 
-    def part(kind: str, name: str, setting: str | None) -> str:
-        return f"--{kind} {name}" + f" --set {kind}.{setting}" * bool(setting)
-
     head, mark, remedy = message.rpartition(": must be ")
     remedy = re.sub(r"^(?=\w+=VALUE: )", "--set ", remedy) if "set" in known else remedy
     if {"task", "smallest", "grid"} & {*known}:
         kinds = "|".join(plugins.PARTS)
-        call = rf"\bsim\.({kinds})\.(\w+)\((?:\.\.\.|(\w+=\w+))\)"
-        remedy = re.sub(call, lambda m: part(plugins.PARTS[m[1]], m[2], m[3]), remedy)
+        remedy = re.sub(rf"\bsim\.({kinds})\.(\w+)\(\.\.\.\)", lambda m: f"--{plugins.PARTS[m[1]]} {m[2]}", remedy)
+        remedy = re.sub(r"\bsim\.tasks\.(\w+)\((\w+=\w+)\)", r"--task \1 --set task.\2", remedy)
     remedy = re.sub(r"write (\w+=\[.*?\])", r"write --at '\1'", remedy) if "claims" in known else remedy
     values = r"'[\w.,=:/+-]+'" + r"|None|\d+" * (not answer)
     return head + mark + re.sub(rf"(?<![\w.-])(\w+)=({values})(?![\w=])", option, remedy)

@@ -121,8 +121,8 @@ class Law(calls.Told):
     def deviation(self) -> float:
         """Standard deviation of X; infinite where a Pareto tail leaves no variance.
 
-        >>> exponential(2.0).deviation(), round(exponential(2.0, maximum=2.0).deviation(), 6)
-        (2.0, 0.718069)
+        >>> round(exponential(2.0, maximum=2.0).deviation(), 6)
+        0.718069
         """
         if self.kind in ("constant", "empirical", "recorded"):
             return float(np.std(self.parameters))
@@ -144,10 +144,8 @@ class Law(calls.Told):
         # Integrate a Pareto density up to the limit.
         if self.kind == "pareto":
             minimum, alpha = self.parameters
-            if limit <= minimum:
-                return 0.0
             # expm1 keeps the digits where power and index are close; at equality it is the logarithm.
-            stretch, gap = math.log(limit / minimum), power - alpha
+            stretch, gap = math.log(max(limit / minimum, 1.0)), power - alpha
             growth = stretch if gap == 0.0 else (math.expm1(gap * stretch) if math.isfinite(stretch) else -1.0) / gap
             return math.inf if gap >= 0.0 and not math.isfinite(stretch) else float(alpha * minimum**power * growth)
         # Shift the normal law of log X.
@@ -265,8 +263,6 @@ def lognormal(mean: float, sigma: float, maximum: float = math.inf) -> Law:
 def pareto(minimum: float, alpha: float, maximum: float = math.inf) -> Law:
     """Pareto: P(X > x) = (minimum / x)^alpha for x >= minimum > 0, tail index alpha > 0; infinite mean for alpha <= 1.
 
-    Numbers above `maximum` > 0 are set to it; then every mean is finite.
-
     >>> pareto(1.0, 2.0).mean()
     2.0
     """
@@ -276,8 +272,6 @@ def pareto(minimum: float, alpha: float, maximum: float = math.inf) -> Law:
 @calls.named
 def gamma(mean: float, shape: float, maximum: float = math.inf) -> Law:
     """Gamma: density proportional to x^(shape-1) exp(-shape x / mean), mean > 0, shape > 0; shape 1 is exponential.
-
-    Numbers above `maximum` > 0 are set to it, which lowers the mean.
 
     >>> gamma(3.0, 2.0).mean()
     3.0
@@ -525,9 +519,9 @@ def _integral_of_order(law: Law, k: int, n: int) -> float:
     pieces = [*(x for x in 10.0 ** np.arange(13) if x < end < math.inf), end]
     upper, lower = (
         sum(quad(f, a, b, limit=400, epsabs=0.0, epsrel=1e-12, full_output=1)[0] for a, b in itertools.pairwise(edges))
-        for f, edges in (
-            (lambda z: integrand(median + width * z), [0.0, *pieces]),
-            (lambda z: missing(median - width * z), [0.0, math.inf]),
+        for f, *edges in (
+            (lambda z: integrand(median + width * z), 0.0, *pieces),
+            (lambda z: missing(median - width * z), 0.0, math.inf),
         )
     )
     return math.exp(median) + width * (upper - lower)

@@ -126,8 +126,7 @@ def _begun(spec: Spec, seed: int) -> Schedule:
     if isinstance(spec.system, Schedule):
         return spec.system
     sizes = min(PACED, spec.updates // spec.passes), spec.samples_per_group, min(spec.task.horizon, 4)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", checks.RunWarning)
+    with warnings.catch_warnings(action="ignore", category=checks.RunWarning):
         return spec.system.schedule(*sizes, 1, seed)
 
 
@@ -198,8 +197,7 @@ def refuse(readings: Sequence[Reading], specs: Iterable[tuple[str, Spec]]) -> No
             continue
         seen.append(parts)
         few = spec.replace(updates=spec.passes, every=1, replicates=PROBED, block=None, realizations=None)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", checks.RunWarning)
+        with warnings.catch_warnings(action="ignore", category=checks.RunWarning):
             trace = run(spread(few), progress=False)
         for reading in asked:
             listed = [*plugins.summaries("asyncsim.diagnostics"), *trace.metrics]

@@ -142,8 +142,7 @@ def one_weight(spec: Spec, scheduled: Callable[[], records.Schedule]) -> str:
     method, weight = spec.method, spec.method.weight
     own = not type(weight).__module__.startswith("asyncsim.methods.") or hasattr(weight, "binding")
     # Ratios to the behavior policy, which methods of this package have, differ wherever data is stale.
-    masked = bool(method.factors or method.ratio_to == "proximal")
-    if not own and not masked:
+    if not (own or method.factors or method.ratio_to == "proximal"):
         return ""
     schedule = scheduled()
     late = -max(1, schedule.batches // 10)
@@ -151,7 +150,7 @@ def one_weight(spec: Spec, scheduled: Callable[[], records.Schedule]) -> str:
     age = int(gaps.flat[0])
     # With fresh data and one update on each batch, all policies agree.
     fresh = age == 0 and spec.passes == 1 and not spec.trained_policy.mismatched
-    if not (own or (masked and not fresh)) or (gaps != age).any():
+    if (fresh and not own) or (gaps != age).any():
         return ""
     draw, shape = torch.Generator().manual_seed(0), (2, 16, min(spec.task.horizon, 4))
     now, then, start = (-3.0 * torch.rand(shape, generator=draw, dtype=torch.float64) for _ in range(3))
