@@ -18,7 +18,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from asyncsim.app import commands, conforming, logs, parsing, streams, sweeping, wording
-from asyncsim.app.options import ALSO, DESCRIBES, KINDS, OPTIONS, STDOUT, TABLES, Options, Row, argument, writes
+from asyncsim.app.options import ALSO, DESCRIBES, KINDS, STDOUT, Options
 from asyncsim.app.parsing import command
 from asyncsim.base import calls, checks, outside, plugins, records, stopping
 from asyncsim.base.notation import plural
@@ -90,13 +90,7 @@ def everything(
     """Options before any command."""
 
 
-@command(
-    app,
-    "kind name json",
-    called="list",
-    kind=argument(str, None, "A kind, such as methods (default: all kinds).", "kinds"),
-    name=argument(str, None, "Name of one part: prints its arguments and description.", "of_kind"),
-)
+@command(app, "list")
 def list_names(o: Options) -> int:
     """List the parts of asyncsim, or describe one of them.
 
@@ -138,13 +132,7 @@ def list_names(o: Options) -> int:
     return o.files.status(0)
 
 
-@command(
-    app,
-    f"file {' '.join(DESCRIBES)} seed plot save checkpoint checkpoint_every resume trust other_code workers log "
-    "print_spec dry_run verbose json",
-    file=argument(Path, None, "File of a spec (JSON or YAML), instead of options."),
-    set="Argument of a part: task.arms=5, adam.lr=0.01. Repeat.",
-)
+@command(app, "run")
 def run(o: Options) -> int:
     """Train many replicates on the staleness of a system.
 
@@ -172,15 +160,7 @@ def run(o: Options) -> int:
     return commands.run(spec, o)
 
 
-@command(
-    app,
-    "arms smallest set metric over target horizon trainer_slots statistic error tune also along better "
-    "interval max_replicates seed store workers plot json",
-    arms=argument(list[str], ..., 'Two or more: method=grpo "method=grpo method.low=0.1".'),
-    set="Setting of every arm: task=token-bandit. Repeat.",
-    over="mean, end, time, reached, collapse, seconds, slot-hours",
-    **TABLES["compare"],
-)
+@command(app, "compare")
 def compare(o: Options) -> int:
     """Decide which arm is better, with stated error rates.
 
@@ -229,19 +209,7 @@ def compare(o: Options) -> int:
     return o.files.answer(answer, 3 if undecided else 0)
 
 
-@command(
-    app,
-    "grid set metric over target better replicates seed store workers backend address claim at plot csv other_code "
-    "dry_run json",
-    set="Setting shared by all: task=token-bandit. Repeat.",
-    metric=OPTIONS["metric"]._replace(help="Names separated by commas; see `asyncsim list metrics`.", of=None),
-    store="Folder or address (s3://bucket/folder) of the store.",
-    workers="Worker processes (default: one per core).",
-    at="Parameter of the claim that is not in the grid.",
-    other_code="Use stored units that other code computed.",
-    dry_run="Check every setting, count the units, and exit.",
-    **TABLES["sweep"],
-)
+@command(app, "sweep")
 def sweep(o: Options) -> int:
     """Train at every setting of a grid; store all results.
 
@@ -255,7 +223,7 @@ def sweep(o: Options) -> int:
     return sweeping.sweep(o)
 
 
-@command(results, "store json", called="ls")
+@command(results, "results ls")
 def results_ls(o: Options) -> int:
     """List the sweeps of a store, with their progress."""
     from asyncsim.sweeping import plans
@@ -268,12 +236,7 @@ def results_ls(o: Options) -> int:
     return o.files.status(0)
 
 
-@command(
-    results,
-    "name store plot csv json",
-    called="show",
-    name=argument(str, None, "Beginning of a sweep's id (default: the only one)."),
-)
+@command(results, "results show")
 def results_show(o: Options) -> int:
     """Print the table of one sweep, with the results so far."""
     from asyncsim.sweeping import sweeps
@@ -283,13 +246,7 @@ def results_show(o: Options) -> int:
     return sweeping.show(sweeps.stored(o.store, o.name), o.files)
 
 
-@command(
-    results,
-    "store again trust seed json",
-    called="verify",
-    again=Row(int, 0, "Recompute this many random units, and compare bits."),
-    seed="Seed for the choice of units.",
-)
+@command(results, "results verify")
 def results_verify(o: Options) -> int:
     """Check that stored rows are intact and reproducible."""
     checks.integer("--again", o.again, 0, "count units")
@@ -308,7 +265,7 @@ def results_verify(o: Options) -> int:
     return o.files.status(sweeping.FAILED if faults else 0)
 
 
-@command(results, "store dry_run", called="gc", dry_run="Count the files, and move none.")
+@command(results, "results gc")
 def results_gc(o: Options) -> int:
     """Move units that no sweep needs into the store's trash.
 
@@ -327,16 +284,7 @@ def results_gc(o: Options) -> int:
     return 0
 
 
-@command(
-    app,
-    "claims size defects at seed report evidence workers verbose json",
-    claims=argument(list[str], None, "Claims, families (ess) or arXiv ids (default: all).", "claims"),
-    report=writes("Write a page: HTML, or Markdown for a path in .md."),
-    evidence=writes("Runs of --size long (default: build/evidence.json)."),
-    workers="Processes (default: one per core for many claims).",
-    verbose="Print every claim, even in long reports.",
-    **TABLES["verify"],
-)
+@command(app, "verify")
 def verify(o: Options) -> int:
     """Compare formulas with simulation, and give verdicts.
 
@@ -351,14 +299,7 @@ def verify(o: Options) -> int:
     return verdicts.verify(request, o.report, o.json, o.verbose)[1]
 
 
-@command(
-    app,
-    "preset set model updates samples sweep realizations seed plot trace save verbose json",
-    preset=argument(str, ..., "A system; see `asyncsim list systems`.", "systems"),
-    trace=writes("Write a trace file that ui.perfetto.dev opens."),
-    save="Save the timeline; load it with sim.Timeline.load.",
-    **TABLES["timeline"],
-)
+@command(app, "timeline")
 def timeline(o: Options) -> int:
     """Simulate a system: staleness, idle time and cost.
 
@@ -404,13 +345,7 @@ def timeline(o: Options) -> int:
     return o.files.status(128 + received[0] if received else 0)
 
 
-@command(
-    app,
-    "file set updates realizations within seed plot json",
-    file=argument(Path, ..., "A system as JSON or YAML; see docs/which-limit.md."),
-    set="Another value of a field: machines=8,16. Repeat.",
-    **TABLES["advise"],
-)
+@command(app, "advise")
 def advise(o: Options) -> int:
     """Recommend a staleness limit for your system.
 
@@ -425,14 +360,7 @@ def advise(o: Options) -> int:
     return o.files.answer(advice)
 
 
-@command(
-    app,
-    "logs preset set out columns run stack json",
-    logs=argument(list[Path], ..., "Files of one run: one row per step, token or sample."),
-    set="Value missing in the log: slots_per_machine=8. Repeat.",
-    out=writes("Write the description to this .yaml file."),
-    **TABLES["calibrate"],
-)
+@command(app, "calibrate")
 def calibrate(o: Options) -> int:
     """Estimate lengths, rates and drift from a run's log.
 
@@ -450,14 +378,7 @@ def calibrate(o: Options) -> int:
     return status
 
 
-@command(
-    app,
-    "file set method draws updates seed plot json",
-    file=argument(Path, ..., "Description from `asyncsim calibrate`."),
-    set="Another setting: staleness_limit=8, or =2,4,8. Repeat.",
-    plot="Draw measured and forecast numbers.",
-    **TABLES["forecast"],
-)
+@command(app, "forecast")
 def forecast(o: Options) -> int:
     """Forecast your run at another setting.
 
@@ -475,14 +396,7 @@ def forecast(o: Options) -> int:
     return o.files.answer(found)
 
 
-@command(
-    app,
-    "path stack columns set delays staleness plot json",
-    called="log",
-    path=argument(Path, ..., "A file of the log, a folder, or a pattern in quotes."),
-    set="Setting of sim.schedules.replay; repeat for more.",
-    **TABLES["read_log"],
-)
+@command(app, "log")
 def read_log(o: Options) -> int:
     """Measure how stale a real run was, from its log.
 
@@ -500,13 +414,7 @@ def read_log(o: Options) -> int:
     return o.files.status(int("law" in report and report["law"]["verdict"] == "differs"))
 
 
-@command(
-    app,
-    "target like kind metric set names adapter advantages_per strict allow hazards seed json",
-    target=argument(str, ..., "Your code, file.py:name or module:name; trl, torchrl."),
-    seed="Seed of the batches on which a loss is evaluated.",
-    **TABLES["conformance"],
-)
+@command(app, "conformance")
 def conformance(o: Options) -> int:
     """Identify the method of a loss, and find known mistakes.
 
@@ -521,14 +429,7 @@ def conformance(o: Options) -> int:
     return o.files.status(status)
 
 
-@command(
-    app,
-    "method for_ set out json",
-    method=argument(str, ..., "A method or link; see `asyncsim list exports`.", "exports"),
-    for_=Row(str, ..., "verl, trl, areal, skyrl or prime_rl; torch for a link."),
-    set="Setting of the method: method.high=0.28. Repeat.",
-    out=writes("Write the code to this path, instead of printing it."),
-)
+@command(app, "export")
 def export(o: Options) -> int:
     """Write a method as the loss function of a trainer.
 
@@ -563,13 +464,7 @@ def export(o: Options) -> int:
     return o.files.status(0)
 
 
-@command(
-    app,
-    "path tokens columns run batch staleness learning_rate curvature momentum cap floor verbose html json",
-    path=argument(Path, ..., ".csv, .jsonl or .parquet, one row per step or token."),
-    html=writes("Write a page: HTML, or Markdown for a path in .md."),
-    **TABLES["diagnose"],
-)
+@command(app, "diagnose")
 def diagnose(o: Options) -> int:
     """Compare the metrics of a run with theory.
 
@@ -586,13 +481,7 @@ def diagnose(o: Options) -> int:
     return o.files.status(int(found.counts["differs"] > 0))
 
 
-@command(
-    app,
-    "arms a b metric columns over last at error within better run seed_spread pilot power plot json",
-    arms=argument(list[str], None, "Logs of A and B: one file or quoted pattern each."),
-    plot="Draw curves and their difference to this path.",
-    **TABLES["judge"],
-)
+@command(app, "judge")
 def judge(o: Options) -> int:
     """Decide from logs of finished runs whether B beats A.
 
@@ -619,12 +508,7 @@ def judge(o: Options) -> int:
     return o.files.answer(found, 3 if found.word == "cannot tell" else 0)
 
 
-@command(
-    app,
-    "where quick json",
-    where=argument(str, ..., "cpu or cuda."),
-    quick=Row(bool, False, "A tiny model, in seconds: whether all of it runs."),
-)
+@command(app, "device")
 def device(o: Options) -> int:
     """Check in a minute that a device agrees with the CPU.
 

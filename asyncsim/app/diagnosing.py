@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup
 
 from asyncsim.app import reporting
-from asyncsim.base import files
+from asyncsim.base import checks, files
 from asyncsim.base.notation import measurement
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def write(diagnosis: "Diagnosis", path: Path, title: str = TITLE) -> None:
         text = "\n\n".join(parts) + "\n"
     else:
         # One style for both pages: it stands in the report's template.
-        report = Path(__file__).with_name(reporting.TEMPLATE).read_text(encoding="utf-8")
+        report = checks.beside(__file__, reporting.TEMPLATE)
         style = Markup(report.partition("<style>")[2].partition("</style>")[0])
         about: dict[str, Any] = {"found": found, "facts": facts, "harmless": HARMLESS, "classes": CLASSES}
         about |= {"signs": SIGNS, "title": title, "style": style, "diagnosis": diagnosis}

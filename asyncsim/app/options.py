@@ -1,12 +1,11 @@
 """Options and arguments of the command line, each declared once: type, default, help, completion."""
 
-import tomllib
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from asyncsim.app.streams import Files
-from asyncsim.base import plugins
+from asyncsim.base import checks, plugins
 
 KINDS = (*plugins.PARTS, "claims", "papers", "logs", "adapters", "like", "exports")
 """Kinds that can be listed."""
@@ -49,17 +48,14 @@ class Row(NamedTuple):
     short: str = ""
 
 
-def argument(kind: Any, default: Any, text: str, of: str | None = None) -> Row:
-    """Declare a positional argument; `...` means that it has no default."""
-    return Row(kind, default, text, of=of, positional=True)
-
-
-def writes(text: str) -> Row:
-    """Declare an option for an output file."""
-    return Row(Path, None, text, written=True)
-
-
-_TYPES: dict[str, Any] = {"int": int, "float": float, "bool": bool, "list": list[str], "path": Path}
+_TYPES: dict[str, Any] = {
+    "int": int,
+    "float": float,
+    "bool": bool,
+    "list": list[str],
+    "path": Path,
+    "paths": list[Path],
+}
 
 
 def _row(given: dict[str, Any]) -> Row:
@@ -67,16 +63,23 @@ def _row(given: dict[str, Any]) -> Row:
     return Row(_TYPES.get(given.pop("kind", ""), str), default, **given)
 
 
-_TEXT = Path(__file__).with_name("options.toml").read_text(encoding="utf-8")
-TABLES: dict[str, dict[str, Any]] = {
-    table: {name: _row(row) for name, row in rows.items()} for table, rows in tomllib.loads(_TEXT).items()
-}
-"""Options by what they describe, and those that only one command has by its name."""
-DESCRIBES: dict[str, Row] = TABLES["describes"]
+_ROWS = checks.table(__file__, "options.toml")
+DESCRIBES = {name: _row(row) for name, row in _ROWS.pop("describes").items()}
 """Options that describe a run; they cannot be combined with the file of a spec."""
 PARTS = ("task", "policy", "method", "advantage", "system", "schedule", "rewards")
 SIZES = tuple(DESCRIBES)[tuple(DESCRIBES).index("samples") :]
 """Names of the settings of a spec that belong to no part."""
 
-OPTIONS: dict[str, Row] = DESCRIBES | TABLES["shared"]
+OPTIONS = DESCRIBES | {name: _row(row) for name, row in _ROWS.pop("shared").items()}
 """All options that several commands share, or that describe a run."""
+
+
+def _rows_of(own: dict[str, Any]) -> dict[str, Row]:
+    names = own.pop("order").format(" ".join(DESCRIBES)).split()
+    helps = {name: OPTIONS[name]._replace(help=own.pop(name)) for name in names if isinstance(own.get(name), str)}
+    rows = OPTIONS | helps | {name: _row(row) for name, row in own.items()}
+    return {name: rows[name] for name in names}
+
+
+COMMANDS = {called: _rows_of(own) for called, own in _ROWS.items()}
+"""Options and arguments of every command, in order."""

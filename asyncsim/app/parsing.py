@@ -15,7 +15,7 @@ import typer
 import typer.core
 
 from asyncsim.app import commands, streams, wording
-from asyncsim.app.options import ALSO, DESCRIBES, KINDS, OPTIONS, PARTS, SECTIONS, SIZES, STDOUT, Options, Row
+from asyncsim.app.options import ALSO, COMMANDS, DESCRIBES, KINDS, PARTS, SECTIONS, SIZES, STDOUT, Options, Row
 from asyncsim.base import calls, checks, laws, plugins, stopping
 
 USAGE: Any = next(base for base in typer.BadParameter.__mro__ if base.__name__ == "UsageError")
@@ -58,14 +58,9 @@ class Grouped(typer.core.TyperCommand):
                 formatter.write_dl(records)
 
 
-def command(
-    group: typer.Typer, order: str, /, called: str | None = None, **own: Row | str
-) -> Callable[[Callable[[Options], int]], Callable[[Options], int]]:
-    """A command with options in this order, as in `OPTIONS`, with another help, or of its own."""
-    rows: dict[str, Row] = {}
-    for name in order.split():
-        row = own.get(name) or OPTIONS[name]
-        rows[name] = OPTIONS[name]._replace(help=row) if isinstance(row, str) else row
+def command(group: typer.Typer, name: str) -> Callable[[Callable[[Options], int]], Callable[[Options], int]]:
+    """A command with the options and arguments of its table; of a group, the last word is what it is called."""
+    rows = COMMANDS[name]
 
     def add(function: Callable[[Options], int]) -> Callable[[Options], int]:
         def wrapped(context: typer.Context, **options: Any) -> None:
@@ -74,9 +69,10 @@ def command(
                 commands.outputs(**{name: path for name, path in paths.items() if path != STDOUT})
                 lists: dict[str, Any] = {n: v or [] for n, v in options.items() if rows[n].kind == list[str]}
                 lists |= {"columns": ",".join(lists["columns"]) or None} if "columns" in lists else {}
-                status = function(Options(**{**options, **lists}, given=_given(context), files=streams.Files(paths)))
+                outputs = streams.Files(paths, functools.partial(_typed, known=rows, answer=True))
+                status = function(Options(**{**options, **lists}, given=_given(context), files=outputs))
             except (checks.InputError, checks.RunError) as error:
-                streams.complain(_several(error, options, rows), lambda line: _typed(line, rows))
+                streams.complain(_several(error, options, rows), functools.partial(_typed, known=rows))
                 status = 2
             except KeyboardInterrupt as error:
                 number = stopping.number_of(error)
@@ -89,7 +85,7 @@ def command(
         wrapped.__signature__ = inspect.Signature([context, *map(_parameter, rows, rows.values())])  # type: ignore[attr-defined]
         wrapped.__doc__ = function.__doc__
         vars(wrapped)["rows"] = rows
-        group.command(called or function.__name__, cls=Grouped)(wrapped)
+        group.command(name.rpartition(" ")[2], cls=Grouped)(wrapped)
         return function
 
     return add
@@ -99,19 +95,19 @@ def _several(error: Exception, options: Mapping[str, Any], known: Collection[str
     """The complaint itself, or that a setting got several values, and what takes them."""
     for pair in options.get("set") or ():
         value = getattr(error, "value", None)
-        flags = "," in str(value) and getattr(error, "bound", "") == "True or False"
-        if (flags or isinstance(value, (tuple, list))) and value == wording.value(pair.partition("=")[2]):
+        if isinstance(value, (tuple, list)) and value == wording.value(pair.partition("=")[2]):
             option = "--sweep" if "sweep" in known else "asyncsim sweep --grid"
-            if "for both write" in str(error):
-                return error
             one = f"this takes one value, as --set {pair.partition(',')[0]}; run the command again for another"
             remedy = f"several values: {option} {pair}" if {"sweep", "task", "smallest", "grid"} & {*known} else one
             return checks.InputError("--set", pair, f"of another value ({error})", remedy)
     return error
 
 
-def _typed(message: str, known: Collection[str]) -> str:
-    """A message in which settings of Python, such as updates=3, are the options that a command has."""
+def _typed(message: str, known: Collection[str], answer: bool = False) -> str:
+    """A message in which settings of Python, such as updates=3, are the options that a command has.
+
+    In an answer only texts in quotes are: names of arms may be settings, such as staleness=4.
+    """
 
     def option(found: re.Match[str]) -> str:
         name = {"samples_per_group": "samples"}.get(found[1], found[1])
@@ -127,8 +123,10 @@ def _typed(message: str, known: Collection[str]) -> str:
     if {"task", "smallest", "grid"} & {*known}:
         kinds = "|".join(plugins.PARTS)
         remedy = re.sub(rf"\bsim\.({kinds})\.(\w+)\(\.\.\.\)", lambda m: f"--{plugins.PARTS[m[1]]} {m[2]}", remedy)
+        remedy = re.sub(r"\bsim\.tasks\.(\w+)\((\w+=\w+)\)", r"--task \1 --set task.\2", remedy)
     remedy = re.sub(r"write (\w+=\[.*?\])", r"write --at '\1'", remedy) if "claims" in known else remedy
-    return head + mark + re.sub(r"(?<![\w.-])(\w+)=(None|'[\w.,=:/+-]+'|\d+)(?![\w=])", option, remedy)
+    values = r"'[\w.,=:/+-]+'" + r"|None|\d+" * (not answer)
+    return head + mark + re.sub(rf"(?<![\w.-])(\w+)=({values})(?![\w=])", option, remedy)
 
 
 def _parameter(name: str, row: Row) -> inspect.Parameter:

@@ -12,7 +12,7 @@ from markupsafe import Markup, escape
 
 from asyncsim.app import judgments
 from asyncsim.app.judgments import TOGETHER, Page, cost, detection, families, measured, point_text, rate
-from asyncsim.base import files, records
+from asyncsim.base import checks, files, records
 from asyncsim.base.notation import measurement, number, plural
 from asyncsim.plotting import _curves
 
@@ -94,7 +94,7 @@ def filled(template: str, filters: Mapping[str, Any], **values: Any) -> str:
 
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters |= filters
-    return environment.from_string(Path(__file__).with_name(template).read_text(encoding="utf-8")).render(**values)
+    return environment.from_string(checks.beside(__file__, template)).render(**values)
 
 
 def coded(text: str) -> Markup:

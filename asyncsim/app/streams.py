@@ -9,7 +9,6 @@ import functools
 import importlib
 import json
 import os
-import re
 import shutil
 import sys
 import textwrap
@@ -149,10 +148,13 @@ def announced() -> Iterator[None]:
 
 
 class Files:
-    """Outputs of a command, written one by one; a failure prints a line on stderr and does not affect the others."""
+    """Outputs of a command, written one by one; a failure prints a line on stderr and does not affect the others.
 
-    def __init__(self, paths: Mapping[str, Path | None]) -> None:
-        self.paths = paths
+    `typed` puts the words of Python in a text into those of the command line.
+    """
+
+    def __init__(self, paths: Mapping[str, Path | None], typed: Callable[[str], str] = str) -> None:
+        self.paths, self.typed = paths, typed
         self.lost: list[str] = []
         self.written: list[str] = []
 
@@ -197,8 +199,7 @@ class Files:
         self.draw(value)
         context = contextvars.copy_context()
         context.run(pages.COLUMNS.set, min(width(0), WIDEST))
-        text = re.sub(r"\bover='([\w-]+)'", r"--over \1", context.run(str, value))
-        show([re.sub(r"\bsim\.tasks\.(\w+)\((\w+)=(\w+)\)", r"--task \1 --set task.\2=\3", text)])
+        show([self.typed(context.run(str, value))])
         self.say("plot: {}", "plot")
         return self.status(status)
 

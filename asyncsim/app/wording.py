@@ -72,15 +72,17 @@ def settings(pairs: Sequence[str], option: str = "--set") -> dict[str, Any]:
 
 
 def value(text: str) -> Any:
-    """A Python or JSON literal where the text is one, else the text: 1_0 is no number."""
+    """A Python or JSON literal, or several of them, where the text is one, else the text: 1_0 is no number.
+
+    >>> value("1,2"), value("true,false"), value("a,b")
+    ((1, 2), (True, False), 'a,b')
+    """
     if checks.GROUPED.fullmatch(text):
         return text
-    if re.fullmatch(r"(?:true|false)(?:,(?:true|false))+", text.lower()):
-        return [word == "true" for word in text.lower().split(",")]
-    with warnings.catch_warnings():
-        # A text that is nearly Python is a text; Python's warnings about it do not matter.
-        warnings.simplefilter("ignore", SyntaxWarning)
-        warnings.simplefilter("ignore", DeprecationWarning)
+    if re.fullmatch(r"(true|false)( *, *(true|false))+", text):
+        return tuple(word.strip() == "true" for word in text.split(","))
+    # A text that is nearly Python is a text; Python's warnings about it do not matter.
+    with warnings.catch_warnings(action="ignore"):
         for read in (json.loads, ast.literal_eval, float):
             try:
                 return read(text)

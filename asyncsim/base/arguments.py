@@ -3,10 +3,8 @@
 import functools
 import inspect
 import re
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from asyncsim.base import checks
@@ -20,14 +18,14 @@ def words_of(words: str) -> frozenset[str]:
     return frozenset(words.split())
 
 
-_NAMES = checks.words_by_name(Path(__file__).with_name("loss_names.txt"))
+_NAMES = checks.words_by_name(__file__, "loss_names.txt")
 _WORDS = {name: frozenset(words) for name, words in _NAMES.items()}
 _LOG_PROB, _FILLERS, _ADVANTAGES, _MASKS = (_WORDS[name] for name in ("log", "fillers", "advantages", "mask"))
 _POLICIES = {name: _WORDS[name] for name in ("log_prob", "behavior_log_prob", "proximal_log_prob", "old")}
 _MASKED = _FILLERS | _WORDS["beside mask"]
 _TELLING = frozenset[str]().union(*_WORDS.values())
 GUESSED = "by position, for the names say nothing"
-ADVANTAGE = checks.words_by_name(Path(__file__).with_name("advantage_names.txt"))
+ADVANTAGE = checks.words_by_name(__file__, "advantage_names.txt")
 """What each argument of an advantage may be, with its names at trainers."""
 MASKED = "add an argument mask, and return the mean over real tokens, (loss * mask).sum() / mask.sum()"
 _WRAP = f"rename it, give it a default, or wrap the loss: lambda {', '.join(DOCUMENTED)}: ..."
@@ -242,7 +240,7 @@ class Style:
 
 
 _CAST: dict[str, Any] = {"areal": {"mask": lambda mask: mask > 0}, "roll": {"mask": lambda mask: mask.long()}}
-_ROWS = tomllib.loads(Path(__file__).with_name("loss_styles.toml").read_text("utf-8"))
+_ROWS = checks.table(__file__, "loss_styles.toml")
 STYLES = {name: Style(**row, **_CAST.get(name, {})) for name, row in _ROWS.items()}
 
 

@@ -13,7 +13,6 @@ import textwrap
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -30,7 +29,7 @@ class Made(NamedTuple):
     arguments: Mapping[str, Any]
 
 
-_PLACES, _CALLED = (checks.rows(Path(__file__).with_name(f"{name}.txt")) for name in ("elsewhere", "called"))
+_PLACES, _CALLED = (checks.rows(__file__, f"{name}.txt") for name in ("elsewhere", "called"))
 ELSEWHERE = {word: row[1] for _, *row in _CALLED if len(row) > 1 for word in row[0].split()}
 """What to write for arguments and attributes that people look for at a call or object that has none of that name.
 

@@ -5,6 +5,7 @@ import functools
 import math
 import os
 import re
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -230,26 +231,36 @@ def size_of(variable: str) -> int | None:
     return int(float(match[1]) * UNITS[match[2].upper()])
 
 
-def rows(path: Path) -> list[list[str]]:
-    """The two or three cells of each line `name: word word: advice` of a file."""
-    return [line.split(": ", 2) for line in path.read_text(encoding="utf-8").splitlines()]
+def beside(module: str, name: str) -> str:
+    """The text of the file `name` in the folder of a module, which is given by its own file."""
+    return Path(module).with_name(name).read_text(encoding="utf-8")
 
 
-def words_by_name(path: Path) -> dict[str, list[str]]:
+def table(module: str, name: str) -> dict[str, Any]:
+    """The content of such a file in TOML."""
+    return tomllib.loads(beside(module, name))
+
+
+def rows(module: str, name: str) -> list[list[str]]:
+    """The two or three cells of each line `name: word word: advice` of such a file."""
+    return [line.split(": ", 2) for line in beside(module, name).splitlines()]
+
+
+def words_by_name(module: str, name: str) -> dict[str, list[str]]:
     """Names with words of each, of such a file."""
-    return {name: words.split() for name, words, *_ in rows(path)}
+    return {name: words.split() for name, words, *_ in rows(module, name)}
 
 
 @functools.cache
 def _called() -> dict[str, list[str]]:
     """Names of ours, each with what else people call it."""
-    return words_by_name(Path(__file__).with_name("called.txt"))
+    return words_by_name(__file__, "called.txt")
 
 
 @functools.cache
 def _words() -> set[str]:
     """Words of the field: who writes one means it, so that it is no misspelling of a name with similar letters."""
-    said = [words.split() for _, words, *_ in rows(Path(__file__).with_name("elsewhere.txt"))]
+    said = [words.split() for _, words, *_ in rows(__file__, "elsewhere.txt")]
     return {word.replace("-", "_") for row in (*said, *_called().values()) for word in row}
 
 

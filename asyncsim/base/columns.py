@@ -5,9 +5,7 @@ versions have to be in the order of `systems/MODEL.md`; counts have to add up. A
 occurs once, a length or a rate, cannot be detected.
 """
 
-import tomllib
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,7 +17,7 @@ FATES = ("unfinished", "trained", "dropped_age", "dropped_overflow", "rejected")
 CANCELLED = "cancelled"
 """End of a redundant sample: enough other samples of its group were complete before it."""
 
-INTEGERS, NUMBERS, WORDS = tomllib.loads(Path(__file__).with_name("columns.toml").read_text("utf-8")).values()
+INTEGERS, NUMBERS, WORDS = checks.table(__file__, "columns.toml").values()
 SLACK = 1e-9
 """Relative tolerance between a sum of seconds and its parts."""
 

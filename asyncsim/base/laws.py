@@ -4,6 +4,7 @@ A distribution maps one keyed uniform or normal number to one value, so a draw d
 """
 
 import inspect
+import itertools
 import math
 import re
 from collections.abc import Callable
@@ -20,8 +21,6 @@ LONGEST = 1 << 20
 """Maximum of an integer distribution."""
 WIDEST = 5.0
 """Maximum sigma of a lognormal distribution, whose median is exp(-12.5) of its mean there."""
-GRID = 1 << 12
-"""Number of values of a distribution with a maximum."""
 MANY = 1 << 20
 """Maximum number of values in an empirical distribution: every file and record of a run contains all of them."""
 
@@ -36,19 +35,22 @@ Parameters = tuple[float, ...]
 class Law(calls.Told):
     """A distribution of non-negative numbers, such as constant, exponential, lognormal, pareto, gamma or empirical.
 
-    >>> str(lognormal(1.0, 0.8)), Law.parse("lognormal:1.0:0.8") == lognormal(1.0, 0.8)
+    Numbers above `maximum` are set to it, as a trainer cuts responses: it is the distribution of min(X, maximum).
+
+    >>> str(lognormal(1.0, 0.8)), Law.parse("lognormal:1.0:0.8:3") == lognormal(1.0, 0.8, maximum=3.0)
     ('lognormal:1.0:0.8', True)
     """
 
     kind: str
     parameters: Parameters
+    maximum: float = math.inf
 
     def __hash__(self) -> int:
         # A law may have a million numbers.
-        return hash((self.kind, self.parameters[:SHOWN]))
+        return hash((self.kind, self.parameters[:SHOWN], self.maximum))
 
     def __str__(self) -> str:
-        return ":".join([self.kind, *map(repr, self.parameters)])
+        return ":".join([self.kind, *map(repr, self.parameters), *[repr(self.maximum)] * self.cut])
 
     def __repr__(self) -> str:
         """The text form, with a long list of values summarized.
@@ -62,13 +64,12 @@ class Law(calls.Told):
 
     @classmethod
     def parse(cls, text: str) -> "Law":
-        """Parse the text that `str` gives, `kind:parameter:parameter`; raises `InputError`.
+        """Parse the text that `str` gives, `kind:parameter:parameter`, with one number more for a maximum.
 
-        One number more is a maximum, as the limit on the tokens of a response: then the distribution of
-        min(X, maximum), as `GRID` equally likely values.
+        Raises `InputError`.
 
-        >>> Law.parse("lognormal:1800:1:8192")
-        Law(empirical: 4096 values, mean 1700.74)
+        >>> (law := Law.parse("lognormal:1800:1:8192")), round(law.mean(), 3)
+        (Law(lognormal:1800.0:1.0:8192.0), 1700.738)
         """
         remedy = "write lognormal:MEAN:SIGMA (sigma of log X), gamma:MEAN:SHAPE, exponential:MEAN or constant:VALUE"
         kind, *numbers = text.split(":")
@@ -76,17 +77,22 @@ class Law(calls.Told):
         values = [checks.real(f"distribution {kind}", measured.number(each), remedy) for each in numbers]
         if kind in ("empirical", "recorded"):
             return MAKERS[kind](values)
-        names = inspect.signature(MAKERS[kind]).parameters
-        limit = values.pop() if kind != "constant" and len(values) == len(names) + 1 else None
+        takes = [*inspect.signature(MAKERS[kind]).parameters]
+        names = [name for name in takes if name != "maximum"]
         remedy += "; one number more is the maximum: lognormal:MEAN:SIGMA:MAXIMUM"
-        checks.require(len(values) == len(names), "law", text, f"{kind} with parameters {', '.join(names)}", remedy)
-        law = MAKERS[kind](*values)
-        return law if limit is None else _cut(law, _positive("maximum", limit))
+        fits = len(names) <= len(values) <= len(takes)
+        checks.require(fits, "law", text, f"{kind} with parameters {', '.join(names)}", remedy)
+        return MAKERS[kind](*values)
 
     @property
     def random(self) -> bool:
         """Whether two draws can differ."""
         return self.kind != "constant"
+
+    @property
+    def cut(self) -> bool:
+        """Whether the distribution has a maximum."""
+        return self.maximum < math.inf
 
     @cached_property
     def _numbers(self) -> np.ndarray:
@@ -96,14 +102,14 @@ class Law(calls.Told):
     @cached_property
     def _mean(self) -> float:
         p = self.parameters
-        if self.kind == "pareto":
+        if self.kind in ("empirical", "recorded"):
+            try:
+                return math.fsum(p) / len(p)
+            except OverflowError:  # the sum is beyond the largest number, the mean is not
+                return math.fsum(x / len(p) for x in p)
+        if self.kind == "pareto" and not self.cut:
             return p[0] * p[1] / (p[1] - 1.0) if p[1] > 1.0 else math.inf
-        if self.kind not in ("empirical", "recorded"):
-            return p[0]
-        try:
-            return math.fsum(p) / len(p)
-        except OverflowError:  # the sum is beyond the largest number, the mean is not
-            return math.fsum(x / len(p) for x in p)
+        return _moment(self, 1) if self.cut else p[0]
 
     def mean(self) -> float:
         """Expectation E[X]; raises `InputError` if it is infinite."""
@@ -111,6 +117,49 @@ class Law(calls.Told):
         remedy = "choose pareto with alpha > 1, or give explicit times instead of a load"
         checks.require(math.isfinite(value), "law", str(self), "of finite mean", remedy)
         return value
+
+    def deviation(self) -> float:
+        """Standard deviation of X; infinite where a Pareto tail leaves no variance.
+
+        >>> round(exponential(2.0, maximum=2.0).deviation(), 6)
+        0.718069
+        """
+        if self.kind in ("constant", "empirical", "recorded"):
+            return float(np.std(self.parameters))
+        scale, *rest = self.parameters
+        one = Law(self.kind, (1.0, *rest), self.maximum / scale)
+        second = _moment(one, 2)
+        return scale * math.sqrt(max(0.0, second - one._mean**2)) if second < math.inf else math.inf
+
+    def moment_below(self, power: float, limit: float) -> float:
+        """E[X^power; X <= limit] in closed form, without regard to a maximum; the whole moment if `limit` is infinite.
+
+        >>> exponential(2.0).moment_below(1, math.inf)
+        2.0
+        """
+        from scipy import special
+
+        if limit <= 0.0:
+            return 0.0
+        # Integrate a Pareto density up to the limit.
+        if self.kind == "pareto":
+            minimum, alpha = self.parameters
+            # expm1 keeps the digits where power and index are close; at equality it is the logarithm.
+            stretch, gap = math.log(max(limit / minimum, 1.0)), power - alpha
+            growth = stretch if gap == 0.0 else (math.expm1(gap * stretch) if math.isfinite(stretch) else -1.0) / gap
+            return math.inf if gap >= 0.0 and not math.isfinite(stretch) else float(alpha * minimum**power * growth)
+        # Shift the normal law of log X.
+        if self.kind == "lognormal":
+            mean, sigma = self.parameters
+            centre = math.log(mean) - 0.5 * sigma**2
+            above = math.log(limit) - centre
+            share = special.ndtr(above / sigma - power * sigma) if sigma else float(above >= 0.0)
+            return float(math.exp(power * centre + 0.5 * (power * sigma) ** 2) * share)
+        # Raise the shape of the gamma law.
+        mean, shape = (*self.parameters, 1.0)[:2]
+        scale = mean / shape
+        full_moment = scale**power * special.poch(shape, power)
+        return float(full_moment * special.gammainc(shape + power, limit / scale))
 
     def expected_max(self, n: int) -> float:
         """E[max of n draws] = integral over x > 0 of 1 - F(x)^n, by quadrature; raises `InputError` if it is infinite.
@@ -137,7 +186,8 @@ class Law(calls.Told):
         """P(X > x), float64 in the shape of x."""
         # Far out in the tail a quotient overflows to infinity, behind which nothing is left.
         with np.errstate(over="ignore"):
-            return _survival(self.kind, np.asarray(x, dtype=np.float64), self.parameters)
+            x = np.asarray(x, dtype=np.float64)
+            return np.where(x < self.maximum, _survival(self.kind, x, self.parameters), 0.0)
 
     def sample(
         self,
@@ -170,7 +220,8 @@ class Law(calls.Told):
             numbers = (stream.normal if normal else stream.uniform)(first, second, third, draw)
         # A draw beyond the largest number is infinite, as the distribution has it.
         with np.errstate(over="ignore"):
-            return _value(self.kind, numbers, self._numbers if self.kind == "empirical" else self.parameters)
+            value = _value(self.kind, numbers, self._numbers if self.kind == "empirical" else self.parameters)
+        return np.minimum(value, self.maximum) if self.cut else value
 
 
 @calls.named
@@ -184,18 +235,20 @@ def constant(value: float) -> Law:
 
 
 @calls.named
-def exponential(mean: float) -> Law:
-    """Exponential distribution: P(X > x) = exp(-x / mean), mean > 0.
+def exponential(mean: float, maximum: float = math.inf) -> Law:
+    """Exponential distribution: P(X > x) = exp(-x / mean), mean > 0; numbers above `maximum` > 0 are set to it.
 
     >>> exponential(2.0).mean()
     2.0
     """
-    return Law("exponential", (_positive("mean", mean),))
+    return Law("exponential", (_positive("mean", mean),), _maximum(maximum))
 
 
 @calls.named
-def lognormal(mean: float, sigma: float) -> Law:
+def lognormal(mean: float, sigma: float, maximum: float = math.inf) -> Law:
     """Lognormal distribution with sd of log X `sigma` >= 0 and E[X] = `mean` > 0: E[log X] = log mean - sigma^2/2.
+
+    Numbers above `maximum` > 0 are set to it, which lowers the mean.
 
     >>> lognormal(1.0, 0.8).mean()
     1.0
@@ -203,27 +256,27 @@ def lognormal(mean: float, sigma: float) -> Law:
     mean, spread = _positive("mean", mean), checks.real("sigma", sigma, "give the standard deviation of log X", 0.0)
     own, remedy = math.sqrt(math.log1p(min(spread / mean, 1e9) ** 2)), "it is the standard deviation of log X"
     remedy += f"; for {spread:g} as that of X write sigma {own:.3g} (lognormal:{mean:g}:{own:.3g})" * (own <= WIDEST)
-    return Law("lognormal", (mean, checks.real("sigma", spread, remedy, 0.0, WIDEST)))
+    return Law("lognormal", (mean, checks.real("sigma", spread, remedy, 0.0, WIDEST)), _maximum(maximum))
 
 
 @calls.named
-def pareto(minimum: float, alpha: float) -> Law:
+def pareto(minimum: float, alpha: float, maximum: float = math.inf) -> Law:
     """Pareto: P(X > x) = (minimum / x)^alpha for x >= minimum > 0, tail index alpha > 0; infinite mean for alpha <= 1.
 
     >>> pareto(1.0, 2.0).mean()
     2.0
     """
-    return Law("pareto", (_positive("minimum", minimum), _positive("alpha", alpha)))
+    return Law("pareto", (_positive("minimum", minimum), _positive("alpha", alpha)), _maximum(maximum))
 
 
 @calls.named
-def gamma(mean: float, shape: float) -> Law:
+def gamma(mean: float, shape: float, maximum: float = math.inf) -> Law:
     """Gamma: density proportional to x^(shape-1) exp(-shape x / mean), mean > 0, shape > 0; shape 1 is exponential.
 
     >>> gamma(3.0, 2.0).mean()
     3.0
     """
-    return Law("gamma", (_positive("mean", mean), _positive("shape", shape)))
+    return Law("gamma", (_positive("mean", mean), _positive("shape", shape)), _maximum(maximum))
 
 
 @calls.named
@@ -341,18 +394,18 @@ MAKERS: dict[str, Callable[..., Law]] = {
 }
 
 
-def _cut(law: Law, maximum: float) -> Law:
-    """The distribution of min(X, maximum): values at the middles of `GRID` equal shares."""
-    from scipy.special import ndtri
-
-    middle = (np.arange(GRID) + 0.5) / GRID
-    numbers = ndtri(middle) if law.kind == "lognormal" else middle
-    with np.errstate(over="ignore"):  # what overflows is above the maximum
-        return empirical(np.minimum(_value(law.kind, numbers, law.parameters), maximum))
-
-
 def _positive(field: str, value: float) -> float:
     return checks.real(field, value, "give a positive number", 0.0, open_low=True)
+
+
+def _maximum(value: float) -> float:
+    return checks.real("maximum", value, "give a positive number", 0.0, open_low=True, finite=False)
+
+
+def _moment(law: Law, order: int) -> float:
+    """E[X^order] of a distribution with a density: what X contributes up to the maximum c, and c^order P(X > c)."""
+    uncut, c = Law(law.kind, law.parameters), law.maximum
+    return uncut.moment_below(order, c) + (c * float(uncut.survival(c)) * c ** (order - 1) if law.cut else 0.0)
 
 
 def _value(kind: str, u: np.ndarray, p: Any) -> np.ndarray:
@@ -427,12 +480,14 @@ def _share_below(below: np.ndarray, k: int, n: int) -> np.ndarray:
 
 
 def _integral_of_order(law: Law, k: int, n: int) -> float:
-    """E[k-th smallest of n draws], integrated over y = log x, where every law is smooth, and split at the median."""
+    """E[k-th smallest of n draws], integrated over y = log x up to the maximum, and split at the median."""
     from scipy.integrate import quad
     from scipy.optimize import brentq
 
+    uncut, top = Law(law.kind, law.parameters), math.log(law.maximum)
+
     def exceeds(y: float) -> float:
-        tail = float(law.survival(math.exp(y)))
+        tail = float(uncut.survival(math.exp(y)))
         if k < n:
             # Fewer than k are at most e^y: n - k + 1 or more are above it.
             return float(_share_below(np.asarray(tail), n - k + 1, n))
@@ -450,7 +505,7 @@ def _integral_of_order(law: Law, k: int, n: int) -> float:
         # Beyond e^700 the factor overflows although every survival here has vanished or left at most rounding.
         return exceeds(y) * math.exp(y) if y < 700.0 else 0.0
 
-    median = quantile(0.5)
+    median = min(quantile(0.5), top)
     # In units of the law's own width: the transformation of an infinite range would step over a narrow law.
     width = max(quantile(0.1) - quantile(0.9), 1e-9)
 
@@ -459,8 +514,14 @@ def _integral_of_order(law: Law, k: int, n: int) -> float:
 
     # `full_output` returns instead of warning where a nearly constant law leaves nothing but rounding to refine. The
     # absolute error that is allowed unless one says so would leave 5e-10 at the kink of a Pareto law.
+    # Over a finite range the quadrature would step over a narrow law: its pieces grow from the law's width.
+    end = (top - median) / width
+    pieces = [*(x for x in 10.0 ** np.arange(13) if x < end < math.inf), end]
     upper, lower = (
-        quad(side, 0.0, math.inf, limit=400, epsabs=0.0, epsrel=1e-12, full_output=1)[0]
-        for side in (lambda z: integrand(median + width * z), lambda z: missing(median - width * z))
+        sum(quad(f, a, b, limit=400, epsabs=0.0, epsrel=1e-12, full_output=1)[0] for a, b in itertools.pairwise(edges))
+        for f, *edges in (
+            (lambda z: integrand(median + width * z), 0.0, *pieces),
+            (lambda z: missing(median - width * z), 0.0, math.inf),
+        )
     )
     return math.exp(median) + width * (upper - lower)

@@ -2,9 +2,9 @@
 
 import math
 import re
-import tomllib
-from pathlib import Path
 from typing import NamedTuple
+
+from asyncsim.base import checks
 
 
 class Word(NamedTuple):
@@ -15,7 +15,7 @@ class Word(NamedTuple):
     name: str | None = None
 
 
-_TABLE = tomllib.loads(Path(__file__).with_name("notation.toml").read_text("utf-8"))
+_TABLE = checks.table(__file__, "notation.toml")
 WORDS = {name: Word(*parts) for name, parts in _TABLE.items()}
 TRAINED = "trained_return"
 """The metric that every task provides and by which settings are compared: the return of the trained policy."""

@@ -23,7 +23,7 @@ from asyncsim.base import checks
 FORM = "write module:name or path/to/file.py:name"
 NAMED = re.compile(r"(.+):[A-Za-z_][\w.]*", re.DOTALL)
 """The text of a module or file and the name of an object in it."""
-_KINDS = checks.rows(Path(__file__).with_name("own.txt"))
+_KINDS = checks.rows(__file__, "own.txt")
 """Kinds of parts: classes, methods or calling modules by which one is known, and what it gets and returns."""
 _TRUSTED: ContextVar[frozenset[str] | None] = ContextVar("trusted", default=None)
 """Code that the file being read may name; None: no file is being read."""

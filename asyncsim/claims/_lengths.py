@@ -1,6 +1,6 @@
-"""Laws of generation times as claims need them: truncated moments in closed form, and expectations by quadrature.
+"""Laws of generation times as claims need them: with a density, and their expectations by quadrature.
 
-The two share no formula: the first are incomplete moments, the second integrates over the density of SciPy.
+`Law.moment_below` has truncated moments in closed form, and shares no formula with the density of SciPy here.
 """
 
 import math
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
-from scipy import special, stats
+from scipy import stats
 
 from asyncsim.base import checks, laws
 
@@ -29,7 +29,8 @@ def read_law(field: str, value: Any) -> laws.Law:
     checks.require(isinstance(value, str) and ":" in value, field, value, "the text of a distribution", remedy)
     law = laws.as_law(field, value)
     reason = "lengths of few values keep the phases in which they began; choose a distribution with a density"
-    checks.require(law.kind in SMOOTH, field, value, f"one of {', '.join(SMOOTH)}", reason)
+    smooth = law.kind in SMOOTH and not law.cut
+    checks.require(smooth, field, value, f"one of {', '.join(SMOOTH)}, without a maximum", reason)
     last = law.parameters[-1]
     if law.kind == "pareto":
         checks.real(field, last, "the tail index: closer to 1 no run shows the mean", HEAVIEST)
@@ -38,32 +39,6 @@ def read_law(field: str, value: Any) -> laws.Law:
     if law.kind == "gamma":
         checks.real(field, last, "the shape", *SHAPES)
     return law
-
-
-def moment_below(law: laws.Law, power: int, limit: float) -> float:
-    """Truncated moment E[L^power; L <= limit] in closed form; the full moment if limit is infinite."""
-    if limit <= 0.0:
-        return 0.0
-    # Integrate a Pareto density up to the limit.
-    if law.kind == "pareto":
-        minimum, alpha = law.parameters
-        if limit <= minimum:
-            return 0.0
-        # expm1 keeps the digits where power and index are close; at equality it is the logarithm.
-        stretch, gap = math.log(limit / minimum), power - alpha
-        growth = stretch if gap == 0.0 else (math.expm1(gap * stretch) if math.isfinite(stretch) else -1.0) / gap
-        return math.inf if gap >= 0.0 and not math.isfinite(stretch) else float(alpha * minimum**power * growth)
-    # Shift the normal law of log L.
-    if law.kind == "lognormal":
-        mean, sigma = law.parameters
-        centre = math.log(mean) - 0.5 * sigma**2
-        share = special.ndtr((math.log(limit) - centre) / sigma - power * sigma)
-        return float(math.exp(power * centre + 0.5 * (power * sigma) ** 2) * share)
-    # Raise the shape of the gamma law.
-    mean, shape = (*law.parameters, 1.0)[:2]
-    scale = mean / shape
-    full_moment = scale**power * special.poch(shape, power)
-    return float(full_moment * special.gammainc(shape + power, limit / scale))
 
 
 def expectation(

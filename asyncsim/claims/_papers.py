@@ -7,11 +7,9 @@ Sentences are in our words, after the abstracts; `2609.20807/score-drift`, `2607
 """
 
 import math
-import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from asyncsim.base import checks, plugins
@@ -142,7 +140,7 @@ NUMBERS: dict[str, Callable[[], str]] = {
 @cache
 def papers() -> dict[str, Statement]:
     """Return the statements of papers by id, as `asyncsim list papers` shows them."""
-    rows = tomllib.loads(Path(__file__).with_name("papers.toml").read_text("utf-8"))
+    rows = checks.table(__file__, "papers.toml")
     return {id: Statement(id, number=NUMBERS[id], **row | {"claims": tuple(row["claims"])}) for id, row in rows.items()}
 
 

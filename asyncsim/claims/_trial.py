@@ -84,6 +84,8 @@ def heavy(point: Point, *names: str, index: float = 3.0, shape: float = 0.2) -> 
     for name in names:
         law = laws.as_law(name, point[name]) if isinstance(point[name], str) else laws.constant(1.0)
         last, reason = law.parameters[-1], "errors of heavier tails are not normal"
+        if law.cut:
+            continue
         if law.kind == "pareto" and last < index:
             return f"a Pareto index of {name} of at least {index:g}; {reason}"
         if law.kind == "lognormal" and last > 1.5:

@@ -110,12 +110,8 @@ def notes(reading: Reading, specs: Mapping[str, Spec], seed: int) -> tuple[str, 
             one = "NAME" if key == "advantage" else "" if unlike else values[0]
             lines.append(f"arms also differ in {part}: {each}" + f"; method.{key}={one} gives all arms one" * bool(one))
     for name, spec in specs.items():
-        own, batches = spec.system, min(PACED, spec.updates // spec.passes)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", checks.RunWarning)
-            if not isinstance(own, Schedule) and not own.coupled:
-                own = own.schedule(batches, spec.samples_per_group, min(spec.task.horizon, 4), 1, seed)
-        told = isinstance(own, Schedule) and one_weight(spec, own)
+        known = not getattr(spec.system, "coupled", False)
+        told = known and one_weight(spec, functools.partial(_begun, spec, seed))
         lines += [f"arm {name}, {told}"] * bool(told)
     if reading.over == "slot-hours":
         each = ", ".join(f"{name} {reading.of_arm(spec).slots:g}" for name, spec in specs.items())
@@ -129,6 +125,14 @@ def notes(reading: Reading, specs: Mapping[str, Spec], seed: int) -> tuple[str, 
         each = ", ".join(f"{name} {pace:.3g}" for name, pace in zip(specs, paces, strict=True))
         lines.append(f"{UNCOUNTED}; seconds per update: {each}. over='seconds' may give another word")
     return tuple(lines)
+
+
+def _begun(spec: Spec, seed: int) -> Schedule:
+    if isinstance(spec.system, Schedule):
+        return spec.system
+    sizes = min(PACED, spec.updates // spec.passes), spec.samples_per_group, min(spec.task.horizon, 4)
+    with warnings.catch_warnings(action="ignore", category=checks.RunWarning):
+        return spec.system.schedule(*sizes, 1, seed)
 
 
 def short_names(specs: Sequence[Spec]) -> list[str]:
@@ -198,8 +202,7 @@ def refuse(readings: Sequence[Reading], specs: Iterable[tuple[str, Spec]]) -> No
             continue
         seen.append(parts)
         few = spec.replace(updates=spec.passes, every=1, replicates=PROBED, block=None, realizations=None)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", checks.RunWarning)
+        with warnings.catch_warnings(action="ignore", category=checks.RunWarning):
             trace = run(spread(few), progress=False)
         for reading in asked:
             listed = [*plugins.summaries("asyncsim.diagnostics"), *trace.metrics]

@@ -6,16 +6,15 @@ answers over random runs without any rule.
 
 import itertools
 import random
-import tomllib
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from math import floor, inf
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from asyncsim.base import checks
 from asyncsim.base.checks import LARGEST
 from asyncsim.conformance.controller import Hooks, Names
 
@@ -315,7 +314,7 @@ class Law:
 
 MISTAKES: tuple[tuple[str, Law], ...] = tuple(
     (name, Law(**changes | {"later": tuple(changes.get("later", ()))}))
-    for name, ways in tomllib.loads(Path(__file__).with_name("admission_mistakes.toml").read_text("utf-8")).items()
+    for name, ways in checks.table(__file__, "admission_mistakes.toml").items()
     for changes in ways
 )
 BASES: tuple[dict[str, Any], ...] = ({}, {"versions": -1.0, "consume": 1, "publish": "none"})

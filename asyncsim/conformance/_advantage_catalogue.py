@@ -2,14 +2,14 @@
 
 import itertools
 import math
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from asyncsim.base import checks
 
 Array = np.ndarray
 Options = Mapping[str, Any]
@@ -204,7 +204,7 @@ class Mistake(NamedTuple):
 
 _TRUNCATE = "the error has min(rho_bar, ratio), the trace min(c_bar, ratio)"
 _WHITE = Mistake("padding counted", "standardize over generated tokens", ({"over": "all"},))
-_TABLES = tomllib.loads(Path(__file__).with_name("advantages.toml").read_text("utf-8"))
+_TABLES = checks.table(__file__, "advantages.toml")
 
 
 def _frozen(entries: Options) -> Options:

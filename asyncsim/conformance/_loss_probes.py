@@ -1,16 +1,15 @@
 """Batches on which a loss is evaluated: drawn from a seed, with every situation that distinguishes methods."""
 
 import math
-import tomllib
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from asyncsim.base import checks
 from asyncsim.conformance._loss_subject import Probe
 
 LARGEST, LONGEST, FARTHEST = 20.0, 40, 25.0
@@ -70,7 +69,7 @@ _DRAWN: dict[str, Callable[[int], list[Probe]]] = {
     ],
     INSIDE: lambda seed: [_mixed(seed, index, *row) for index, row in enumerate(_MIXED)],
 }
-_TEXTS = tomllib.loads(Path(__file__).with_name("loss_batches.toml").read_text("utf-8"))
+_TEXTS = checks.table(__file__, "loss_batches.toml")
 ORDINARY = _TEXTS.pop("ordinary")
 """Log ratios of proximal to behavior and of current to proximal policy are normal with these deviations, in nats."""
 FURTHER = {name: Further(drawn, *_TEXTS[name]) for name, drawn in _DRAWN.items()}

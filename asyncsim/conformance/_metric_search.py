@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,7 +22,7 @@ Pair = tuple[str, str] | None
 POLICIES = ("log_prob", "proximal_log_prob", "behavior_log_prob", "reference")
 """Whose log-probs an argument may hold, newest first."""
 
-_EXACT = checks.words_by_name(Path(__file__).with_name("metric_names.txt"))
+_EXACT = checks.words_by_name(__file__, "metric_names.txt")
 _BY_NAME = {name: role for role, names in _EXACT.items() for name in names}
 _VERSION = words_of("version versions steps")
 _PLACES = {

@@ -5,7 +5,6 @@ import inspect
 import math
 from collections.abc import Callable, Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any, Protocol
 
 from asyncsim.base import checks
@@ -15,7 +14,7 @@ OPTIONAL = ("rejected", "failed", "dropped", "consumed", "published", "recovered
 COUNTED = ("submitted", "accepted", "rejected", "failed", "dropped", "consumed")
 """Events of n groups; a method without arguments is called once for each."""
 
-_WORDS = checks.words_by_name(Path(__file__).with_name("controller_names.txt"))
+_WORDS = checks.words_by_name(__file__, "controller_names.txt")
 """Words of method names, by the call that they stand for."""
 
 Names = Mapping[str, "str | Callable[..., Any] | None"]

@@ -1,11 +1,9 @@
 """`check_metric`: which diagnostic a function from outside computes, and which known mistakes it shows."""
 
 import math
-import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,9 +25,7 @@ from asyncsim.conformance._metric_search import (
 )
 from asyncsim.conformance.reports import Finding, MetricReport, refuse_settings
 
-_ESS, _MEANS, _AGES, CLIPS, _OF, UNITS, _SCALES, _KNOWN = tomllib.loads(
-    Path(__file__).with_name("metrics.toml").read_text("utf-8")
-).values()
+_ESS, _MEANS, _AGES, CLIPS, _OF, UNITS, _SCALES, _KNOWN = checks.table(__file__, "metrics.toml").values()
 """Names and words by form and level; endings of words by family and divisor; mistakes, their meaning and remedy."""
 _SUMS = "add numerators and denominators over the step, then divide once"
 _EDGES = ("one token", "a row without tokens", "masked NaN", "absolute epsilon", "overflow")

@@ -10,8 +10,9 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable
 from functools import cache
-from pathlib import Path
 from typing import NamedTuple
+
+from asyncsim.base import checks
 
 UNVERIFIED, CALIBRATE = "not verified", "read by `asyncsim calibrate`"
 GUESSED = "a whole that is not known, so only its range is checked"
@@ -57,7 +58,7 @@ def _table(lines: str) -> list[Alias]:
     return rows
 
 
-STEPS, TOKENS, SYSTEM = map(_table, Path(__file__).with_name("names.txt").read_text(encoding="utf-8").split("\n\n"))
+STEPS, TOKENS, SYSTEM = map(_table, checks.beside(__file__, "names.txt").split("\n\n"))
 """Columns of tables with a row a step, of tables with a row a token, or a list of tokens a row, and of a step's seconds
 and lengths, which `calibrate` reads and no claim of `diagnose` predicts."""
 

@@ -5,9 +5,7 @@ Also values that no correct metric can have, each with the mistake that makes it
 
 import math
 import re
-import tomllib
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +13,7 @@ import torch
 from scipy import special, stats
 
 from asyncsim import claims
+from asyncsim.base import checks
 from asyncsim.base.records import Estimate
 from asyncsim.diagnosing.aliases import WATCHED
 from asyncsim.diagnosing.findings import BY_DEFINITION, HARMLESS, Draft, Saying, below, interval, mean, missing
@@ -29,7 +28,7 @@ CLAMPS = (2.0, 3.0, 4.0, 5.0, 8.0, 10.0)
 """Clamps that are tried where the user names none."""
 NEAR = 2e-3
 """Relative distance within which two series of ESS are the same; logs are rounded."""
-WORDS, REMEDIES, SHARES, _ORDERS = tomllib.loads(Path(__file__).with_name("sizes.toml").read_text("utf-8")).values()
+WORDS, REMEDIES, SHARES, _ORDERS = checks.table(__file__, "sizes.toml").values()
 CLOSER = 4.0
 """How many times nearer to the log than the plain quantity another one must be."""
 

@@ -7,7 +7,6 @@ import inspect
 import re
 import sys
 import textwrap
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -23,7 +22,7 @@ from asyncsim.exporting import checking
 from asyncsim.methods._method import Method
 
 HERE = Path(__file__).parent
-TABLE: Mapping[str, Any] = tomllib.loads((HERE / "exports.toml").read_text(encoding="utf-8"))
+TABLE: Mapping[str, Any] = checks.table(__file__, "exports.toml")
 TRAINERS: Mapping[str, Mapping[str, Any]] = TABLE["trainers"]
 NAMES: Mapping[str, Mapping[str, Any]] = TABLE["names"]
 """Names that the field has for a method with settings."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import re
-import tomllib
 import warnings
 from collections.abc import Container, Mapping, Sequence
 from contextlib import suppress
@@ -28,7 +27,7 @@ FEWEST = 16
 """Steps behind the warm-up from which on means have an interval."""
 REALIZATIONS, ROUNDS = 4, 5
 """Realizations of the event model whose staleness stands in for what a log lacks; rounds that fit lengths to it."""
-TABLE = tomllib.loads(Path(__file__).with_name("quantities.toml").read_text(encoding="utf-8"))
+TABLE = checks.table(__file__, "quantities.toml")
 CUT = 0.05
 """Spread of the longest response of a step, relative, below which a limit cuts lengths: a log-normal's is wider."""
 CUTS = ("response_length/clip_ratio", "completions/clipped_ratio", "response_clip_ratio")

@@ -159,7 +159,8 @@ def _simulated(
             elif law.kind == "lognormal" and "longest_response" in measured:
                 mean, longest = (measured[name]["value"] for name in LENGTHS)
                 moved = sigma_of(mean * scale[LENGTHS[0]][k], longest * scale[LENGTHS[1]][k], samples)
-                law = laws.lognormal(law.mean(), max(0.0, law.parameters[1] + moved - sigma_of(mean, longest, samples)))
+                sigma = max(0.0, law.parameters[1] + moved - sigma_of(mean, longest, samples))
+                law = laws.lognormal(law.parameters[0], sigma, law.maximum)
             given["response_lengths"] = law
         now = (given[name][0] for name in ("staleness_limit", "machines", "partial_rollouts"))
         system, _ = advising.system_of(given, *now)
@@ -201,7 +202,8 @@ def _scaled(value: Any, factor: float) -> Any:
         return value * factor
     # Of a list every number is in units, of other distributions the first.
     count = len(value.parameters) if value.kind in ("empirical", "recorded") else 1
-    return laws.Law(value.kind, (*(p * factor for p in value.parameters[:count]), *value.parameters[count:]))
+    first, rest = value.parameters[:count], value.parameters[count:]
+    return laws.Law(value.kind, (*(p * factor for p in first), *rest), value.maximum * factor)
 
 
 def band_of(values: Any, most: float = math.inf) -> Band:

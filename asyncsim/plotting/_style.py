@@ -4,7 +4,6 @@ import io
 import os
 import re
 import textwrap
-import tomllib
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from importlib import resources
@@ -24,7 +23,7 @@ from asyncsim.base import checks, files, notation
 COLUMN, WIDTH = 89 / 25.4, 183 / 25.4
 """Width in inches of a figure of one column of a journal, and of one of a page; letters have their true size there."""
 
-COLORS: Mapping[str, str] = MappingProxyType(tomllib.loads(Path(__file__).with_name("colors.toml").read_text("utf-8")))
+COLORS: Mapping[str, str] = MappingProxyType(checks.table(__file__, "colors.toml"))
 """One color per concept; `contrast` is the measurement beside another one. Arms of a training comparison:
 `stale`, nothing is done about staleness or ratios are truncated; `controlled`, the method under study; `partial`, a
 part of it alone. `tuned`: a smaller or retuned learning rate instead. `random`: an intervention at random times."""

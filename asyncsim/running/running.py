@@ -4,7 +4,7 @@ import inspect
 import math
 import warnings
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -129,24 +129,29 @@ def run(
     assert trace is not None
     if trace.partial:
         say(f"a callback returned False, which ended the run after {how_far(trace)}")
-    if told := one_weight(spec, trace.schedule):
+    if told := one_weight(spec, lambda: trace.schedule):
         warnings.warn(checks.RunWarning(told), stacklevel=3)
     return trace
 
 
-def one_weight(spec: Spec, schedule: records.Schedule) -> str:
+def one_weight(spec: Spec, scheduled: Callable[[], records.Schedule]) -> str:
     """What to say if a method with weights gives every token of the last tenth of a run the same one; else "".
 
-    No formula has to be known: the method weighs drawn log-probs at the staleness of the run.
+    No formula has to be known: the method weighs drawn log-probs at the staleness of the run. Methods that cannot do so
+    need no schedule, whose simulation may take a second.
     """
-    method, weight, late = spec.method, spec.method.weight, -max(1, schedule.batches // 10)
+    method, weight = spec.method, spec.method.weight
+    own = not type(weight).__module__.startswith("asyncsim.methods.") or hasattr(weight, "binding")
+    # Ratios to the behavior policy, which methods of this package have, differ wherever data is stale.
+    if not (own or method.factors or method.ratio_to == "proximal"):
+        return ""
+    schedule = scheduled()
+    late = -max(1, schedule.batches // 10)
     gaps = schedule.train_version[late:, None, None, None] - schedule.version[:, late:]
-    age, own = int(gaps.flat[0]), not type(weight).__module__.startswith("asyncsim.methods.")
+    age = int(gaps.flat[0])
     # With fresh data and one update on each batch, all policies agree.
     fresh = age == 0 and spec.passes == 1 and not spec.trained_policy.mismatched
-    # Ratios to the behavior policy, which methods of this package have, differ wherever data is stale.
-    doubtful = own or hasattr(weight, "binding") or (not fresh and (method.factors or method.ratio_to == "proximal"))
-    if not doubtful or (gaps != age).any():
+    if (fresh and not own) or (gaps != age).any():
         return ""
     draw, shape = torch.Generator().manual_seed(0), (2, 16, min(spec.task.horizon, 4))
     now, then, start = (-3.0 * torch.rand(shape, generator=draw, dtype=torch.float64) for _ in range(3))

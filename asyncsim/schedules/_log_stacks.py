@@ -1,9 +1,7 @@
 """How the logs of trainers name their stamps: a table from their columns, units and offsets to ours."""
 
 import re
-import tomllib
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from asyncsim.base import checks
@@ -67,7 +65,7 @@ def _stack(row: Mapping[str, Any]) -> Stack:
     return Stack(**{**row, **own})
 
 
-_TABLES = tomllib.loads(Path(__file__).with_name("log_stacks.toml").read_text("utf-8"))
+_TABLES = checks.table(__file__, "log_stacks.toml")
 STACKS = {name: _stack(row) for name, row in _TABLES.items()}
 """Trainers by name. Where no train column is listed the log has to bring `train_version`, or `train_step` with its
 offset. A convention that has changed shows: the first batch then does not train at the first version, or before it."""

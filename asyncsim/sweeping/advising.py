@@ -3,7 +3,6 @@
 import itertools
 import math
 import os
-import tomllib
 import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +13,7 @@ import numpy as np
 
 from asyncsim.base import calls, checks, feeds, files, plugins
 from asyncsim.base.advice import Advice, Setting, mean_interval
-from asyncsim.base.laws import FILE, Law, as_law, from_file
+from asyncsim.base.laws import FILE, as_law, from_file
 from asyncsim.base.notation import plural
 from asyncsim.base.quantiles import Tail
 
@@ -50,13 +49,10 @@ class Trainer(NamedTuple):
         return {name.removesuffix("*"): field for name, field in own.items() if name not in ("", "True", "False")}
 
 
-TRAINERS = {
-    name: Trainer(**row)
-    for name, row in tomllib.loads(Path(__file__).with_name("trainers.toml").read_text("utf-8")).items()
-}
+TRAINERS = {name: Trainer(**row) for name, row in checks.table(__file__, "trainers.toml").items()}
 """Trainers with a staleness limit, by their common names."""
 
-_ROWS = tomllib.loads(Path(__file__).with_name("fields.toml").read_text("utf-8"))
+_ROWS = checks.table(__file__, "fields.toml")
 _ROWS["trainer"][1] = _ROWS["trainer"][1].format(", ".join(TRAINERS))
 _SAID: dict[Any, Any] = {"required": ..., "unset": None}
 FIELDS: dict[str, tuple[Any, str]] = {n: (_SAID.get(str(usual), usual), what) for n, (usual, what) in _ROWS.items()}
@@ -290,9 +286,7 @@ def read(rows: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         tokens = f"write lognormal:{math.exp(mean + law.parameters[1] ** 2 / 2.0):.0f}:{law.parameters[1]:g}"
         doubt = f"response_lengths has a mean of {mean:g} tokens; if {mean:g} is the mean of their logarithms, {tokens}"
         warnings.warn(checks.RunWarning(doubt), stacklevel=3)
-    value = rows["response_lengths"]
-    cut = isinstance(value, str) and ":" in value and not FILE.search(value) and not value.startswith("empirical")
-    return {**given, "unsaid": {*FIELDS} - {*rows}, "measured_lengths": law.kind == "empirical" and not cut}
+    return {**given, "unsaid": {*FIELDS} - {*rows}}
 
 
 def _speeds(value: Any) -> tuple[list[int], list[float]]:
@@ -378,27 +372,20 @@ def system_of(given: Mapping[str, Any], limit: float, machines: int, partial: bo
         raise checks.InputError(own, error.value, error.bound, error.remedy) from None
 
 
-def _spread(law: Law) -> str:
-    """The standard deviation of a distribution in words, none where no draws differ or its tail has no end."""
-    last, empirical = law.parameters[-1], law.kind in ("empirical", "recorded")
-    ratios = {"exponential": lambda: 1.0, "gamma": lambda: last**-0.5, "lognormal": lambda: math.expm1(last**2) ** 0.5}
-    ratio = float(np.std(law.parameters)) / law.mean() if empirical else ratios.get(law.kind, float)()
-    return f" (standard deviation {ratio * law.mean():.4g})" * (ratio > 0.0)
-
-
 def _about(trainer: Trainer, given: Mapping[str, Any]) -> str:
     """Describe the system in one sentence."""
     slots, (_, speeds) = given["machines"][0] * given["slots_per_machine"], given["tokens_per_second"]
     speed = f"{speeds[0]:g}" if len(speeds) == 1 else f"{speeds[-1]:g} to {speeds[0]:g}"
     lengths, train, doubt = given["response_lengths"], given["train_seconds"].mean(), ""
     length, sync, every, note = lengths.mean(), given["sync_seconds"], given["publish_every"], ""
+    spread = f" (standard deviation {lengths.deviation():.4g})" * (0.0 < lengths.deviation() < math.inf)
     if lengths.kind == "constant":
         doubt = f" All responses have exactly {length:g} tokens: if this is their mean, write lognormal:{length:g}:0.8."
-    elif given["measured_lengths"] and (n := len(lengths.parameters)) > 1:
+    elif lengths.kind == "empirical" and (n := len(lengths.parameters)) > 1:
         mean, low, _ = mean_interval(lengths.parameters)
-        spread = f"{100.0 * (mean - low) / mean:.2g} % (95 %)"
-        doubt = f" The mean of the {n} lengths is uncertain by {spread}; the intervals below take it as exact."
-    elif lengths.kind not in ("empirical", "recorded"):
+        error = f"{100.0 * (mean - low) / mean:.2g} % (95 %)"
+        doubt = f" The mean of the {n} lengths is uncertain by {error}; the intervals below take it as exact."
+    elif lengths.kind not in ("empirical", "recorded") and not lengths.cut:
         longest = lengths.expected_max(min(given["prompts_per_batch"] * given["samples_per_prompt"], 10_000))
         text = ":".join([lengths.kind, *(f"{each:g}" for each in lengths.parameters)])
         doubt = f" Lengths have no maximum: the longest response of a step has {longest:,.0f} tokens on average; if the"
@@ -408,6 +395,6 @@ def _about(trainer: Trainer, given: Mapping[str, Any]) -> str:
     return (
         f"{given['trainer']} ({trainer.preset}): {slots} slots on {plural(given['machines'][0], 'machine')}, {speed} "
         f"tokens per second each; {given['prompts_per_batch']} prompts x {given['samples_per_prompt']} responses of "
-        f"{length:.4g} tokens on average{_spread(lengths)}; {train:g} s a training step, {sync:g} s a sync after every "
+        f"{length:.4g} tokens on average{spread}; {train:g} s a training step, {sync:g} s a sync after every "
         f"{f'{every} steps' if every > 1 else 'step'}{note}. The limit is {trainer.limit}.{doubt}"
     )

@@ -291,7 +291,7 @@ TYPED = {
     "slots of a sweep": (f"{AREAL} --set length=3 --sweep slots=8,16", "--sweep = 'slots'", "model.slots=8,16"),
     "both ways": (
         "timeline openrlhf --set partial_rollout_enable=true,false --set rollout_batch_size=8 --set length=3",
-        "partial_rollout_enable = [True, False]: must be True or False",
+        "partial_rollout_enable = (True, False): must be True or False",
         "several values: --sweep partial_rollout_enable=true,false",
     ),
     "tokens of no file": (

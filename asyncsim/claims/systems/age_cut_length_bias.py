@@ -66,7 +66,7 @@ class AgeCutLengthBias(_engines.Engines):
         """E kappa and E[L kappa] in closed form."""
         high = (s.max_age + 1) * period
         low = high - period
-        below = [(_lengths.moment_below(s.length, p, low), _lengths.moment_below(s.length, p, high)) for p in (0, 1, 2)]
+        below = [(s.length.moment_below(p, low), s.length.moment_below(p, high)) for p in (0, 1, 2)]
         (zero, zero_high), (one, one_high), (two, two_high) = below
         share = zero + (s.max_age + 1) * (zero_high - zero) - (one_high - one) / period
         length = one + (s.max_age + 1) * (one_high - one) - (two_high - two) / period

@@ -40,11 +40,11 @@ class InFlight(_openloop.Clocked):
 
     def moment(s, power: int, k: int) -> float:
         """Truncated moment E[L^power; (k - 1) tau < L <= k tau]."""
-        high, low = (_lengths.moment_below(s.length, power, j * s.period) for j in (k, k - 1))
+        high, low = (s.length.moment_below(power, j * s.period) for j in (k, k - 1))
         return high - low
 
     def predict(s) -> dict[str, float]:
-        mean = _lengths.moment_below(s.length, 1, math.inf) / s.period
+        mean = s.length.moment_below(1, math.inf) / s.period
         return s.quantities(mean, lambda k: s.moment(1, k) / s.period - (k - 1) * s.moment(0, k) + s.beyond(k))
 
     def check(s) -> dict[str, float]:

@@ -53,7 +53,7 @@ class TokenStaircase(_openloop.Clocked):
         checks.require(light, "length", str(law), "a distribution whose square a run can measure", remedy)
 
     def predict(s) -> dict[str, float]:
-        first, second = (_lengths.moment_below(s.length, power, math.inf) for power in (1, 2))
+        first, second = (s.length.moment_below(power, math.inf) for power in (1, 2))
         sample, tokens = first / (2.0 * s.period), second / (2.0 * s.period * first)
         return {"sample_mean": sample, "token_mean": tokens, "sample_head": 2.0 * sample, "token_head": 2.0 * tokens}
 
