@@ -252,8 +252,8 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
             )
             try:
                 small, unit = wording.unit_of(arms, [word for option, word in pairs if option == "--set"], metric, over)
-            except checks.InputError as error:
-                return error
+            except checks.InputError as wrong:
+                return wrong
             return checks.InputError(
                 name, None, "given", f"add --smallest {small:g}: the smallest difference that matters, of {unit}"
             )

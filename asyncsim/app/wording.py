@@ -533,9 +533,7 @@ def specs_of(arms: Sequence[str], common: Sequence[str]) -> dict[str, Spec]:
         name = name or text
         own = {word.partition("=")[0]: word.partition("=")[2] for word in words}
         spelled = "" if "method" in own else _spelled(text)
-        meant = not spelled or f"method={shared.get('method')}".replace("-", "_") == spelled.split()[0].replace(
-            "-", "_"
-        )
+        meant = spelled.partition(" ")[0] in ("", f"method={shared.get('method')}".replace("-", "_"))
         checks.require(meant, "arm", text, "a method with its settings as KEY=VALUE", f'write "{spelled}"')
         inherited = [word for word in common if word.partition("=")[0] not in own]
         apart = "give each its own name" if name != text else "change one of them, as to method=gspo or method.low=0.1"
@@ -581,13 +579,13 @@ def unit_of(arms: Sequence[str], common: Sequence[str], metric: str, over: str) 
 
 def _spelled(text: str) -> str:
     """An arm that is a method with settings in another spelling, as we spell it; else ""."""
-    called, inside = re.match(r"\s*([\w-]*)\s*[:(\[,@/ ]?\s*(.*?)[)\]]?\s*$", text, re.DOTALL).groups()  # type: ignore[union-attr]
-    words = [word for word in re.split(r"[\s,;]+", inside.replace("--set ", "")) if word]
-    if called.replace("-", "_") not in plugins.summaries("asyncsim.methods") or not all("=" in word for word in words):
+    name, inside = re.findall(r"\s*([\w-]*)\s*[:(\[,@/ ]?\s*(.*?)[)\]]?\s*$", text, re.DOTALL)[0]
+    method, words = name.replace("-", "_"), re.findall(r"[^\s,;]+", inside.replace("--set ", ""))
+    pairs = all(re.match(r"\w[\w.]*=", word) and not word.startswith("method=") for word in words)
+    if method not in plugins.summaries("asyncsim.methods") or not pairs:
         return ""
-    takes = inspect.signature(plugins.load("asyncsim.methods", called, "method")).parameters
-    own = [f"method.{word}" if word.partition("=")[0] in takes else word for word in words]
-    return " ".join([f"method={called}", *own]) if not any(word.startswith("method=") for word in words) else ""
+    takes = _taken("methods", method)
+    return " ".join([f"method={method}", *(f"method.{w}" if w.partition("=")[0] in takes else w for w in words)])
 
 
 def words_of(text: str) -> tuple[str, list[str]]:
