@@ -228,65 +228,51 @@ def own(part: Any) -> bool:
 
 
 def called(name: str, homes: Iterable[str]) -> str:
-    """What to write for a name that is looked for in another place: one of `homes`, a part or a family of claims."""
+    """What to write for a name that is looked for in another place: one of `homes` or a part, or ""."""
     parts = {each: kind for kind in PARTS for each in summaries(f"asyncsim.{kind}")}
-    near = checks.near(name, homes, 1, 0.7) or checks.near(name, parts, 1, 0.8)
-    if near and parts.get(near[0]) == "diagnostics":
-        return f"write sim.Spec(..., diagnostics=[{near[0]!r}]), then sim.run(spec)[{near[0]!r}]"
-    return f"did you mean {'.'.join(filter(None, ['sim', parts.get(near[0]), near[0]]))}?" if near else ""
+    near = (checks.near(name, homes, 1, 0.7) or checks.near(name, parts, 1, 0.8) or [""])[0]
+    if parts.get(near) == "diagnostics":
+        return f"write sim.Spec(..., diagnostics=[{near!r}]), then sim.run(spec)[{near!r}]"
+    return near and f"did you mean {'.'.join(filter(None, ['sim', parts.get(near), near]))}?"
 
 
 class Public(ModuleType):
-    """A module that users call by its name: a name that it lacks, or a call of it, is answered by what it has.
-
-    With `_of` its functions are those of another module, and wrong arguments are answered as well: inside the package
-    they are called as they are.
-    """
-
-    _of: ModuleType
+    """A module that users call by its name: a name that it lacks, or a call of it, is answered by what it has."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        of = vars(self).get("_of", self)
-        if name in vars(of):
-            return _answering(vars(of)[name]) if inspect.isfunction(vars(of)[name]) else vars(of)[name]
-        short, known = self.__name__.rpartition(".")[2], dir(self)
-        near, package = checks.near(name, known, 1, 0.75), sys.modules["asyncsim"]
-        remedy = calls.ELSEWHERE.get(f"{short} {name}") or (f"did you mean sim.{short}.{near[0]}?" if near else "")
-        remedy = remedy or calls.ELSEWHERE.get(f"sim {name}") or called(name, package.NAMES)
-        has = f"it has {', '.join(known)}"
-        error = calls.unknown_name(f"sim.{short} has no {name!r}; {remedy or has}")
+        short, known = self.__name__.rpartition(".")[2], self._known()
+        near = [f"did you mean sim.{short}.{each}?" for each in checks.near(name, known, 1, 0.75)]
+        advice = (calls.ELSEWHERE.get(f"{place} {name}", "") for place in (short, "sim"))
+        remedy = next(filter(None, (*advice, *near, called(name, sys.modules["asyncsim"].NAMES))), "")
+        error = calls.unknown_name(f"sim.{short} has no {name!r}; {remedy or f'it has {known}'}")
         abouts = {each: (inspect.getdoc(getattr(self, each)) or "").partition("\n")[0] for each in known if not remedy}
-        if note := checks.explained(name, abouts, 20):
+        if note := checks.explained(name, abouts, checks.MANY):
             error.add_note(note)
         raise error
 
-    def __dir__(self) -> list[str]:
-        of = vars(self).get("_of", self)
-        own = [n for n, x in vars(of).items() if n[0] != "_" and getattr(x, "__module__", "") == of.__name__]
-        return sorted(vars(of).get("__all__", own))
-
     def __call__(self, *arguments: Any, **settings: Any) -> Any:
         """Refuse the call: a module is none."""
-        short, known = self.__name__.rpartition(".")[2], [each for each in dir(self) if each[0] != "_"]
-        more = ", ..." * (len(known) > checks.MANY)
-        usual = f"write sim.{short}.NAME(...): it has {', '.join(known[: checks.MANY])}{more}"
+        short, known = self.__name__.rpartition(".")[2], self._known()
+        usual = f"write sim.{short}.NAME(...): it has {', '.join(known[: checks.MANY])}{', ...' * (len(known) > 20)}"
         raise TypeError(f"sim.{short} is a module; {calls.ELSEWHERE.get(f'{short} module', usual)}")
 
-
-@cache
-def _answering(function: Callable[..., Any]) -> Callable[..., Any]:
-    return calls.named(function)
+    def _known(self) -> list[str]:
+        own = [n for n, x in vars(self).items() if getattr(x, "__module__", "") == self.__name__]
+        return sorted(n for n in vars(self).get("__all__", own) or dir(self) if n[0] != "_")
 
 
 @cache
 def public(name: str) -> ModuleType:
-    """A module as users see it: its functions answer wrong arguments."""
+    """A module as users see it, whose functions answer wrong arguments."""
     module = importlib.import_module(name)
-    made = Public(name, module.__doc__)
-    vars(made).update(_of=module, __all__=Public.__dir__(made))
-    return made
+    module.__class__ = Public
+    for each in module._known():
+        vars(module)[each] = (
+            calls.named(vars(module)[each]) if inspect.isfunction(vars(module)[each]) else vars(module)[each]
+        )
+    return module
 
 
 class Namespace(Public):
