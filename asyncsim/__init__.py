@@ -46,20 +46,18 @@ def __getattr__(name: str) -> _Any:
     if name in PACKAGES:
         return _importlib.import_module(f"asyncsim.{name}")
     if name not in NAMES:
-        from asyncsim.base import calls, checks, plugins
+        from asyncsim.base import calls, plugins
 
         if name.startswith("_"):
             raise AttributeError(name)
-        parts = {each: kind for kind in plugins.PARTS for each in plugins.summaries(f"asyncsim.{kind}")}
-        near = checks.near(name, [*PACKAGES, *NAMES], 1, 0.7) or checks.near(name, parts, 1, 0.8)
-        place = ".".join(filter(None, ["sim", parts.get(near[0]), near[0]])) if near else ""
-        hint = f"did you mean {place}?" if near else "see dir(asyncsim)"
-        if near and parts.get(near[0]) == "diagnostics":
-            hint = f"write sim.Spec(..., diagnostics=[{near[0]!r}]), then sim.run(spec)[{near[0]!r}]"
-        hint = calls.ELSEWHERE.get(f"sim {name}", hint)
-        raise calls.unknown_name(f"asyncsim has no {name!r}; {hint}")
-    module = _importlib.import_module(NAMES[name])
-    return module if NAMES[name].endswith(f".{name}") else getattr(module, name)
+        hint = calls.ELSEWHERE.get(f"sim {name}") or plugins.called(name, [*PACKAGES, *NAMES])
+        has = f"it has {', '.join([*NAMES, *PACKAGES])}"
+        raise calls.unknown_name(f"asyncsim has no {name!r}; {hint or has}")
+    if NAMES[name].endswith(f".{name}"):
+        from asyncsim.base import plugins
+
+        return plugins.public(NAMES[name])
+    return getattr(_importlib.import_module(NAMES[name]), name)
 
 
 def __dir__() -> list[str]:

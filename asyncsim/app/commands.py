@@ -345,6 +345,9 @@ def _print_ends(trace: Trace, ends: dict[str, Any], brief: bool) -> None:
             remedy = "raise realizations or replicates"
             print(f"  (intervals are too narrow: replicates share one random schedule; {remedy})")
         print(f"  {'diverged replicates':{width}} {int((part.diverged >= 0).sum()):12d}")
+        if brief and notation.TRAINED not in ends[name]:
+            more = "--diagnostics default,trained_return evaluates the trained policy on fresh samples"
+            streams.complain(f"batch_return is of the older policies that wrote the data; {more}")
         if why := part.why_diverged():
             print(f"  {why}")
     if len(ends) > SETTINGS:

@@ -241,19 +241,10 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
         write = f"{write.removesuffix('VALUE')}{word}" if name == "grid" and word else write
         file = next((word for word in arguments if re.search(r"\.(ya?ml|json|toml)$", word)), "")
         if name == "smallest":
-            pairs = list(itertools.pairwise(arguments))
-            arms = [word for option, word in pairs if word[:1] != "-" and option[:2] != "--"]
-            metric, over = (
-                _value_of("--metric", arguments) or "trained_return",
-                _value_of("--over", arguments) or "mean",
-            )
             try:
-                small, unit = wording.unit_of(arms, [word for option, word in pairs if option == "--set"], metric, over)
-            except checks.InputError as error:
-                return error
-            return checks.InputError(
-                name, None, "given", f"add --smallest {small:g}: the smallest difference that matters, of {unit}"
-            )
+                return checks.InputError(name, None, "given", wording.smallest(list(itertools.pairwise(arguments))))
+            except checks.InputError as wrong:
+                return wrong
         write += f" (a sweep takes words, --set task=NAME; a file of one run: asyncsim run {file})" * bool(file)
         remedy = f"{write}: {what[0].lower()}{what[1:].rstrip('.')}" if what else see
         lacking = checks.InputError(name, None, "given", remedy)

@@ -560,9 +560,7 @@ def specs_of(arms: Sequence[str], common: Sequence[str]) -> dict[str, Spec]:
         name = name or text
         own = {word.partition("=")[0]: word.partition("=")[2] for word in words}
         spelled = "" if "method" in own else _spelled(text)
-        meant = not spelled or f"method={shared.get('method')}".replace("-", "_") == spelled.split()[0].replace(
-            "-", "_"
-        )
+        meant = spelled.partition(" ")[0] in ("", f"method={shared.get('method')}".replace("-", "_"))
         checks.require(meant, "arm", text, "a method with its settings as KEY=VALUE", f'write "{spelled}"')
         inherited = [word for word in common if word.partition("=")[0] not in own]
         apart = "give each its own name" if name != text else "change one of them, as to method=gspo or method.low=0.1"
@@ -595,26 +593,29 @@ def specs_of(arms: Sequence[str], common: Sequence[str]) -> dict[str, Spec]:
     return dict(zip(short_names(list(specs.values())) or specs, specs.values(), strict=True))
 
 
-def unit_of(arms: Sequence[str], common: Sequence[str], metric: str, over: str) -> tuple[float, str]:
-    """A small difference of what is compared, and its range in words; raises `InputError` for arms that do not fit."""
-    spec = next(iter(specs_of(arms, common).values()))
-    low, high = map(float, spec.fitted_task.earnings)
-    if over in ("collapse", "reached"):
-        return 0.05, f"the share of replicates ({over}), 0 to 1"
-    if over in ("mean", "end") and metric in notation.RETURNS and math.isfinite(high - low):
-        return float(f"{(high - low) / 100.0:.1g}"), f"{metric}, {low:g} to {high:g} on {plugins.name_of(spec.task)}"
-    return (10.0, "updates") if over == "time" else (0.05, over if over not in ("mean", "end") else metric)
+def smallest(pairs: Sequence[tuple[str, str]]) -> str:
+    """What to write for the smallest difference, from words and what follows each; refuses arms that do not fit."""
+    arms = [word for option, word in pairs if word[:1] != "-" and option[:2] != "--"]
+    task = next(iter(specs_of(arms, [word for option, word in pairs if option == "--set"]).values())).fitted_task
+    given = {"--metric": notation.TRAINED, "--over": "mean", **dict(pairs)}
+    metric, over = given["--metric"].replace("-", "_"), given["--over"]
+    low, high = (0.0, 1.0) if over in ("collapse", "reached") else map(float, task.earnings)
+    size, unit = (10.0, "updates") if over == "time" else (0.05, metric)
+    if over not in ("time", "seconds", "slot-hours") and metric in notation.RETURNS and math.isfinite(high - low):
+        what = f"the share of replicates ({over})" if over in ("collapse", "reached") else metric
+        size, unit = (high - low) / 100.0, f"{what}, {low:g} to {high:g} on {plugins.name_of(task)}"
+    return f"add --smallest {float(f'{size:.1g}'):g}: the smallest difference that matters, of {unit}"
 
 
 def _spelled(text: str) -> str:
     """An arm that is a method with settings in another spelling, as we spell it; else ""."""
-    called, inside = re.match(r"\s*([\w-]*)\s*[:(\[,@/ ]?\s*(.*?)[)\]]?\s*$", text, re.DOTALL).groups()  # type: ignore[union-attr]
-    words = [word for word in re.split(r"[\s,;]+", inside.replace("--set ", "")) if word]
-    if called.replace("-", "_") not in plugins.summaries("asyncsim.methods") or not all("=" in word for word in words):
+    name, inside = re.findall(r"\s*([\w-]*)\s*[:(\[,@/ ]?\s*(.*?)[)\]]?\s*$", text, re.DOTALL)[0]
+    method, words = name.replace("-", "_"), re.findall(r"[^\s,;]+", inside.replace("--set ", ""))
+    pairs = all(re.match(r"\w[\w.]*=", word) and not word.startswith("method=") for word in words)
+    if method not in plugins.summaries("asyncsim.methods") or not pairs:
         return ""
-    takes = inspect.signature(plugins.load("asyncsim.methods", called, "method")).parameters
-    own = [f"method.{word}" if word.partition("=")[0] in takes else word for word in words]
-    return " ".join([f"method={called}", *own]) if not any(word.startswith("method=") for word in words) else ""
+    takes = _taken("methods", method)
+    return " ".join([f"method={method}", *(f"method.{w}" if w.partition("=")[0] in takes else w for w in words)])
 
 
 def words_of(text: str) -> tuple[str, list[str]]:

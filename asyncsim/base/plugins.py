@@ -227,7 +227,55 @@ def own(part: Any) -> bool:
     return package == "asyncsim" and rest.partition(".")[0] in PARTS and all(map(own, inside))
 
 
-class Namespace(ModuleType):
+def called(name: str, homes: Iterable[str]) -> str:
+    """What to write for a name that is looked for in another place: one of `homes` or a part, or ""."""
+    parts = {each: kind for kind in PARTS for each in summaries(f"asyncsim.{kind}")}
+    near = (checks.near(name, homes, 1, 0.7) or checks.near(name, parts, 1, 0.8) or [""])[0]
+    if parts.get(near) == "diagnostics":
+        return f"write sim.Spec(..., diagnostics=[{near!r}]), then sim.run(spec)[{near!r}]"
+    return near and f"did you mean {'.'.join(filter(None, ['sim', parts.get(near), near]))}?"
+
+
+class Public(ModuleType):
+    """A module that users call by its name: a name that it lacks, or a call of it, is answered by what it has."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        short, known = self.__name__.rpartition(".")[2], self._known()
+        near = [f"did you mean sim.{short}.{each}?" for each in checks.near(name, known, 1, 0.75)]
+        advice = (calls.ELSEWHERE.get(f"{place} {name}", "") for place in (short, "sim"))
+        remedy = next(filter(None, (*advice, *near, called(name, sys.modules["asyncsim"].NAMES))), "")
+        error = calls.unknown_name(f"sim.{short} has no {name!r}; {remedy or f'it has {known}'}")
+        abouts = {each: (inspect.getdoc(getattr(self, each)) or "").partition("\n")[0] for each in known if not remedy}
+        if note := checks.explained(name, abouts, checks.MANY):
+            error.add_note(note)
+        raise error
+
+    def __call__(self, *arguments: Any, **settings: Any) -> Any:
+        """Refuse the call: a module is none."""
+        short, known = self.__name__.rpartition(".")[2], self._known()
+        usual = f"write sim.{short}.NAME(...): it has {', '.join(known[: checks.MANY])}{', ...' * (len(known) > 20)}"
+        raise TypeError(f"sim.{short} is a module; {calls.ELSEWHERE.get(f'{short} module', usual)}")
+
+    def _known(self) -> list[str]:
+        own = [n for n, x in vars(self).items() if getattr(x, "__module__", "") == self.__name__]
+        return sorted(n for n in vars(self).get("__all__", own) or dir(self) if n[0] != "_")
+
+
+@cache
+def public(name: str) -> ModuleType:
+    """A module as users see it, whose functions answer wrong arguments."""
+    module = importlib.import_module(name)
+    module.__class__ = Public
+    for each in module._known():
+        vars(module)[each] = (
+            calls.named(vars(module)[each]) if inspect.isfunction(vars(module)[each]) else vars(module)[each]
+        )
+    return module
+
+
+class Namespace(Public):
     """A plug-in package whose attributes are the public objects of its files.
 
     The import system binds each imported file to its package under the file's name. Here names belong to public

@@ -99,13 +99,13 @@ def deferred(patience: float = PATIENCE) -> Iterator[list[int]]:
             late.clear()
             if _open:
                 raise Unfinished
-            return
-        if received:
+        elif received:
             before[number](number, frame)
-        received.append(number)
-        for timer in timers:
-            timer.daemon = True
-            timer.start()
+        else:
+            received.append(number)
+            for timer in timers:
+                timer.daemon = True
+                timer.start()
 
     if threading.current_thread() is threading.main_thread():
         for each in NAMES:
@@ -116,10 +116,10 @@ def deferred(patience: float = PATIENCE) -> Iterator[list[int]]:
     try:
         yield received
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
         for timer in timers:
             timer.cancel()
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _say() -> None:

@@ -16,10 +16,12 @@ give the same numbers, on the batches and among the right and wrong metrics of `
 """
 
 import importlib
+import sys
 from typing import Any
 
-from asyncsim.base import checks
+from asyncsim.base import plugins
 
+sys.modules[__name__].__class__ = plugins.Public
 _HOMES = {
     "admission": "check_admission",
     "advantages": "check_advantage",
@@ -35,8 +37,7 @@ __all__ = sorted([*_NAMES, "adapters"])
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
-        known = checks.hint(name, __all__, f"it has {', '.join(__all__)}", 0.75)
-        raise AttributeError(f"{__name__} has no {name!r}; {known}")
+        raise AttributeError(name)
     module = importlib.import_module(f"asyncsim.conformance.{_NAMES.get(name, name)}")
     return getattr(module, name, module)
 

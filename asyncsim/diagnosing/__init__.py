@@ -1,9 +1,13 @@
 """Diagnosing training runs: telemetry beside what claims predict, and whether a signal told of a collapse before."""
 
+import sys
+
+from asyncsim.base import plugins
 from asyncsim.diagnosing.alarms import Signal
 from asyncsim.diagnosing.diagnosis import Diagnosis, diagnose, log_law
 from asyncsim.diagnosing.findings import Finding
 from asyncsim.diagnosing.judging import judge_runs
 from asyncsim.diagnosing.predicting import predict
 
+sys.modules[__name__].__class__ = plugins.Public
 __all__ = ["Diagnosis", "Finding", "Signal", "diagnose", "judge_runs", "log_law", "predict"]

@@ -83,9 +83,11 @@ class Metric:
 
         `doc`, `also` and `source`: summary, further sentences and source of a metric on a page.
         """
+        use = f"a run records it with Spec(diagnostics=[{self.name!r}])"
+        at_hand = f"{use}; of log ratios x at hand, of shape [1, n], write sim.ratios.ess(x, torch.full_like(x, 1 / n))"
+        checks.require(of is None or isinstance(of, str), self.name, of, "asked of a run, not of a value", at_hand)
         if of is None or (self.of and of == self.of[0]):
             return self
-        use = f"a run records it with Spec(diagnostics=[{self.name!r}])"
         checks.require(bool(self.of), self.name, of, "a metric of one kind of ratios, without an argument", use)
         checks.one_of("of", of, self.of, f"say of which ratios {self.name} is asked; {use}")
         return dataclasses.replace(

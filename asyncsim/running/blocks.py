@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from asyncsim.base import checks, knobs, stopping
+from asyncsim.base import checks, knobs
 from asyncsim.base.feeds import head
 from asyncsim.diagnostics._diagnostic import Hear, Recorder
 from asyncsim.running import fused
@@ -76,15 +76,8 @@ class Block:
     def train(self, at: Standing, after: Callable[[Standing], bool]) -> Part | None:
         """Train the block from a state on; `after` receives the state after every batch and may return True to stop.
 
-        A batch that is given up leaves what the batches before it recorded, or None if it was the first.
+        None if the first batch was given up.
         """
-        last: list[Standing] = []
-
-        def behind(at: Standing) -> bool:
-            last[:] = [at]
-            with stopping.abandonable(False):
-                return after(at)
-
         spec, policy = self.shared.spec, self.shared.spec.trained_policy
         updater = Updater(
             task=self.task, policy=policy, method=self.method, update=self.update, also=self.recorder.outputs,
@@ -98,17 +91,14 @@ class Block:
             source=self.source if spec.rewards is None else Arriving(self.source, spec.rewards),
             recorder=self.recorder, batches=self.shared.batches, epochs=spec.rounds,
             cuts=cuts if spec.parts > 1 else None, batches_per_publish=spec.system.batches_per_publish,
-            progress=behind,
+            progress=after,
         )  # fmt: skip
         # The loop alone holds where it begins: parameters and states would else stay for the whole run.
         begin = [at]
         del at
-        try:
-            at = run_block(plan, begin.pop())
-        except stopping.Unfinished:
-            if not last:
-                return None
-            at = last.pop()
+        at = run_block(plan, begin.pop())
+        if at.batch == 0:
+            return None
         made = at.batch * spec.passes
         metrics, accumulated = self.recorder.results(made, whole=made == spec.updates)
         schedule = head(self.feed.record(), at.batch) if self.coupled else None

@@ -71,10 +71,6 @@ Callback = Callable[[Recorded], Any]
 """Function called after each recorded update; its method `close`, if any, is called when the run ends in any way."""
 
 
-def __getattr__(name: str) -> Any:
-    raise AttributeError(f"callbacks has no {name!r}; {calls.ELSEWHERE['sim callback']}")
-
-
 @dataclass
 class TensorBoard:
     """Writes scalars to an event file; see `tensorboard`."""

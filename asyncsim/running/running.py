@@ -323,10 +323,11 @@ class Training:
         def after(at: Standing) -> bool:
             nonlocal given_up
             made = at.batch * shared.spec.passes
-            self._note(piece, made)
-            if keeper is not None and at.batch < shared.batches:
-                keeper.behind(shared.spec.passes, lambda: block.packed(at), self.ending)
-            given_up = not self.watch.over and self._spread(piece, made)
+            with stopping.abandonable(False):
+                self._note(piece, made)
+                if keeper is not None and at.batch < shared.batches:
+                    keeper.behind(shared.spec.passes, lambda: block.packed(at), self.ending)
+                given_up = not self.watch.over and self._spread(piece, made)
             return given_up or self.table.stopped
 
         # A checkpoint could not save parts as they were before a batch that has changed them.

@@ -10,6 +10,8 @@ import math
 import torch
 from torch import Tensor
 
+from asyncsim.base import checks
+
 LOG_LIMIT = 20.0
 """Maximum log ratio that is exponentiated for *use* in a gradient; statistics are never limited."""
 LARGE = 1 << 20
@@ -230,6 +232,8 @@ def _square_over(first: Tensor, second: Tensor) -> Tensor:
 
 
 def _flat(values: Tensor) -> Tensor:
+    remedy = "write x.reshape(1, -1) of the log weights x, and torch.full_like(x, 1 / x.numel()) as their mass"
+    checks.require(values.ndim > 1, "shape", list(values.shape), "[R, n], a row for each replicate", remedy)
     return values.reshape(values.shape[0], -1)
 
 

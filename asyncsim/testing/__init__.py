@@ -26,7 +26,7 @@ __all__ += ["sources"]
 
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
-        raise AttributeError(f"asyncsim.testing has no {name!r}; see dir(asyncsim.testing)")
+        raise AttributeError(f"asyncsim.testing has no {name!r}; it has {', '.join(__all__)}")
     try:
         module = importlib.import_module(f"asyncsim.testing.{_MODULES[name]}")
     except ModuleNotFoundError as error:
