@@ -11,18 +11,18 @@ CLAIMS = (
     _claim(
         "When generation is costly, replay saves compute",
         "mixed",
-        "at one small rate, replay costs {replay:bandit_held} to {replay:sparse_held} times the compute of "
-        "training on fresh data",
-        when="two of three tasks, if generation costs enough; at one small rate, replay saves compute on all",
+        "at tuned rates, replay costs {replay:bandit_best}, {replay:graded_best} and {replay:sparse_best} times the "
+        "compute of fresh data (bandit, graded, sparse)",
+        when="two of three tasks, if generation costs enough",
         held="saves",
         test="tuned, replay needs less compute than fresh data at this cost of generation",
     ),
     _claim(
         "Replay hurts little per gradient step",
         "mostly not",
-        "at one small rate, replay takes {replay:bandit_held_updates} to {replay:sparse_held_updates} times as many "
-        "updates as training on fresh data",
-        when="only at one small rate on two tasks; at tuned rates, four uses take many more updates on these two",
+        "replay takes {replay:bandit_held_updates} to {replay:sparse_held_updates} times as many updates at one small "
+        "rate, and {replay:bandit_best_updates} at the bandit's tuned rate",
+        when="only at one small rate on two tasks",
         held="cheap",
         test="this many uses take at most 25 % more updates",
     ),
@@ -30,7 +30,7 @@ CLAIMS = (
         "With larger buffers, training is slower but more stable",
         "mixed",
         "a larger buffer needs {replay:sparse_slower} to {replay:bandit_slower} times as many updates as a smaller one",
-        when="training is slower at a small rate; it is more stable at a large one in no setting, mostly undecided",
+        when="training is slower at a small rate; more stability at a large rate is not found, and mostly undecided",
         held="buffers",
         test="at this number of uses, 16 batches instead of 1 need more (fewer) updates",
     ),
@@ -38,7 +38,7 @@ CLAIMS = (
         "Replay preserves entropy",
         "mixed",
         "at tuned rates, entropy is {replay:bandit_entropy} to {replay:graded_entropy} times that of fresh data",
-        when="entropy is preserved in some settings on graded and sparse sequences, and never on the bandit",
+        when="on graded and sparse sequences only",
         held="entropy",
         test="with a buffer of this many batches, at least nine tenths of entropy remain",
     ),

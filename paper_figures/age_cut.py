@@ -74,7 +74,7 @@ def draw_systems(ax: Axes, rows: Any) -> bool:
     ax.axvline(1.0, **_style.REFERENCE)
     ax.set(ylim=(len(CUTS) - 0.5, -0.5), yticks=range(len(CUTS)), yticklabels=list(CUTS.values()), xlim=(0, 1.1))
     ax.set(xlabel="mean trained length / mean generated length")
-    ax.set_title("Discarding (orange) and waiting (blue) systems")
+    ax.set_title("Systems that discard (orange), and others (blue)")
     return any(dropped) and not all(dropped) and shorter == dropped
 
 
@@ -86,7 +86,7 @@ def draw(rows: Any) -> Figure:
         left, right = figure.subplots(1, 2)
         falls = draw_kept(left, own[own.system == "open loop"])
         shorter = draw_systems(right, own[own.system != "open loop"])
-        words = "Discarding stale samples discards the long ones; systems that wait train on all lengths"
+        words = "Discarding stale samples discards the long ones; other systems train on all lengths"
         title = _script.finding(falls and shorter, words, "Lengths trained under a limit on staleness")
         figure.suptitle(title, x=0.01, ha="left")
     return figure

@@ -9,12 +9,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from asyncsim import claims
-from asyncsim.base import notation
 from asyncsim.plotting import _style
 from experiments import system_frontier
 from paper_figures import _script
 from paper_figures._claim import Setting, decided
 from paper_figures._vcpo import ends as look_ends
+from paper_figures.roll_flash import rounded
 from paper_figures.systems_stories import NEAR
 
 EXPERIMENTS = {"system_frontier": {"part": "speed", "task": "none (timing only)", "staleness": ""}}
@@ -121,7 +121,7 @@ def numbers(rows: Any) -> dict[str, str]:
     for system in RACERS:
         for train_time, name in zip(TRAINING, ("quick", "slow"), strict=True):
             ratio, half = _script.interval(speeds(rows, system, train_time).loc[SPREAD])
-            found[f"{system.replace(' ', '_')}_{name}"] = notation.measurement(ratio, half, 0.0)
+            found[f"{system.replace(' ', '_')}_{name}"] = rounded(ratio, half)
     strict = [speeds(rows, system, each).groupby("knob").mean().max() for system in STRICT for each in TRAINING]
     return found | {"strict": f"{max(strict):.2f}"}
 

@@ -139,8 +139,7 @@ def numbers(rows: Any) -> dict[str, str]:
     held = [_covered(first, length) for length in systems_stories.HEAVY.values()]
     found = {"covered": f"{sum(h.sum() for h in held)}", "levels": f"{sum(h.size for h in held)}"}
     own = first[(first.length == systems_stories.HEAVY["lognormal"]) & (first.system == "areal")]
-    mean, half = number(own, "mean")
-    found |= {"near": f"{100 * NEAR:.0f}", "lognormal_mean": f"{mean:.4f} ± {half:.4f}"}
+    found |= {"near": f"{100 * NEAR:.0f}", "lognormal_mean": f"{number(own, 'mean')[0]:.2f}"}
     every = first[first.system == "areal"].groupby("length")
     for kind, length in systems_stories.HEAVY.items():
         found[f"{kind}_largest"] = f"{number(every.get_group(length), 'largest')[0]:,.0f}"
