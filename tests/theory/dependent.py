@@ -272,7 +272,7 @@ POINTS: dict[str, Callable[..., dict[str, Any]]] = {
     "staleness/baseline-offset-immunity": then(
         lambda point, draw: {"offset": draw(Real(typical=(-1.9, 2.9))) * point["kl"]}
     ),
-    **dict.fromkeys(("predictor/lead-time", "convergence/step-size-law"), stepping(1.05, 2.5)),
+    "convergence/step-size-law": stepping(1.05, 2.5),
     "alignment/lag-identity": modes,
     "alignment/lag1-closed-form": stepping(0.05, 0.95),
     "alignment/projection-second-moment": stepping(
