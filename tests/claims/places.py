@@ -124,7 +124,6 @@ ELSEWHERE: dict[str, tuple[dict[str, Any], ...]] = {
     ),
     "systems/cap-binds": ({"tickets": 10}, {"release": "dequeue"}, {"zero_train_time": True}, {"tickets": 50}),
     "systems/cap-idle": ({"places": 3}, {"places": 96, "groups_per_batch": 12, "length": "gamma:1.0:2.0"}),
-    "systems/closed-loop": ({"tickets": 1}, {"length": "pareto:1:3.0"}, {"places": 40, "tickets": 30}),
     "systems/dynamic-sampling": ({"round": 40}, {"groups_per_batch": 1, "round": 2}),
     "systems/first-k-length-bias": ({"kept": 12}, {"length": "pareto:1:3", "kept": 6}, {"length": "constant:2"}),
     "systems/geometric": ({"workers": 2, "cells": 3},),
@@ -132,7 +131,12 @@ ELSEWHERE: dict[str, tuple[dict[str, Any], ...]] = {
     "systems/in-flight": ({"length": "pareto:1.0:2.5"}, {"period": 2.0, "cells": 1}, {"groups_per_batch": 2}),
     "systems/install-modes": ({"places": 9, "seconds": 0.31},),
     "systems/list-scheduling": ({"slots": 20}, {"length": "lognormal:1.0:1.5", "sync_time": 1.0}),
-    "systems/little": ({"length": "pareto:1:1.1"}, {"places": 1, "tickets": 4}, {"train_time": 0.0}),
+    "systems/little": (
+        {"groups_per_batch": 1, "tickets": 1, "train_time": "exponential:0.3", "length": "gamma:1:0.5"},
+        {"length": "pareto:1:1.1"},
+        {"places": 1, "tickets": 4},
+        {"train_time": 0.0},
+    ),
     "systems/mean-staleness-identity": ({"load": 4.0, "max_head_offpolicyness": 1}, {"trouble": "slots", "load": 0.3}),
     "systems/open-loop-mean": ({"groups_per_batch": 16, "places": 64, "capacity": 32}, {"train_time": 0.15}),
     "systems/overflow": (
