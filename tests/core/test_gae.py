@@ -106,50 +106,6 @@ def test_returns_to_go_are_a_double_loop(paid, holes, seed, discount, T):
         torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
 
 
-def without_holes(batch):
-    """The same trajectories with what was generated side by side."""
-    order = torch.argsort(1.0 - batch.mask, dim=-1, stable=True)
-
-    def squeezed(x):
-        return None if x is None else x.expand(batch.mask.shape).gather(-1, order)
-
-    inside = batch.mask.cumsum(-1)
-    ended = batch.ended
-    if ended is not None:
-        # An end inside a hole is one behind the token in front of it.
-        here = torch.nn.functional.one_hot((inside - 1).long(), ended.shape[-1]) * ended.unsqueeze(-1)
-        ended = here.sum(-2) > 0
-    behavior = {name: squeezed(x) for name, x in batch.behavior.items()}
-    changes = {"mask": squeezed(batch.mask), "token_reward": squeezed(batch.token_reward), "ended": ended}
-    return dataclasses.replace(batch, **changes, behavior=behavior, _full=None), order
-
-
-@pytest.mark.parametrize("paid", ["token", "end"])
-@pytest.mark.parametrize(
-    "advantage", [sim.advantages.gae(0.9, 0.8), sim.advantages.returns_to_go(0.9), sim.advantages.n_step(2, 0.9)]
-)
-@given(seed=st.integers(0, 10**6))
-def test_credit_is_carried_over_holes(advantage, paid, seed):
-    """What a tool says between two turns changes nothing: the same as if it had not been there."""
-    batch = data(seed, holes=True, paid=paid)
-    close, order = without_holes(batch)
-    expected = torch.zeros_like(batch.mask).scatter(-1, order, advantage(samples(close)))
-    torch.testing.assert_close(advantage(samples(batch)), expected, rtol=1e-12, atol=1e-12)
-
-
-def test_sums_that_stop_at_a_hole_are_others(monkeypatch):
-    """The planted defect: the recursion of before, which took the next place for the next token."""
-    from asyncsim.advantages import _traces
-
-    monkeypatch.setattr(
-        _traces,
-        "next_generated",
-        lambda x, mask, lasting=None: torch.nn.functional.pad(x[..., 1:] * mask[..., 1:], (0, 1)),
-    )
-    with pytest.raises(AssertionError):
-        test_gae_is_a_double_loop.hypothesis.inner_test("token", True, 3, 0.9, 0.9, 7)
-
-
 def single(reward, value, ended=None, beyond=None, mask=None):
     """One trajectory."""
     batch = data(0, len(reward), masked=False)
