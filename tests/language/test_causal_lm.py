@@ -95,6 +95,19 @@ def plain_logits(made, flat, tokens):
     return torch.func.functional_call(made.model.network, {**frozen, **parts}, inputs).logits[0]
 
 
+def library_rows(network, made, flat, seen, action):
+    """The same by the library's own passes of a network, one text at a time, at weights `[P]`."""
+    parts, at, every = {}, 0, []
+    for name, shape in made.model.trained:
+        parts[name] = flat[at : at + shape.numel()].reshape(shape)
+        at += shape.numel()
+    for row, said in zip(seen.reshape(-1, seen.shape[-1]), action.reshape(-1, T), strict=True):
+        text = torch.cat([row[row >= 0], said])[None]
+        logits = torch.func.functional_call(network, parts, (), {"input_ids": text, "use_cache": False}).logits
+        every.append(logits[0, -T - 1 : -1].log_softmax(-1))
+    return torch.stack(every)
+
+
 def rows_of(made, flat, seen, action):
     """Log-probs of the whole vocabulary at every token, `[G N, T, V]`, one text at a time."""
     every = []
@@ -641,18 +654,10 @@ def test_a_model_of_transformers_is_sampled_and_trained_alike(tied, monkeypatch)
         flat = flat + 0.1 * torch.randn(flat.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
         seen, view = ids(made, SHARED), view_of(made, flat)
         action, log_prob = drawn(made, view, seen)
-        live = flat[0].clone().requires_grad_()
-        parts, at = {}, 0
-        for name, shape in made.model.trained:
-            parts[name] = live[at : at + shape.numel()].reshape(shape)
-            at += shape.numel()
-        assert ("model.embed_tokens.weight" in parts) == (layers is None) and "model.norm.weight" in parts
-        every = []
-        for row, said in zip(seen.reshape(-1, seen.shape[-1]), action.reshape(-1, T), strict=True):
-            text = torch.cat([row[row >= 0], said])[None]
-            logits = torch.func.functional_call(network, parts, (), {"input_ids": text, "use_cache": False}).logits
-            every.append(logits[0, -T - 1 : -1].log_softmax(-1).gather(1, said.unsqueeze(1))[:, 0])
-        expected = torch.stack(every).reshape(action.shape)
+        live, trained = flat[0].clone().requires_grad_(), dict(made.model.trained)
+        assert ("model.embed_tokens.weight" in trained) == (layers is None) and "model.norm.weight" in trained
+        every = library_rows(network, made, live, seen, action)
+        expected = every.gather(2, action.reshape(-1, T, 1)).reshape(action.shape)
         torch.testing.assert_close(log_prob, expected.detach(), rtol=0, atol=1e-10)
         forward = made.forward(view, batch_of(seen, action), ("log_prob",))
         torch.testing.assert_close(forward.outputs["log_prob"], expected.detach(), rtol=0, atol=1e-10)
