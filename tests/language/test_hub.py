@@ -104,7 +104,7 @@ def test_the_tokenizer_speaks_text(saved):
     ids = tokenizer.encode("12+34=46\n")
     assert tokenizer.size == 54 and len(ids) == 9 and tokenizer.decode(ids) == "12+34=46\n"
     assert tokenizer.decode([*ids, 1]) == "12+34=46\n", "special tokens are no text"
-    assert tokenizer.end == (0, 1)
+    assert tokenizer.end == (0, 1, 2)
     # Planted: the one id of a line break, without the pieces that hold one, would miss the last.
     assert [tokenizer.decode([i]) for i in tokenizer.newline] == ["\n", "=\n"]
 
