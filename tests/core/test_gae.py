@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 import asyncsim as sim
 from asyncsim.base import knobs
 from asyncsim.step import versions
-from asyncsim.step.batch import Batch
-from tests.contracts.laboratory import step_of
+from tests.contracts.laboratory import plain_batch, step_of
 from tests.refusals import refused
 
 R, G, N = 2, 2, 3
@@ -39,20 +38,11 @@ def data(seed, T=7, masked=True, paid="token", holes=False):
         "value": torch.from_numpy(value + nonsense).float().double(),
         "successor_value": torch.from_numpy(np.where(cut, beyond, 0.0)),
     }
-    batch = Batch(
-        torch.zeros(shape, dtype=torch.int64),
-        torch.zeros(shape, dtype=torch.int64),
-        torch.from_numpy(mask.astype(np.float64)),
-        torch.from_numpy(random.normal(size=shape[:3])),
-        torch.full((1, G, N), 1 / N, dtype=torch.float64),
-        N,
-        behavior,
-        versions.View({}, np.zeros((1, 1, 1, 1), dtype=np.int64), np.zeros(R, dtype=np.int64)),
-        np.zeros((1, 1, 1, 1), dtype=np.int32),
-        0,
-        np.zeros(R, dtype=np.int64),
-        np.zeros((1, G, N), dtype=np.int64),
-    )
+    fields = {"behavior": behavior, "mask": torch.from_numpy(mask.astype(np.float64))}
+    fields["reward"] = torch.from_numpy(random.normal(size=shape[:3]))
+    fields["view"] = versions.View({}, np.zeros((1, 1, 1, 1), dtype=np.int64), np.zeros(R, dtype=np.int64))
+    nothing = torch.zeros(shape, dtype=torch.int64)
+    batch = plain_batch(nothing, nothing, **fields)
     if paid == "token":
         batch.token_reward, batch.ended = torch.from_numpy(reward + nonsense), torch.from_numpy(ended)
     return batch
