@@ -82,12 +82,16 @@ def batch_of(seen, action, mask=None):
     return Batch.of_nobody(action, seen.unsqueeze(3), mask, empty, empty + 1 / N, N)
 
 
+def parts_of(made, flat):
+    """What is trained, by name, from flat parameters `[P]`."""
+    names, shapes = zip(*made.model.trained, strict=True)
+    pieces = flat[: sum(shape.numel() for shape in shapes)].split([shape.numel() for shape in shapes])
+    return {name: piece.reshape(shape) for name, piece, shape in zip(names, pieces, shapes, strict=True)}
+
+
 def plain_logits(made, flat, tokens):
     """Logits behind every token of one text, without cache, padding or sharing; differentiable in flat `[P]`."""
-    parts, at = {}, 0
-    for name, shape in made.model.trained:
-        parts[name] = flat[at : at + shape.numel()].reshape(shape)
-        at += shape.numel()
+    parts = parts_of(made, flat)
     frozen = {n: w.to(flat.dtype) for n, w in made.model.network.named_parameters() if n not in parts}
     L = len(tokens)
     mask = torch.full((1, 1, L, L), -torch.inf, dtype=flat.dtype).triu(1)
@@ -97,10 +101,7 @@ def plain_logits(made, flat, tokens):
 
 def library_rows(network, made, flat, seen, action):
     """The same by the library's own passes of a network, one text at a time, at weights `[P]`."""
-    parts, at, every = {}, 0, []
-    for name, shape in made.model.trained:
-        parts[name] = flat[at : at + shape.numel()].reshape(shape)
-        at += shape.numel()
+    parts, every = parts_of(made, flat), []
     for row, said in zip(seen.reshape(-1, seen.shape[-1]), action.reshape(-1, T), strict=True):
         text = torch.cat([row[row >= 0], said])[None]
         logits = torch.func.functional_call(network, parts, (), {"input_ids": text, "use_cache": False}).logits
