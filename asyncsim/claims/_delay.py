@@ -26,7 +26,8 @@ def mixed_critical(tau: int, share: float) -> float:
     """Largest stable a where a fraction m of the gradient is stale: x_{t+1} = x_t - a (1 - m) x_t - a m x_{t-tau}.
 
     A root of z^{tau+1} - (1 - a (1 - m)) z^tau + a m leaves the disc at -1, or at e^{i phi} with
-    m cos((tau + 1/2) phi) = -(1 - m) cos(phi / 2), where a = sin phi / (m sin tau phi); the smallest of these a.
+    m cos((tau + 1/2) phi) = -(1 - m) cos(phi / 2), where a = sin phi / (m sin tau phi); the smallest of these a. The
+    scalar equation: Kuruklis 1994 (J. Math. Anal. Appl. 188).
 
     >>> [round(mixed_critical(4, m) / critical(4), 9) for m in (0.0, 1.0)]
     [5.758770483, 1.0]

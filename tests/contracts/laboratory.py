@@ -194,18 +194,33 @@ def trial_of(method, **changes):
     return (acting if "value" in read else case)(**changes)
 
 
+def up_to(lengths, T):
+    """Mask `[R, G, N, T]` of samples with so many tokens."""
+    return torch.from_numpy((np.arange(T) < lengths[..., None]).astype(np.float64))
+
+
+def plain_batch(action, state, **fields):
+    """A batch of one version and one realization, without rewards, its samples of equal mass; or what `fields` say."""
+    R, G, N, T = action.shape[:4]
+    usual = {
+        "mask": torch.ones((R, G, N, T), dtype=torch.float64),
+        "reward": torch.zeros((R, G, N), dtype=torch.float64),
+        "mass": torch.full((1, G, N), 1.0 / N, dtype=torch.float64),
+        "size": N,
+        "behavior": {},
+        "view": None,
+        "version": np.zeros((1, 1, 1, 1), dtype=np.int32),
+        "train_version": 0,
+        "realization": np.zeros(R, dtype=np.int64),
+        "trajectory": np.arange(G * N).reshape(1, G, N),
+    }
+    return Batch(action, state, **usual | fields)
+
+
 def _case(policy, old, new, action, state, lengths, reward):
-    R, G, N, T = action.shape
-    options = {"action": action, "state": state, "reward": reward, "size": N, "behavior": {}, "train_version": 4}
-    batch = Batch(
-        mask=torch.from_numpy((np.arange(T) < lengths[..., None]).astype(np.float64)),
-        mass=torch.full((1, G, N), 1.0 / N, dtype=torch.float64),
-        view=versions.current(policy.prepare(old)),
-        version=np.zeros((1, 1, 1, 1), dtype=np.int32),
-        realization=np.zeros(R, dtype=np.int64),
-        trajectory=np.arange(G * N).reshape(1, G, N),
-        **options,
-    )
+    view = versions.current(policy.prepare(old))
+    mask = up_to(lengths, action.shape[3])
+    batch = plain_batch(action, state, mask=mask, reward=reward, view=view, train_version=4)
     names = ("log_prob", "value") if "value" in policy.outputs else ("log_prob",)
     batch.behavior = policy.forward(batch.view, batch, names).outputs
     return Case(policy, old, new, batch)

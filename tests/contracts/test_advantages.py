@@ -31,6 +31,19 @@ FORMULAS = {
     **gathered("ADVANTAGES"),
 }
 """Of one-token trajectories."""
+ADV = sim.advantages
+OPTIONS = {
+    "opob step": lambda: ADV.opob("step"),
+    "opob median": lambda: ADV.opob(robust="median"),
+    "opob winsorized": lambda: ADV.opob(robust="winsorized"),
+    "opob standardized": lambda: ADV.opob(standardize=True),
+    "opob left out": lambda: ADV.opob(leave_one_out=True),
+    "opob step left out": lambda: ADV.opob("step", leave_one_out=True),
+    "self_normalized left out": lambda: ADV.self_normalized(leave_one_out=True),
+    "opo left out": lambda: ADV.opo(leave_one_out=True),
+    "group_std unbiased": lambda: ADV.group_std(unbiased=True),
+}
+"""Advantages with other settings than their own; their numbers are those of tests/methods/test_baselines.py."""
 
 
 def samples(rewards, weights=None, norms=None, mass=None, size=None):
@@ -62,7 +75,7 @@ def samples(rewards, weights=None, norms=None, mass=None, size=None):
 
 def given_to(name, *arguments, **settings):
     """The advantage `[R, G, N]` of one-token trajectories, whether it is one of samples or of tokens."""
-    found = make("advantages", name)(samples(*arguments, **settings))
+    found = (OPTIONS[name]() if name in OPTIONS else make("advantages", name))(samples(*arguments, **settings))
     assert found.ndim == (4 if name in TOKENWISE else 3)
     return found[..., 0] if name in TOKENWISE else found
 
@@ -119,13 +132,13 @@ def test_a_constant_in_all_rewards_does_not_matter(name, data, shift):
     torch.testing.assert_close(one, two, rtol=1e-6, atol=1e-6 if name == "group_std" else 1e-9)
 
 
-@pytest.mark.parametrize("name", GROUPED)
+@pytest.mark.parametrize("name", [*GROUPED, *OPTIONS])
 @given(value=numbers, count=st.integers(2, 40), level=st.floats(0.1, 10.0))
 def test_equal_rewards_are_worth_nothing(name, value, count, level):
     """Zero variance: no advantage, for any group size (1/N is rarely exact)."""
-    equal = np.full((1, 1, count), value)
-    weights = np.linspace(level, 2 * level, count).reshape(1, 1, -1)
-    found = make("advantages", name)(samples(equal, weights, weights))
+    equal = np.full((1, 2, count), value)
+    weights = np.broadcast_to(np.linspace(level, 2 * level, count), equal.shape).copy()
+    found = given_to(name, equal, weights, weights)
     assert found.abs().max() <= 1e-13 * max(1.0, abs(value))
 
 
@@ -139,7 +152,7 @@ def test_groups_do_not_touch_each_other(name):
     assert torch.equal(one[0, [0, 2]], two[0, [0, 2]])
 
 
-@pytest.mark.parametrize("name", names("advantages"))
+@pytest.mark.parametrize("name", [*names("advantages"), *OPTIONS])
 @given(seed=st.integers(0, 10**6))
 def test_counted_samples_are_the_samples(name, seed):
     """Equal samples as one cell with their joint mass have the same advantage; cells of mass 0 change nothing."""

@@ -211,17 +211,6 @@ def test_default_is_what_the_policy_offers():
     assert none.metrics == {} and none.parameters.shape == (2, 1)
 
 
-def test_staleness_is_that_of_the_first_token():
-    """Head, newest and mean differ where weights change inside a trajectory."""
-    task = sim.tasks.token_bandit(actions=2, horizon=4)
-    system = sim.systems.areal(2, 2, 3, length=sim.lognormal(1.0, 0.8), load=1.5)
-    spec = sim.Spec(task, system, sim.methods.reinforce(), sim.chain(), updates=12, replicates=3, samples_per_group=2)
-    trace = sim.run(spec)
-    ages = trace.schedule.staleness()
-    assert (ages[..., 0] != ages[..., -1]).any()
-    np.testing.assert_allclose(trace["staleness"].T, ages[..., 0].mean(axis=(2, 3)), rtol=1e-12)
-
-
 def test_cosine_to_the_update_before():
     """Invalid (NaN, never 0) at the first update and where a gradient vanishes; to the gradient just before."""
     value = measure("gradient_cosine", means=(0.5, 1.0), updates=8, links=[sim.updates.sgd(1.0)])

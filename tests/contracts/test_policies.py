@@ -14,8 +14,8 @@ import asyncsim as sim
 from asyncsim.base import rng
 from asyncsim.base.checks import InputError
 from asyncsim.step import versions
-from asyncsim.step.batch import Batch, Draws
-from tests.contracts.laboratory import defined, make, names
+from asyncsim.step.batch import Draws
+from tests.contracts.laboratory import defined, make, names, plain_batch
 
 R, G, N, T, D = 2, 2, 3, 3, 2
 ACTION = "mlp of actions"
@@ -101,20 +101,7 @@ def problem(name, seed=0, tokens=T):
     }.get(name, lambda: torch.zeros(shape, dtype=torch.int64))()
     discrete = name in ("tabular", *NETWORKS)
     action = torch.from_numpy(random.integers(0, 3, shape) if discrete else random.normal(size=(*shape, D)))
-    batch = Batch(
-        action,
-        state,
-        torch.ones(shape, dtype=torch.float64),
-        torch.zeros(shape[:3], dtype=torch.float64),
-        torch.full(shape[:3], 1 / N, dtype=torch.float64),
-        N,
-        {},
-        None,
-        np.zeros((1, 1, 1, 1), dtype=np.int32),
-        0,
-        np.zeros(R, dtype=np.int64),
-        np.zeros((1, G, N), dtype=np.int64),
-    )
+    batch = plain_batch(action, state)
     weight = {o: torch.from_numpy(random.normal(size=wide(policy, o, shape))) for o in policy.outputs}
     return policy, theta, batch, weight
 

@@ -108,17 +108,6 @@ def test_ess_at_both_ends():
     assert found[0].item() == pytest.approx(1e-3) and found[1].item() == pytest.approx(1.0, abs=1e-12)
 
 
-@given(cap=st.floats(1.0, 20.0), share=st.floats(0.0, 1.0), n=st.integers(1, 200))
-def test_clamped_ess_has_its_floor(cap, share, n):
-    """Weights beyond both bounds are the worst case: ESS >= 4/(C + 1/C)^2, attained at a share of 1/(1 + C^2)."""
-    log = torch.full((1, n), -50.0, dtype=torch.float64)
-    log[0, : int(share * n)] = 50.0
-    assert ratios.ess(log, equal(log), clamp=cap).item() >= 4 / (cap + 1 / cap) ** 2 * (1 - 1e-12)
-    cells = torch.tensor([[50.0, -50.0]], dtype=torch.float64)
-    worst = torch.tensor([[1 / (1 + cap**2), cap**2 / (1 + cap**2)]], dtype=torch.float64)
-    assert ratios.ess(cells, worst, clamp=cap).item() == pytest.approx(4 / (cap + 1 / cap) ** 2)
-
-
 @given(values=hnp.arrays(np.float64, (2, 8), elements=st.floats(-20, 20)), n=st.sampled_from([2, 4]))
 def test_splitting_a_step_changes_nothing(values, n):
     """Groups and micro-batches are pooled: the shape behind the replicate axis does not matter."""

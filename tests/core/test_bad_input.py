@@ -14,7 +14,7 @@ from asyncsim.tasks.bandits import SoftmaxBandit
 from asyncsim.validation.judging import judge
 from tests.refusals import refused
 
-BANDIT = sim.tasks.softmax_bandit()
+BANDIT, GAUSSIAN = sim.tasks.softmax_bandit(), sim.tasks.softmax_bandit(rewards="gaussian")
 
 
 def spec(task=BANDIT, system=None, method=None, update=None, **changes):
@@ -99,262 +99,192 @@ saved = sim.schedules.fixed(0).schedule(4, 2, 1, 1, 0)
 
 advantages, methods, oracle, policies = sim.advantages, sim.methods, sim.oracle, sim.policies
 schedules, systems, tasks, updates = sim.schedules, sim.systems, sim.tasks, sim.updates
-CASES = {
+CASES = [
     # Unknown names.
-    "unknown diagnostic": (lambda: run(diagnostics=["gradient_nrom"]), "diagnostics = 'gradient_nrom': gradient_norm"),
-    "unknown sampling": (lambda: spec(sampling="counting"), "sampling = 'counting': monte_carlo, counts, enumerate"),
-    "unknown drawing": (lambda: spec(drawing="now"), "drawing = 'now': late, early"),
-    "unknown dtype": (lambda: spec(dtype="float16"), "dtype = 'float16': float64, float32"),
-    "unknown per": (lambda: schedules.random([1.0], per="token"), "per = 'token': trajectory"),
-    "unknown metric of a trace": (lambda: run()["loss"], "metric = 'loss': batch_return"),
+    (lambda: run(diagnostics=["gradient_nrom"]), "diagnostics = 'gradient_nrom': gradient_norm"),
+    (lambda: spec(sampling="counting"), "sampling = 'counting': monte_carlo, counts, enumerate"),
+    (lambda: spec(drawing="now"), "drawing = 'now': late, early"),
+    (lambda: spec(dtype="float16"), "dtype = 'float16': float64, float32"),
+    (lambda: schedules.random([1.0], per="token"), "per = 'token': trajectory"),
+    (lambda: run()["loss"], "metric = 'loss': batch_return"),
     # Staleness, caps, sizes.
-    "negative staleness": (lambda: schedules.fixed(-1), "staleness = -1: >= 0"),
-    "fractional staleness": (lambda: schedules.fixed(1.5), "staleness = 1.5: integer"),
-    "law that is none": (lambda: schedules.random([0.5, 0.6]), "law = [0.5, 0.6]: sum 1"),
-    "one cap below 1 of many": (lambda: methods.truncated_is(cap=[2.0, 0.5]), "cap = 0.5: [1, inf"),
-    "no replicates": (lambda: spec(replicates=0), "replicates = 0: >= 1"),
-    "no updates": (lambda: spec(updates=0), "updates = 0: >= 1"),
-    "fractional samples": (lambda: spec(samples_per_group=2.5), "samples_per_group = 2.5: >= 1"),
-    "more realizations than replicates": (lambda: spec(realizations=3), "realizations = 3: [1, 2]"),
-    "negative seed": (lambda: sim.run(spec(), seed=-1), "seed = -1: >= 0"),
-    "updates not whole batches": (lambda: run(epochs=2, updates=3), "updates = 3: epochs = 2"),
+    (lambda: schedules.fixed(-1), "staleness = -1: >= 0"),
+    (lambda: schedules.fixed(1.5), "staleness = 1.5: integer"),
+    (lambda: schedules.random([0.5, 0.6]), "law = [0.5, 0.6]: sum 1"),
+    (lambda: methods.truncated_is(cap=[2.0, 0.5]), "cap = 0.5: [1, inf"),
+    (lambda: spec(replicates=0), "replicates = 0: >= 1"),
+    (lambda: spec(updates=0), "updates = 0: >= 1"),
+    (lambda: spec(samples_per_group=2.5), "samples_per_group = 2.5: >= 1"),
+    (lambda: spec(realizations=3), "realizations = 3: [1, 2]"),
+    (lambda: sim.run(spec(), seed=-1), "seed = -1: >= 0"),
+    (lambda: run(epochs=2, updates=3), "updates = 3: epochs = 2"),
     # Advantages of one sample.
-    **{
-        f"one sample with {name}": (
-            lambda make=make: spec(method=methods.reinforce(make()), samples_per_group=1),
-            "samples_per_group = 1: at least 2",
-        )
-        for name, make in {
-            "leave_one_out": advantages.leave_one_out,
-            "group_mean": advantages.group_mean,
-            "group_std": advantages.group_std,
-            "opob": advantages.opob,
-            "self_normalized": advantages.self_normalized,
-        }.items()
-    },
+    *(
+        (partial(spec, method=methods.reinforce(advantage()), samples_per_group=1), "samples_per_group = 1: at least 2")
+        for advantage in (advantages.leave_one_out, advantages.group_mean, advantages.group_std, advantages.opob)
+    ),
+    (
+        lambda: spec(method=methods.reinforce(advantages.self_normalized()), samples_per_group=1),
+        "samples_per_group = 1: at least 2",
+    ),
     # Gaussian rewards, and what cannot be listed.
-    **{
-        f"gaussian rewards with {sampling}": (
-            lambda sampling=sampling: run(tasks.softmax_bandit(rewards="gaussian"), sampling=sampling),
-            "rewards = 'gaussian': fixed or bernoulli",
-        )
-        for sampling in ("counts", "enumerate")
-    },
-    "continuous actions with enumeration": (
-        lambda: spec(tasks.gaussian_bandit(), sampling="enumerate"),
-        "sampling = 'enumerate': monte_carlo",
-    ),
-    "counts of several tokens": (
-        lambda: run(tasks.token_bandit(), sampling="counts"),
-        "sampling = 'counts': monte_carlo",
-    ),
-    "counts of a quadratic": (
-        lambda: run(tasks.quadratic(), method=methods.gradient(), sampling="counts"),
-        "sampling = 'counts': monte_carlo",
-    ),
-    "counts of mixed groups": (
+    (lambda: run(GAUSSIAN, sampling="counts"), "rewards = 'gaussian': fixed or bernoulli"),
+    (lambda: run(GAUSSIAN, sampling="enumerate"), "rewards = 'gaussian': fixed or bernoulli"),
+    (lambda: spec(tasks.gaussian_bandit(), sampling="enumerate"), "sampling = 'enumerate': monte_carlo"),
+    (lambda: run(tasks.token_bandit(), sampling="counts"), "sampling = 'counts': monte_carlo"),
+    (lambda: run(tasks.quadratic(), method=methods.gradient(), sampling="counts"), "sampling = 'counts': monte_carlo"),
+    (
         lambda: run(
             system=schedules.random([0.5, 0.5], per="trajectory"), updates=20, samples_per_group=8, sampling="counts"
         ),
         "version = 'different inside a group': one per group",
     ),
-    "counts drawn early": (lambda: run(sampling="counts", drawing="early"), "sampling = 'counts': monte_carlo"),
+    (lambda: run(sampling="counts", drawing="early"), "sampling = 'counts': monte_carlo"),
     # Not a number.
-    "NaN rewards": (lambda: run(broken(math.nan)), "reward[replicate 1, group 0, sample 1] = nan: finite"),
-    "infinite rewards": (lambda: run(broken(math.inf)), "reward[replicate 1, group 0, sample 1] = inf: finite"),
-    "NaN rewards drawn early": (
-        lambda: run(broken(math.nan), drawing="early"),
-        "reward[replicate 1, group 0, sample 1] = nan: finite",
-    ),
-    "NaN means": (lambda: tasks.softmax_bandit(arms=2, means=[0.5, math.nan]), "means = nan: finite"),
-    "means beyond a probability": (lambda: tasks.softmax_bandit(arms=2, means=[0.5, 1.5]), "means = 1.5: [0, 1]"),
-    "means of another shape": (lambda: tasks.softmax_bandit(arms=2, means=[0.5]), "means = [0.5]: [any, 2]"),
-    "NaN initial parameters": (lambda: run(initial=np.full(10, math.nan)), "initial = : finite"),
-    "initial parameters of another size": (lambda: run(initial=np.zeros(9)), "initial = (9,): P = 10"),
+    (lambda: run(broken(math.nan)), "reward[replicate 1, group 0, sample 1] = nan: finite"),
+    (lambda: run(broken(math.inf)), "reward[replicate 1, group 0, sample 1] = inf: finite"),
+    (lambda: run(broken(math.nan), drawing="early"), "reward[replicate 1, group 0, sample 1] = nan: finite"),
+    (lambda: tasks.softmax_bandit(arms=2, means=[0.5, math.nan]), "means = nan: finite"),
+    (lambda: tasks.softmax_bandit(arms=2, means=[0.5, 1.5]), "means = 1.5: [0, 1]"),
+    (lambda: tasks.softmax_bandit(arms=2, means=[0.5]), "means = [0.5]: [any, 2]"),
+    (lambda: run(initial=np.full(10, math.nan)), "initial = : finite"),
+    (lambda: run(initial=np.zeros(9)), "initial = (9,): P = 10"),
     # Knobs per replicate.
-    "knob of another length": (lambda: spec(update=sim.chain(updates.sgd([0.1, 0.2, 0.3]))), "replicates = 2: 3"),
-    "knob inside an advantage": (
-        lambda: spec(method=methods.reinforce(advantages.offset([0.1, 0.2, 0.3]))),
-        "replicates = 2: 3",
-    ),
-    "knob of rank 2": (lambda: updates.sgd([[0.1, 0.2]]), "lr = [[0.1, 0.2]]: [any]"),
+    (lambda: spec(update=sim.chain(updates.sgd([0.1, 0.2, 0.3]))), "replicates = 2: 3"),
+    (lambda: spec(method=methods.reinforce(advantages.offset([0.1, 0.2, 0.3]))), "replicates = 2: 3"),
+    (lambda: updates.sgd([[0.1, 0.2]]), "lr = [[0.1, 0.2]]: [any]"),
     # Parts that do not fit.
-    "a method without its output": (lambda: spec(method=methods.gradient()), "method = 'gradient': log_prob"),
-    "a loss without a score": (lambda: spec(tasks.quadratic()), "method = 'reinforce': loss"),
-    "a diagnostic without its output": (
-        lambda: run(tasks.quadratic(), method=methods.gradient(), diagnostics=["ess"]),
-        "diagnostics = 'ess': loss",
-    ),
-    "a brake without its output": (
+    (lambda: spec(method=methods.gradient()), "method = 'gradient': log_prob"),
+    (lambda: spec(tasks.quadratic()), "method = 'reinforce': loss"),
+    (lambda: run(tasks.quadratic(), method=methods.gradient(), diagnostics=["ess"]), "diagnostics = 'ess': loss"),
+    (
         lambda: spec(tasks.quadratic(), method=methods.gradient(), update=sim.chain(updates.ess_step())),
         "update = EssStep: loss",
     ),
-    "a projection above the skip": (lambda: updates.align(0.5, 0.3), "low = 0.5: at most high = 0.3"),
-    "one projection above its skip": (lambda: updates.align([0.1, 0.5], 0.3), "low = 0.5: at most high = 0.3"),
-    "an oracle of many knobs": (
+    (lambda: updates.align(0.5, 0.3), "low = 0.5: at most high = 0.3"),
+    (lambda: updates.align([0.1, 0.5], 0.3), "low = 0.5: at most high = 0.3"),
+    (
         lambda: oracle.moments(BANDIT, methods.truncated_is(cap=[2.0, 3.0]), np.zeros(10)),
         "method = 'truncated_is': single numbers",
     ),
-    "a limit of many knobs": (
+    (
         lambda: oracle.limit(BANDIT, methods.truncated_is(cap=[2.0, 3.0]), np.zeros(10)),
         "method = 'truncated_is': single numbers",
     ),
-    "an update that is no chain": (lambda: spec(update=updates.sgd(0.1)), "update = Sgd: chain"),
-    "scores at behavior drawn early": (
-        lambda: early(methods.reinforce(at="behavior")),
-        "at = 'behavior': current with early drawing",
-    ),
-    "bias drawn early": (lambda: run(drawing="early", diagnostics=["bias"]), "diagnostics = 'bias': late"),
-    "variance of two groups": (
+    (lambda: spec(update=updates.sgd(0.1)), "update = Sgd: chain"),
+    (lambda: early(methods.reinforce(at="behavior")), "at = 'behavior': current with early drawing"),
+    (lambda: run(drawing="early", diagnostics=["bias"]), "diagnostics = 'bias': late"),
+    (
         lambda: run(system=schedules.fixed(0, groups_per_batch=2), diagnostics=["variance"]),
         "diagnostics = 'variance': one group",
     ),
-    "a task by name": (lambda: spec("softmax_bandit"), "task = 'softmax_bandit': task"),
-    "a system by name": (lambda: spec(system="areal"), "system = 'areal': system"),
-    "a method by name": (lambda: spec(method="grpo"), "method = 'grpo': method"),
-    "a method that was not called": (lambda: spec(method=methods.grpo), "method = grpo: method"),
-    "an autocorrelogram longer than the run": (
-        lambda: run(diagnostics=[sim.diagnostics.autocorrelogram(lags=8)]),
-        "after = 0: more updates than lags",
-    ),
+    (lambda: spec("softmax_bandit"), "task = 'softmax_bandit': task"),
+    (lambda: spec(system="areal"), "system = 'areal': system"),
+    (lambda: spec(method="grpo"), "method = 'grpo': method"),
+    (lambda: spec(method=methods.grpo), "method = grpo: method"),
+    (lambda: run(diagnostics=[sim.diagnostics.autocorrelogram(lags=8)]), "after = 0: more updates than lags"),
     # Saved schedules.
-    "a schedule that is too short": (lambda: run(system=saved, updates=5), "updates = 5: at most 4"),
-    "a schedule of other groups": (lambda: run(system=saved, samples_per_group=3), "samples_per_group = 3: 2"),
-    "a schedule of more tokens": (
+    (lambda: run(system=saved, updates=5), "updates = 5: at most 4"),
+    (lambda: run(system=saved, samples_per_group=3), "samples_per_group = 3: 2"),
+    (
         lambda: run(system=sim.Schedule(np.zeros((1, 4, 1, 2, 3), dtype=np.int32), saved.trajectory)),
         "schedule tokens = 3: 1",
     ),
-    "an unknown version": (
+    (
         lambda: run(system=sim.Schedule(saved.version - 1 - saved.version, saved.trajectory)),
         "schedule.version = -1: known",
     ),
-    "a version from the future": (
-        lambda: sim.Schedule(saved.version + 1, saved.trajectory),
-        "schedule.version = 4: at most",
-    ),
-    "a trajectory that no key can name": (
-        lambda: run(system=sim.Schedule(saved.version, saved.trajectory - 1)),
-        "schedule.trajectory = -1: [0, 2^32)",
-    ),
-    "fractional versions": (
-        lambda: sim.Schedule(saved.version.astype(float), saved.trajectory),
-        "schedule.version = 'float64': integers",
-    ),
-    "trajectories in words": (
-        lambda: sim.Schedule(saved.version, saved.trajectory.astype(str)),
-        "schedule.trajectory = '<U: integers",
-    ),
-    "works of another shape": (
-        lambda: sim.Schedule(saved.version, saved.trajectory, work=np.ones(4)),
-        "schedule.work = (4,): (1, 4, 1, 2)",
-    ),
+    (lambda: sim.Schedule(saved.version + 1, saved.trajectory), "schedule.version = 4: at most"),
+    (lambda: run(system=sim.Schedule(saved.version, saved.trajectory - 1)), "schedule.trajectory = -1: [0, 2^32)"),
+    (lambda: sim.Schedule(saved.version.astype(float), saved.trajectory), "schedule.version = 'float64': integers"),
+    (lambda: sim.Schedule(saved.version, saved.trajectory.astype(str)), "schedule.trajectory = '<U: integers"),
+    (lambda: sim.Schedule(saved.version, saved.trajectory, work=np.ones(4)), "schedule.work = (4,): (1, 4, 1, 2)"),
     # What is refused when a part is made.
-    "an entropy of each replicate": (
-        lambda: methods.reinforce(entropy=[0.1, 0.2]),
-        "entropy = [0.1, 0.2]: a finite number",
-    ),
-    "a step size of True": (lambda: updates.sgd(True), "lr = True: a finite number"),
-    "step sizes of True": (lambda: updates.sgd([True, False]), "lr = [True, False]: finite numbers"),
-    "a step size beyond a float": (lambda: updates.sgd(10**400), "lr = 1000: a finite number"),
-    "a step size beyond printing": (lambda: updates.sgd(10**5000), "lr = int too long to print: a finite number"),
-    **{
-        f"a step size that is {name}": (lambda value=value: updates.sgd(value), f"lr = {shown}: {wanted}")
-        for name, value, shown, wanted in (
-            ("text", "0.1", "'0.1'", "a finite number"),
-            ("bytes", b"0.1", "b'0.1'", "a finite number"),
-            ("texts", ["0.1", "0.2"], "['0.1', '0.2']", "finite numbers"),
-            ("text among numbers", [0.1, "0.2"], "[0.1, '0.2']", "finite numbers"),
-            ("trained", torch.tensor(0.1, requires_grad=True), "requires_grad", "detached"),
-            ("trained for each", torch.tensor([0.1, 0.2], requires_grad=True), "requires_grad", "detached"),
-            ("trained among others", [0.1, torch.tensor(0.2, requires_grad=True)], "requires_grad", "detached"),
+    (lambda: methods.reinforce(entropy=[0.1, 0.2]), "entropy = [0.1, 0.2]: a finite number"),
+    (lambda: updates.sgd(True), "lr = True: a finite number"),
+    (lambda: updates.sgd([True, False]), "lr = [True, False]: finite numbers"),
+    (lambda: updates.sgd(10**400), "lr = 1000: a finite number"),
+    (lambda: updates.sgd(10**5000), "lr = int too long to print: a finite number"),
+    *(
+        (lambda value=value: updates.sgd(value), f"lr = {shown}: {wanted}")
+        for value, shown, wanted in (
+            ("0.1", "'0.1'", "a finite number"),
+            (b"0.1", "b'0.1'", "a finite number"),
+            (["0.1", "0.2"], "['0.1', '0.2']", "finite numbers"),
+            ([0.1, "0.2"], "[0.1, '0.2']", "finite numbers"),
+            (torch.tensor(0.1, requires_grad=True), "requires_grad", "detached"),
+            (torch.tensor([0.1, 0.2], requires_grad=True), "requires_grad", "detached"),
+            ([0.1, torch.tensor(0.2, requires_grad=True)], "requires_grad", "detached"),
         )
-    },
-    "means that are trained": (
-        lambda: tasks.softmax_bandit(2, means=torch.tensor([0.1, 0.2], requires_grad=True)),
-        "means = requires_grad: ",
     ),
-    "a length in text": (lambda: systems.synchronous(length="2.0"), "length = '2.0': a finite number"),
-    "ragged step sizes": (lambda: updates.sgd([[0.1], [0.1, 0.2]]), "lr = [[0.1], [0.1, 0.2]]: [any]"),
-    "staleness beyond int32": (lambda: schedules.fixed(2**31), "staleness = 2147483648: at most 2147483647"),
-    "a law in wrong words": (lambda: schedules.random("uniform:2:x"), "law = 'uniform:2:x': distribution of integers"),
-    "a law of one bound": (lambda: schedules.random("uniform:2"), "law = 'uniform:2': distribution of integers"),
-    "a law turned round": (lambda: schedules.random("uniform:3:1"), "high = 1: [3, "),
-    "every beyond updates": (lambda: spec(every=3), "every = 3: at most updates = 2"),
-    "a near diagnostic": (lambda: spec(diagnostics="esss"), "diagnostics = 'esss': ess"),
-    "initial parameters refused at once": (lambda: spec(initial=[1, 2]), "initial = (2,): P = 10"),
-    "a policy by name": (lambda: spec(policy="tabular"), "policy = 'tabular': a policy"),
-    "ragged means": (lambda: tasks.softmax_bandit(2, means=[1, [2]]), "means = [1, [2]]: a table of numbers"),
-    "logits of other prompts": (
-        lambda: tasks.softmax_bandit(2, means=np.zeros((3, 2)), logits=np.zeros((2, 2))),
-        "logits = array(: [3, 2]",
-    ),
-    "ragged logits": (lambda: tasks.softmax_bandit(2, logits=[1, [2]]), "logits = [1, [2]]: a table"),
-    "logits in words": (lambda: tasks.token_bandit(logits="x"), "logits = 'x': a table of numbers"),
-    "a reference in words": (lambda: tasks.softmax_bandit(reference="x"), "reference = 'x': a table of numbers"),
-    "works without end": (
+    (lambda: tasks.softmax_bandit(2, means=torch.tensor([0.1, 0.2], requires_grad=True)), "means = requires_grad: "),
+    (lambda: systems.synchronous(length="2.0"), "length = '2.0': a finite number"),
+    (lambda: updates.sgd([[0.1], [0.1, 0.2]]), "lr = [[0.1], [0.1, 0.2]]: [any]"),
+    (lambda: schedules.fixed(2**31), "staleness = 2147483648: at most 2147483647"),
+    (lambda: schedules.random("uniform:2:x"), "law = 'uniform:2:x': distribution of integers"),
+    (lambda: schedules.random("uniform:2"), "law = 'uniform:2': distribution of integers"),
+    (lambda: schedules.random("uniform:3:1"), "high = 1: [3, "),
+    (lambda: spec(every=3), "every = 3: at most updates = 2"),
+    (lambda: spec(diagnostics="esss"), "diagnostics = 'esss': ess"),
+    (lambda: spec(initial=[1, 2]), "initial = (2,): P = 10"),
+    (lambda: spec(policy="tabular"), "policy = 'tabular': a policy"),
+    (lambda: tasks.softmax_bandit(2, means=[1, [2]]), "means = [1, [2]]: a table of numbers"),
+    (lambda: tasks.softmax_bandit(2, means=np.zeros((3, 2)), logits=np.zeros((2, 2))), "logits = array(: [3, 2]"),
+    (lambda: tasks.softmax_bandit(2, logits=[1, [2]]), "logits = [1, [2]]: a table"),
+    (lambda: tasks.token_bandit(logits="x"), "logits = 'x': a table of numbers"),
+    (lambda: tasks.softmax_bandit(reference="x"), "reference = 'x': a table of numbers"),
+    (
         lambda: run(system=systems.one_step_off(length=sim.pareto(1.0, 1e-4))),
         "length = 'pareto:1.0:0.0001': finite in every draw",
     ),
     # Sizes.
-    "samples beyond memory": (lambda: spec(samples_per_group=10**11), "bytes of one batch [R, G, N, T] = :  GiB, "),
-    "replicates beyond memory": (lambda: spec(replicates=10**10), "bytes of parameters [versions, R, P] = :  GiB, "),
-    "updates beyond memory": (lambda: spec(updates=10**12), "bytes of metrics [U/every, R] = :  GiB, "),
-    "a horizon beyond memory": (
-        lambda: spec(tasks.token_bandit(horizon=10**9)),
-        "bytes of one batch [R, G, N, T] = :  GiB, ",
-    ),
-    "arms beyond memory": (lambda: tasks.softmax_bandit(arms=10**9), "arms = 1000000000: [2, 4194304]"),
-    "outcomes beyond printing": (
+    (lambda: spec(samples_per_group=10**11), "bytes of one batch [R, G, N, T] = :  GiB, "),
+    (lambda: spec(replicates=10**10), "bytes of parameters [versions, R, P] = :  GiB, "),
+    (lambda: spec(updates=10**12), "bytes of metrics [U/every, R] = :  GiB, "),
+    (lambda: spec(tasks.token_bandit(horizon=10**9)), "bytes of one batch [R, G, N, T] = :  GiB, "),
+    (lambda: tasks.softmax_bandit(arms=10**9), "arms = 1000000000: [2, 4194304]"),
+    (
         lambda: run(tasks.token_bandit(horizon=100_000), sampling="enumerate"),
         "actions ** horizon = '3^100000': 1000000 outcomes",
     ),
-    "outcomes too many": (
+    (
         lambda: run(tasks.token_bandit(horizon=13), sampling="enumerate"),
         "actions ** horizon = 1594323: 1000000 outcomes",
     ),
-    "batches beyond counting": (
+    (
         lambda: oracle.moments(BANDIT, methods.reinforce(), np.zeros(10), samples=10**9),
         "outcomes ** samples = '20^1000000000': 1000000 batches",
     ),
     # What is asked of results, oracles and claims.
-    **{
-        f"the last {last} of a trace": (lambda last=last: run().final("ess", last), f"last = {last}: (0, 1]")
-        for last in (math.nan, -1, 0, 2.0)
-    },
-    "a run of a name": (lambda: sim.run("x"), "spec = 'x': a Spec"),
-    "a limit of other replicates": (
+    *((lambda last=last: run().final("ess", last), f"last = {last}: (0, 1]") for last in (math.nan, -1, 0, 2.0)),
+    (lambda: sim.run("x"), "spec = 'x': a Spec"),
+    (
         lambda: oracle.limit(BANDIT, methods.reinforce(), np.zeros((2, 10)), np.zeros((3, 10))),
         "parameters, behavior = ((2, 10), (3, 10)): of the same R",
     ),
-    "parameters in words": (lambda: oracle.exact(BANDIT, "a"), "parameters = 'a': P = 10"),
-    "parameters of NaN": (lambda: oracle.exact(BANDIT, np.full(10, math.nan)), "parameters = not finite: finite"),
-    "behavior of NaN": (
+    (lambda: oracle.exact(BANDIT, "a"), "parameters = 'a': P = 10"),
+    (lambda: oracle.exact(BANDIT, np.full(10, math.nan)), "parameters = not finite: finite"),
+    (
         lambda: oracle.moments(BANDIT, methods.reinforce(), np.zeros(10), np.full(10, math.nan)),
         "behavior = not finite: finite",
     ),
-    "moments of a name": (lambda: oracle.moments(BANDIT, "grpo", np.zeros(10)), "method = 'grpo': a method"),
-    "an oracle of a name": (lambda: oracle.exact("bandit", np.zeros(10)), "task = 'bandit': a task"),
-    "a claim at a number": (lambda: sim.verify("ess/clamp-floor", at=3), "at = 3: a mapping"),
-    "all claims at a point": (lambda: sim.verify(at={"clamp": 2.0}), "at = {'clamp': 2.0}: one claim"),
-    "a claim at a word": (
-        lambda: sim.verify("ess/clamp-floor", at={"clamp": "two"}),
-        "point of ess/clamp-floor = {'clamp': 'two'}: domain",
-    ),
+    (lambda: oracle.moments(BANDIT, "grpo", np.zeros(10)), "method = 'grpo': a method"),
+    (lambda: oracle.exact("bandit", np.zeros(10)), "task = 'bandit': a task"),
+    (lambda: sim.verify("ess/clamp-floor", at=3), "at = 3: a mapping"),
+    (lambda: sim.verify(at={"clamp": 2.0}), "at = {'clamp': 2.0}: one claim"),
+    (lambda: sim.verify("ess/clamp-floor", at={"clamp": "two"}), "point of ess/clamp-floor = {'clamp': 'two'}: domain"),
     # Laws too extreme for a quadrature.
-    **{
-        f"the largest of {law}": (lambda law=law: law.expected_max(4), f"law = {law}: narrow enough")
+    *(
+        (lambda law=law: law.expected_max(4), f"law = {law}: narrow enough")
         for law in (sim.gamma(1.0, 1e-6), sim.laws.Law("lognormal", (1.0, 50.0)))
-    },
-    # Networks, environments, texts, devices.
-    "tables on a GPU": (lambda: spec(device="cuda"), "device = 'cuda': one of cpu"),
-    "an unknown device": (lambda: spec(device="tpu"), "device = 'tpu': cpu, cuda"),
-    "a critic that a table has not": (lambda: spec(method=methods.a2c()), "method = 'a2c': outputs"),
-    "an unknown environment": (lambda: tasks.gym("CartPol-v1"), "id = 'CartPol-v1': a registered environment"),
-    "a head that does not fit": (
-        lambda: spec(tasks.gym("Pendulum-v1"), policy=policies.mlp(3, 2)),
-        "policy head = 'categorical': 'gaussian'",
     ),
-    "segments out of order": (
+    # Networks, environments, texts, devices.
+    (lambda: spec(device="cuda"), "device = 'cuda': one of cpu"),
+    (lambda: spec(device="tpu"), "device = 'tpu': cpu, cuda"),
+    (lambda: spec(method=methods.a2c()), "method = 'a2c': outputs"),
+    (lambda: tasks.gym("CartPol-v1"), "id = 'CartPol-v1': a registered environment"),
+    (lambda: spec(tasks.gym("Pendulum-v1"), policy=policies.mlp(3, 2)), "policy head = 'categorical': 'gaussian'"),
+    (
         lambda: run(
             tasks.gym(trajectory="segment", steps=2),
             systems.areal(1, 1, 4, length=sim.lognormal(1.0, 1.0), load=1.0),
@@ -363,31 +293,24 @@ CASES = {
         ),
         "system = out of order: in the order of its slot",
     ),
-    "environments drawn early": (
-        lambda: run(tasks.gym(steps=2), schedules.fixed(1), drawing="early"),
-        "drawing = 'early': late",
-    ),
-    "a prompt longer than the context": (
+    (lambda: run(tasks.gym(steps=2), schedules.fixed(1), drawing="early"), "drawing = 'early': late"),
+    (
         lambda: spec(tasks.arithmetic(shots=60), policy=SPEAKER),
         "tokens of prompt 0 and its answer = 563: the context of the model",
     ),
-    "a table that is asked in words": (
-        lambda: spec(tasks.arithmetic(), policy=policies.tabular()),
-        "policy = 'tabular': a language model",
-    ),
-    "rewards in a list": (lambda: run(odd(lambda reward: reward.tolist())), "reward = [[: floats [2, 1, 2]"),
-    "whole rewards": (lambda: run(odd(lambda reward: reward.long())), "reward = tensor(: floats [2, 1, 2]"),
-    "rewards without samples": (lambda: run(odd(lambda reward: reward[0, 0])), "reward = tensor(: floats [2, 1, 2]"),
-    "memory that is not there": (lambda: run(hungry()), "memory = allocate memory: the device (cpu)"),
+    (lambda: spec(tasks.arithmetic(), policy=policies.tabular()), "policy = 'tabular': a language model"),
+    (lambda: run(odd(lambda reward: reward.tolist())), "reward = [[: floats [2, 1, 2]"),
+    (lambda: run(odd(lambda reward: reward.long())), "reward = tensor(: floats [2, 1, 2]"),
+    (lambda: run(odd(lambda reward: reward[0, 0])), "reward = tensor(: floats [2, 1, 2]"),
+    (lambda: run(hungry()), "memory = allocate memory: the device (cpu)"),
     # Verdicts.
-    "one realization where a verdict is asked": (random_schedule_judged, "realizations = 1: >= 2"),
-}
+    (random_schedule_judged, "realizations = 1: >= 2"),
+]
 """What is asked, and "field = value: bound" of the refusal."""
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_one_line_names_field_value_bound_and_remedy(case):
-    ask, expected = CASES[case]
+@pytest.mark.parametrize(("ask", "expected"), CASES, ids=[expected for _, expected in CASES])
+def test_one_line_names_field_value_bound_and_remedy(ask, expected):
     named, _, bound = expected.rpartition(": ")
     field, _, value = named.partition(" = ")
     caught = refused("", ask)

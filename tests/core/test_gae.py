@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 import asyncsim as sim
 from asyncsim.base import knobs
 from asyncsim.step import versions
-from asyncsim.step.batch import Batch
-from tests.contracts.laboratory import step_of
+from tests.contracts.laboratory import plain_batch, step_of
 from tests.refusals import refused
 
 R, G, N = 2, 2, 3
@@ -39,20 +38,11 @@ def data(seed, T=7, masked=True, paid="token", holes=False):
         "value": torch.from_numpy(value + nonsense).float().double(),
         "successor_value": torch.from_numpy(np.where(cut, beyond, 0.0)),
     }
-    batch = Batch(
-        torch.zeros(shape, dtype=torch.int64),
-        torch.zeros(shape, dtype=torch.int64),
-        torch.from_numpy(mask.astype(np.float64)),
-        torch.from_numpy(random.normal(size=shape[:3])),
-        torch.full((1, G, N), 1 / N, dtype=torch.float64),
-        N,
-        behavior,
-        versions.View({}, np.zeros((1, 1, 1, 1), dtype=np.int64), np.zeros(R, dtype=np.int64)),
-        np.zeros((1, 1, 1, 1), dtype=np.int32),
-        0,
-        np.zeros(R, dtype=np.int64),
-        np.zeros((1, G, N), dtype=np.int64),
-    )
+    fields = {"behavior": behavior, "mask": torch.from_numpy(mask.astype(np.float64))}
+    fields["reward"] = torch.from_numpy(random.normal(size=shape[:3]))
+    fields["view"] = versions.View({}, np.zeros((1, 1, 1, 1), dtype=np.int64), np.zeros(R, dtype=np.int64))
+    nothing = torch.zeros(shape, dtype=torch.int64)
+    batch = plain_batch(nothing, nothing, **fields)
     if paid == "token":
         batch.token_reward, batch.ended = torch.from_numpy(reward + nonsense), torch.from_numpy(ended)
     return batch
@@ -104,50 +94,6 @@ def test_returns_to_go_are_a_double_loop(paid, holes, seed, discount, T):
     expected = looped(batch, discount, 1.0, valued=False)
     for found in (advantage(samples(batch)), advantage.targets(samples(batch))):
         torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
-
-
-def without_holes(batch):
-    """The same trajectories with what was generated side by side."""
-    order = torch.argsort(1.0 - batch.mask, dim=-1, stable=True)
-
-    def squeezed(x):
-        return None if x is None else x.expand(batch.mask.shape).gather(-1, order)
-
-    inside = batch.mask.cumsum(-1)
-    ended = batch.ended
-    if ended is not None:
-        # An end inside a hole is one behind the token in front of it.
-        here = torch.nn.functional.one_hot((inside - 1).long(), ended.shape[-1]) * ended.unsqueeze(-1)
-        ended = here.sum(-2) > 0
-    behavior = {name: squeezed(x) for name, x in batch.behavior.items()}
-    changes = {"mask": squeezed(batch.mask), "token_reward": squeezed(batch.token_reward), "ended": ended}
-    return dataclasses.replace(batch, **changes, behavior=behavior, _full=None), order
-
-
-@pytest.mark.parametrize("paid", ["token", "end"])
-@pytest.mark.parametrize(
-    "advantage", [sim.advantages.gae(0.9, 0.8), sim.advantages.returns_to_go(0.9), sim.advantages.n_step(2, 0.9)]
-)
-@given(seed=st.integers(0, 10**6))
-def test_credit_is_carried_over_holes(advantage, paid, seed):
-    """What a tool says between two turns changes nothing: the same as if it had not been there."""
-    batch = data(seed, holes=True, paid=paid)
-    close, order = without_holes(batch)
-    expected = torch.zeros_like(batch.mask).scatter(-1, order, advantage(samples(close)))
-    torch.testing.assert_close(advantage(samples(batch)), expected, rtol=1e-12, atol=1e-12)
-
-
-def test_sums_that_stop_at_a_hole_are_others(monkeypatch):
-    """The planted defect: the recursion of before, which took the next place for the next token."""
-    from asyncsim.advantages import _traces
-
-    monkeypatch.setattr(
-        _traces,
-        "next_generated",
-        lambda x, mask, lasting=None: torch.nn.functional.pad(x[..., 1:] * mask[..., 1:], (0, 1)),
-    )
-    with pytest.raises(AssertionError):
-        test_gae_is_a_double_loop.hypothesis.inner_test("token", True, 3, 0.9, 0.9, 7)
 
 
 def single(reward, value, ended=None, beyond=None, mask=None):

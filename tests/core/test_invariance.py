@@ -234,41 +234,32 @@ def test_saved_schedule_and_trace_come_back(tmp_path):
     identical(first, replayed)
 
 
-@pytest.mark.parametrize(
-    "system",
-    [
-        lambda: sim.systems.areal(2, 2, 3, length=1.0, train_time=2.0),
-        lambda: sim.systems.one_step_off(2, train_time=1.5),
-        lambda: sim.systems.update_on_arrival(3),
-        # Everything else that is drawn belongs to the realization too, whatever block its replicate is in.
-        lambda: sim.systems.areal(2, 2, 3, length=1.0, train_time=2.0).replace(reward=sim.laws.exponential(2.0)),
-        lambda: sim.systems.areal(2, 2, 3, length=1.0, train_time=sim.laws.exponential(2.0)),
-        lambda: sim.systems.areal(2, 2, 3, length=1.0, train_time=2.0).replace(difficulty=sim.laws.exponential(1.0)),
-        lambda: sim.systems.areal(2, 2, 3, length=1.0, train_time=2.0).replace(accept=0.5),
-        lambda: sim.systems.areal(2, 2, 3, length=1.0, train_time=2.0).replace(failure_rate=0.2),
-    ],
-    ids=[
-        "areal",
-        "one_step_off",
-        "update_on_arrival",
-        "rewards",
-        "training times",
-        "difficulty",
-        "rejections",
-        "failures",
-    ],
-)
+AREAL = sim.systems.areal(2, 2, 3, length=1.0, train_time=2.0)
+COUPLED = {
+    "areal": AREAL,
+    "one_step_off": sim.systems.one_step_off(2, train_time=1.5),
+    "update_on_arrival": sim.systems.update_on_arrival(3),
+    # Everything else that is drawn belongs to the realization too, whatever block its replicate is in.
+    "rewards": AREAL.replace(reward=sim.laws.exponential(2.0)),
+    "training times": AREAL.replace(train_time=sim.laws.exponential(2.0)),
+    "difficulty": AREAL.replace(difficulty=sim.laws.exponential(1.0)),
+    "rejections": AREAL.replace(accept=0.5),
+    "failures": AREAL.replace(failure_rate=0.2),
+}
+
+
+@pytest.mark.parametrize("system", COUPLED.values(), ids=COUPLED)
 def test_coupled_run_equals_its_replay(system):
     """The length of an ending sequence is its work; the run's record, imposed as a schedule, gives the same trace."""
     options = {"updates": 12, "replicates": 4, "samples_per_group": 3, "diagnostics": "default"}
     run = partial(simulated, markov(ends=True), sim.methods.truncated_is(cap=1.5), [sim.updates.sgd(1.5)], **options)
-    coupled = run(system=sim.schedules.coupled(system()))
+    coupled = run(system=sim.schedules.coupled(system))
     assert coupled.schedule.realizations == 4
     assert len(np.unique(coupled.schedule.work)) > 1
     identical(coupled, run(system=coupled.schedule))
     for block in (1, 3):
-        identical(coupled, run(system=sim.schedules.coupled(system()), block=block))
-    early = run(system=sim.schedules.coupled(system()), drawing="early")
+        identical(coupled, run(system=sim.schedules.coupled(system), block=block))
+    early = run(system=sim.schedules.coupled(system), drawing="early")
     identical(coupled, early)
     np.testing.assert_array_equal(coupled.schedule.version, early.schedule.version)
 

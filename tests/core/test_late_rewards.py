@@ -18,7 +18,7 @@ import asyncsim as sim
 from asyncsim.base import rng
 from asyncsim.diagnostics._diagnostic import Metric
 from asyncsim.methods._method import evaluate
-from tests.contracts.laboratory import make
+from tests.contracts.laboratory import make, plain_batch
 from tests.contracts.test_late_rewards import Told
 from tests.core import plain
 from tests.core.runs import identical
@@ -163,13 +163,10 @@ def through_the_product(setting, advantage, samples):
     reward = reward.double()
     policy, R = task.policy(), len(groups)
     weights = policy.prepare(torch.from_numpy(LOGITS).expand(R, -1))
-    batch = sim.step.batch.Batch(
-        arm.unsqueeze(-1), torch.zeros((R, 1, samples, 1), dtype=torch.int64),
-        torch.ones((R, 1, samples, 1), dtype=torch.float64), reward,
-        torch.full((1, 1, samples), 1.0 / samples, dtype=torch.float64), samples,
-        {"log_prob": torch.from_numpy(LOGITS)[arm].unsqueeze(-1)}, None, np.zeros((1, 1, samples, 1), dtype=np.int32),
-        0, np.zeros(R, dtype=np.int64), np.arange(samples).reshape(1, 1, -1))  # fmt: skip
-    batch = rewards.arriving(batch, Told(late), 0)
+    fields = {"reward": reward, "behavior": {"log_prob": torch.from_numpy(LOGITS)[arm].unsqueeze(-1)}}
+    fields["version"] = np.zeros((1, 1, samples, 1), dtype=np.int32)
+    action = arm.unsqueeze(-1)
+    batch = rewards.arriving(plain_batch(action, torch.zeros_like(action), **fields), Told(late), 0)
     given = sim.advantages.group_mean() if advantage is None else sim.advantages.offset(advantage)
     step = evaluate(sim.methods.reinforce(given), task, policy, weights, batch)
     paid = np.where(reward[:, 0] > 0, PAID[arm[:, 0]], 1.0 - PAID[arm[:, 0]])

@@ -139,28 +139,30 @@ def critics(name):
     return task, sim.policies.mlp(4, 2, hidden=(4,), critic=critic), method
 
 
-@pytest.mark.parametrize("cut", ["groups", "samples", "tokens"])
-@pytest.mark.parametrize("name", TOGETHER)
-def test_parts_are_the_whole(name, cut):
-    """At steps of nothing, gradients of the parts have that of the whole batch as their mean."""
-    task, policy, method = critics(name)
-    method = method.replace(aggregator="token_mean" if cut == "tokens" else "sequence_sum")
-    seen = []
+def whole_of_parts(task, policy, method, cut, many, slack=1e-6, **sizes):
+    """At steps of nothing, gradients of `many` parts have that of the whole batch as their mean."""
+    seen, system = [], sim.schedules.fixed(1, groups_per_batch=4)
 
     def look(step):
         seen.append(step.gradient.double().clone())
         return torch.zeros(len(step.gradient), dtype=torch.float64)
 
-    for count in (1, 4):
-        spec = sim.Spec(
-            task, sim.schedules.fixed(1, groups_per_batch=4), method, sim.chain(sim.updates.sgd(1e-30)), policy,
-            samples_per_group=4, updates=2 * count, minibatches=count, cut=cut, replicates=2,
-            diagnostics=[Metric("look", look)],
-        )  # fmt: skip
-        sim.run(spec, seed=2, progress=False)
-    whole, parts = torch.stack(seen[:2]), torch.stack(seen[2:]).unflatten(0, (2, 4)).mean(1)
+    for count in (1, many):
+        sizes |= {"updates": 2 * count, "minibatches": count, "cut": cut, "diagnostics": [Metric("look", look)]}
+        sim.run(
+            sim.Spec(task, system, method, sim.chain(sim.updates.sgd(1e-30)), policy, **sizes), seed=2, progress=False
+        )
+    whole, parts = torch.stack(seen[:2]), torch.stack(seen[2:]).unflatten(0, (2, many)).mean(1)
     assert whole.abs().max() > 0
-    torch.testing.assert_close(parts, whole, rtol=1e-5, atol=1e-6 * float(whole.abs().max()))
+    torch.testing.assert_close(parts, whole, rtol=1e-5, atol=slack * float(whole.abs().max()))
+
+
+@pytest.mark.parametrize("cut", ["groups", "samples", "tokens"])
+@pytest.mark.parametrize("name", TOGETHER)
+def test_parts_are_the_whole(name, cut):
+    task, policy, method = critics(name)
+    method = method.replace(aggregator="token_mean" if cut == "tokens" else "sequence_sum")
+    whole_of_parts(task, policy, method, cut, 4, samples_per_group=4, replicates=2)
 
 
 # Orders, versions, and what the updates of a batch count.
@@ -240,24 +242,9 @@ def test_tokens_of_a_language_model_stay_together():
 @pytest.mark.parametrize("cut", ["groups", "parts", "samples"])
 def test_parts_of_responses_are_the_whole(cut):
     """As `test_parts_are_the_whole`, of a language model in float32 and in micro-batches."""
-    seen = []
-
-    def look(step):
-        seen.append(step.gradient.double().clone())
-        return torch.zeros(1, dtype=torch.float64)
-
     method = sim.methods.ppo_clip(anchor="proximal", advantage=sim.advantages.offset(0.3), aggregator="sequence_sum")
-    for count in (1, 2):
-        spec = sim.Spec(
-            sim.tasks.arithmetic(digits=1, prompts=8, horizon=5), sim.schedules.fixed(1, groups_per_batch=4), method,
-            sim.chain(sim.updates.sgd(1e-30)), sim.policies.causal_lm("char", recipe={"steps": 0}), samples_per_group=2,
-            updates=2 * count, minibatches=count, cut=cut, replicates=1, micro_batches=2,
-            diagnostics=[Metric("look", look)],
-        )  # fmt: skip
-        sim.run(spec, seed=2, progress=False)
-    whole, parts = torch.stack(seen[:2]), torch.stack(seen[2:]).unflatten(0, (2, 2)).mean(1)
-    assert whole.abs().max() > 0
-    torch.testing.assert_close(parts, whole, rtol=1e-5, atol=1e-5 * float(whole.abs().max()))
+    task, policy = sim.tasks.arithmetic(digits=1, prompts=8, horizon=5), sim.policies.causal_lm(recipe={"steps": 0})
+    whole_of_parts(task, policy, method, cut, 2, 1e-5, samples_per_group=2, replicates=1, micro_batches=2)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,8 @@ from asyncsim.base import rng
 from asyncsim.base.checks import InputError
 from asyncsim.policies import _mlp_network as network
 from asyncsim.step import versions
-from asyncsim.step.batch import Batch, Draws
+from asyncsim.step.batch import Draws
+from tests.contracts.laboratory import plain_batch, up_to
 from tests.refusals import refused
 
 R, G, N, T, D = 3, 2, 4, 5, 3
@@ -41,20 +42,8 @@ def problem(head, seed=0, dtype=torch.float64, **changes):
         discrete if head == "categorical" else torch.from_numpy(random.normal(size=(*shape, HEADS[head]))).to(dtype)
     )
     lengths = random.integers(1, T + 1, shape[:3])
-    batch = Batch(
-        action,
-        torch.from_numpy(2.0 * random.normal(size=(*shape, D)) + 1.0).to(dtype),
-        torch.from_numpy((np.arange(T) < lengths[..., None]).astype(np.float64)),
-        torch.zeros(shape[:3], dtype=torch.float64),
-        torch.full((1, G, N), 1 / N, dtype=torch.float64),
-        N,
-        {},
-        None,
-        np.zeros((1, 1, 1, 1), dtype=np.int32),
-        0,
-        np.arange(R),
-        np.zeros((1, G, N), dtype=np.int64),
-    )
+    state = torch.from_numpy(2.0 * random.normal(size=(*shape, D)) + 1.0).to(dtype)
+    batch = plain_batch(action, state, mask=up_to(lengths, T), realization=np.arange(R))
     wide = {"log_probs": (*shape, policy.actions)}
     weight = {name: torch.from_numpy(random.normal(size=wide.get(name, shape))) for name in policy.outputs}
     return policy, theta.to(dtype), batch, weight

@@ -38,18 +38,6 @@ def test_moments_of_a_step_leave_dropped_groups_out():
         assert abs(values.mean()) < 1e-12 and abs(values.std() - 1.0) < 1e-6
 
 
-def test_ratios_of_a_pullback_elsewhere_are_those_of_the_current_policy():
-    """The gradient at the behavior weights: its ratios are read at the current ones all the same."""
-    trial = case(drift=0.6)
-    for at in ("behavior", "current"):
-        signal, _ = trial.evaluate(sim.methods.full_is("token").replace(at=at))
-        reference, _ = trial.evaluate(sim.methods.reinforce())
-        expected = reference.current["log_prob"] - trial.batch.behavior["log_prob"]
-        kept = trial.batch.mask > 0
-        assert expected[kept].abs().max() > 0.1
-        torch.testing.assert_close(signal.log_ratio[kept], expected[kept], rtol=0, atol=1e-14)
-
-
 def test_tokens_of_unknown_age_are_stopped():
     one = torch.full((2, 2), -1.0, dtype=torch.float64)
     staleness = given([1.0, math.nan], [2.0, 2.0])

@@ -3,6 +3,7 @@
 Everything here is deterministic: runs are compared number by number, so no rate of false alarms is stated.
 """
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -29,49 +30,36 @@ TASKS = {
 }
 
 METHODS = {
-    "reinforce": (formulas.plain, formulas.sequence_sum, formulas.times, lambda a: sim.methods.reinforce(a)),
-    "full_is": (
-        formulas.sequence_ratio(),
-        formulas.sequence_sum,
-        formulas.times,
-        lambda a: sim.methods.full_is(advantage=a),
-    ),
+    "reinforce": (formulas.plain, formulas.sequence_sum, formulas.times, sim.methods.reinforce),
+    "full_is": (formulas.sequence_ratio(), formulas.sequence_sum, formulas.times, sim.methods.full_is),
     "full_is token": (
         formulas.token_ratio(),
         formulas.sequence_sum,
         formulas.times,
-        lambda a: sim.methods.full_is("token", advantage=a),
+        partial(sim.methods.full_is, "token"),
     ),
     "truncated_is": (
         formulas.sequence_ratio(1.05),
         formulas.sequence_mean,
         formulas.times,
-        lambda a: sim.methods.truncated_is(cap=1.05, advantage=a),
+        partial(sim.methods.truncated_is, cap=1.05),
     ),
     "truncated_is token": (
         formulas.token_ratio(1.05),
         formulas.token_mean,
         formulas.times,
-        lambda a: sim.methods.truncated_is("token", cap=1.05, advantage=a),
+        partial(sim.methods.truncated_is, "token", cap=1.05),
     ),
-    "ppo_clip": (
-        formulas.token_ratio(),
-        formulas.token_mean,
-        formulas.clipped(0.1, 0.05),
-        lambda a: sim.methods.ppo_clip(0.1, 0.05, advantage=a),
-    ),
-    "ppo_clip proximal": (
-        formulas.token_ratio(),
-        formulas.token_mean,
-        formulas.clipped(0.1, 0.05),
-        lambda a: sim.methods.ppo_clip(0.1, 0.05, anchor="proximal", advantage=a),
-    ),
-    "grpo": (
-        formulas.token_ratio(),
-        formulas.sequence_mean,
-        formulas.clipped(0.2, 0.2),
-        lambda a: sim.methods.grpo(advantage=a),
-    ),
+    **{
+        f"ppo_clip {anchor}": (
+            formulas.token_ratio(),
+            formulas.token_mean,
+            formulas.clipped(0.1, 0.05),
+            partial(sim.methods.ppo_clip, 0.1, 0.05, anchor),
+        )
+        for anchor in ("behavior", "proximal")
+    },
+    "grpo": (formulas.token_ratio(), formulas.sequence_mean, formulas.clipped(0.2, 0.2), sim.methods.grpo),
 }
 """Weight, aggregator and clip from the papers, and the product's method with a given advantage."""
 
@@ -135,6 +123,13 @@ def difference(trace, expected, replicate=2):
     )
 
 
+def apart(task, method, gradient, rate=1.0, at="current", **options):
+    """Difference of a run with plain steps from the textbook program with the same."""
+    theirs, ours = TASKS[task]
+    trace = simulated(ours(), method, [sim.updates.sgd(rate)], **options)
+    return difference(trace, textbook(theirs(), gradient, [formulas.sgd(rate)], at=at, **options))
+
+
 def test_the_program_is_short():
     lines = [line for line in Path(plain.__file__).read_text().splitlines() if line.strip()]
     assert 0 < len(lines) < 60
@@ -164,9 +159,7 @@ def test_methods(task, method, advantage):
     epochs = by_turns((task, TASKS), (method, METHODS), (advantage, ADVANTAGES))
     weight, aggregator, score_weight, ours = METHODS[method]
     gradient = formulas.method(weight, formulas.ADVANTAGES[advantage], aggregator, score_weight)
-    links = [sim.updates.sgd(1.5)]
-    trace = simulated(TASKS[task][1](), ours(ADVANTAGES[advantage]()), links, epochs=epochs)
-    assert difference(trace, textbook(TASKS[task][0](), gradient, [formulas.sgd(1.5)], epochs=epochs)) < 1e-12
+    assert apart(task, ours(advantage=ADVANTAGES[advantage]()), gradient, 1.5, epochs=epochs) < 1e-12
 
 
 @pytest.mark.parametrize("advantage", formulas.ADVANTAGES)
@@ -175,11 +168,8 @@ def test_advantages(advantage, method):
     epochs = by_turns((advantage, ADVANTAGES), (method, METHODS))
     weight, aggregator, score_weight, ours = METHODS[method]
     gradient = formulas.method(weight, formulas.ADVANTAGES[advantage], aggregator, score_weight)
-    trace = simulated(
-        TASKS["token_bandit_ends"][1](), ours(ADVANTAGES[advantage]()), [sim.updates.sgd(1.5)], epochs=epochs
-    )
-    expected = textbook(TASKS["token_bandit_ends"][0](), gradient, [formulas.sgd(1.5)], epochs=epochs)
-    assert difference(trace, expected) < 1e-12
+    method = ours(advantage=ADVANTAGES[advantage]())
+    assert apart("token_bandit_ends", method, gradient, 1.5, epochs=epochs) < 1e-12
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -198,16 +188,14 @@ def test_aggregators(aggregator):
     theirs = formulas.constant(4) if aggregator == "constant" else getattr(formulas, aggregator)
     gradient = formulas.method(formulas.token_ratio(), formulas.opob, theirs)
     method = sim.methods.full_is("token", sim.advantages.opob(), aggregator)
-    trace = simulated(TASKS["token_bandit_ends"][1](), method, epochs=2)
-    assert difference(trace, textbook(TASKS["token_bandit_ends"][0](), gradient, [], epochs=2)) < 1e-12
+    assert apart("token_bandit_ends", method, gradient, epochs=2) < 1e-12
 
 
 @pytest.mark.parametrize("at", ["current", "behavior"])
 def test_entropy_bonus_and_old_scores(at):
     gradient = formulas.method(formulas.plain, formulas.leave_one_out, formulas.sequence_mean, entropy=0.2)
     method = sim.methods.reinforce(aggregator="sequence_mean", at=at, entropy=0.2)
-    trace = simulated(TASKS["token_bandit_ends"][1](), method, epochs=2)
-    assert difference(trace, textbook(TASKS["token_bandit_ends"][0](), gradient, [], epochs=2, at=at)) < 1e-12
+    assert apart("token_bandit_ends", method, gradient, at=at, epochs=2) < 1e-12
 
 
 @pytest.mark.parametrize(("at", "name"), [("current", "now"), ("behavior", "then")])
@@ -254,9 +242,7 @@ def test_quadratic(at, epochs):
     ids=["ratio 1", "no cap", "no clip", "token ratio"],
 )
 def test_wrong_formulas_are_told_apart(wrong, ours):
-    trace = simulated(TASKS["token_bandit_ends"][1](), ours, [sim.updates.sgd(1.5)], epochs=2)
-    expected = textbook(TASKS["token_bandit_ends"][0](), wrong, [formulas.sgd(1.5)], epochs=2)
-    assert difference(trace, expected) > 1e-3
+    assert apart("token_bandit_ends", ours, wrong, 1.5, epochs=2) > 1e-3
 
 
 def test_the_seed_and_the_replicate_matter():

@@ -91,19 +91,10 @@ FORGED = {
     "doubled": lambda values: 2 * values if values.dtype.kind != "U" else np.roll(values, 1),
 }
 PLAUSIBLE = {
-    ("samples", "attempt"),
-    ("samples", "rate"),
-    ("samples", "wasted"),
-    ("samples", "clock"),
-    ("samples", "t_scored"),
-    ("groups", "target"),
-    ("groups", "factor"),
-    ("groups", "t_free"),
-    ("publishes", "clock_0"),
-    ("publishes", "clock_1"),
-    ("resources", "syncing"),
-    ("stretches", "version"),
-    ("stretches", "clock"),
+    *(("samples", column) for column in ("attempt", "rate", "wasted", "clock", "t_scored")),
+    *(("groups", column) for column in ("target", "factor", "t_free")),
+    *(("publishes", "clock_0"), ("publishes", "clock_1"), ("resources", "syncing")),
+    *(("stretches", "version"), ("stretches", "clock")),
 }
 """Columns of which some other number can pass: nothing else in the record says it. None of another type can."""
 CRUDE = {"of another type", "words", "objects of two axes", "shorter", "longer", "infinite", "negative"}

@@ -21,21 +21,8 @@ TRUTH = {
 UNITS = {"exp": 1.5, "log": 1.5, "expm1": 4.0, "log1p": 4.0, "sigmoid": 4.0, "tanh": 6.0}
 """Units in the last place by which a function may miss."""
 ENDS = [
-    0.0,
-    -0.0,
-    1.0,
-    -1.0,
-    np.inf,
-    -np.inf,
-    np.nan,
-    5e-324,
-    1e-310,
-    2.0**-1022,
-    709.78,
-    709.79,
-    -745.1,
-    -745.2,
-    1e308,
+    *(0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan),
+    *(5e-324, 1e-310, 2.0**-1022, 709.78, 709.79, -745.1, -745.2, 1e308),
 ]
 FLOATS = st.floats(allow_nan=True, allow_infinity=True, allow_subnormal=True, width=64)
 

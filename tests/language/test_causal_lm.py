@@ -82,17 +82,31 @@ def batch_of(seen, action, mask=None):
     return Batch.of_nobody(action, seen.unsqueeze(3), mask, empty, empty + 1 / N, N)
 
 
+def parts_of(made, flat):
+    """What is trained, by name, from flat parameters `[P]`."""
+    names, shapes = zip(*made.model.trained, strict=True)
+    pieces = flat[: sum(shape.numel() for shape in shapes)].split([shape.numel() for shape in shapes])
+    return {name: piece.reshape(shape) for name, piece, shape in zip(names, pieces, shapes, strict=True)}
+
+
 def plain_logits(made, flat, tokens):
     """Logits behind every token of one text, without cache, padding or sharing; differentiable in flat `[P]`."""
-    parts, at = {}, 0
-    for name, shape in made.model.trained:
-        parts[name] = flat[at : at + shape.numel()].reshape(shape)
-        at += shape.numel()
+    parts = parts_of(made, flat)
     frozen = {n: w.to(flat.dtype) for n, w in made.model.network.named_parameters() if n not in parts}
     L = len(tokens)
     mask = torch.full((1, 1, L, L), -torch.inf, dtype=flat.dtype).triu(1)
     inputs = (torch.tensor([tokens]), torch.arange(L)[None], mask)
     return torch.func.functional_call(made.model.network, {**frozen, **parts}, inputs).logits[0]
+
+
+def library_rows(network, made, flat, seen, action):
+    """The same by the library's own passes of a network, one text at a time, at weights `[P]`."""
+    parts, every = parts_of(made, flat), []
+    for row, said in zip(seen.reshape(-1, seen.shape[-1]), action.reshape(-1, T), strict=True):
+        text = torch.cat([row[row >= 0], said])[None]
+        logits = torch.func.functional_call(network, parts, (), {"input_ids": text, "use_cache": False}).logits
+        every.append(logits[0, -T - 1 : -1].log_softmax(-1))
+    return torch.stack(every)
 
 
 def rows_of(made, flat, seen, action):
@@ -641,18 +655,10 @@ def test_a_model_of_transformers_is_sampled_and_trained_alike(tied, monkeypatch)
         flat = flat + 0.1 * torch.randn(flat.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
         seen, view = ids(made, SHARED), view_of(made, flat)
         action, log_prob = drawn(made, view, seen)
-        live = flat[0].clone().requires_grad_()
-        parts, at = {}, 0
-        for name, shape in made.model.trained:
-            parts[name] = live[at : at + shape.numel()].reshape(shape)
-            at += shape.numel()
-        assert ("model.embed_tokens.weight" in parts) == (layers is None) and "model.norm.weight" in parts
-        every = []
-        for row, said in zip(seen.reshape(-1, seen.shape[-1]), action.reshape(-1, T), strict=True):
-            text = torch.cat([row[row >= 0], said])[None]
-            logits = torch.func.functional_call(network, parts, (), {"input_ids": text, "use_cache": False}).logits
-            every.append(logits[0, -T - 1 : -1].log_softmax(-1).gather(1, said.unsqueeze(1))[:, 0])
-        expected = torch.stack(every).reshape(action.shape)
+        live, trained = flat[0].clone().requires_grad_(), dict(made.model.trained)
+        assert ("model.embed_tokens.weight" in trained) == (layers is None) and "model.norm.weight" in trained
+        every = library_rows(network, made, live, seen, action)
+        expected = every.gather(2, action.reshape(-1, T, 1)).reshape(action.shape)
         torch.testing.assert_close(log_prob, expected.detach(), rtol=0, atol=1e-10)
         forward = made.forward(view, batch_of(seen, action), ("log_prob",))
         torch.testing.assert_close(forward.outputs["log_prob"], expected.detach(), rtol=0, atol=1e-10)

@@ -6,7 +6,7 @@ import torch
 import asyncsim as sim
 from asyncsim.policies import _hub, _language_network, _language_scoring
 from asyncsim.policies._pretraining import Characters
-from tests.language.test_causal_lm import SHARED, T, batch_of, drawn, ids, masked, view_of
+from tests.language.test_causal_lm import SHARED, T, batch_of, drawn, ids, library_rows, masked, view_of
 
 V = 49
 SHAPE = {
@@ -57,15 +57,7 @@ def made_of(network, monkeypatch, **settings):
 
 def expected_of(network, made, flat, seen, action, mask):
     """Log-probs and entropies `[B, T]` of the library's own passes, one text each, at weights `[P]`."""
-    parts, at, every = {}, 0, []
-    for name, shape in made.model.trained:
-        parts[name] = flat[at : at + shape.numel()].reshape(shape)
-        at += shape.numel()
-    for row, said in zip(seen.reshape(-1, seen.shape[-1]), action.reshape(-1, T), strict=True):
-        text = torch.cat([row[row >= 0], said])[None]
-        logits = torch.func.functional_call(network, parts, (), {"input_ids": text, "use_cache": False}).logits
-        every.append(logits[0, -T - 1 : -1].log_softmax(-1))
-    law = torch.stack(every)
+    law = library_rows(network, made, flat, seen, action)
     log_prob = law.gather(2, action.reshape(-1, T, 1))[..., 0]
     return {"log_prob": log_prob * mask.reshape(-1, T), "entropy": -(law.exp() * law).sum(2) * mask.reshape(-1, T)}
 

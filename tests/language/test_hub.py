@@ -11,39 +11,18 @@ import torch
 import asyncsim as sim
 from asyncsim.policies import _hub
 from tests.cli.test_cli import call
+from tests.language import tiny
 from tests.refusals import refused
 
-ALPHABET = "0123456789+-*/= \n"
 SMALL_INSTALLED = importlib.util.find_spec(_hub.PACKAGE) is not None
 
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
     """A tiny model with a tokenizer of single characters, saved as `transformers` does; the network and its folder."""
-    transformers = pytest.importorskip("transformers")
-    from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
-
+    pytest.importorskip("transformers")
     folder = tmp_path_factory.mktemp("model")
-    vocabulary = {word: number for number, word in enumerate(["<pad>", "<end>", *ALPHABET, "=\n"])}
-    words = Tokenizer(models.WordLevel(vocabulary, unk_token="<pad>"))
-    words.pre_tokenizer = pre_tokenizers.Split(Regex("=\n|[\\s\\S]"), "isolated")
-    words.decoder = decoders.Fuse()
-    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=words, eos_token="<end>", pad_token="<pad>")
-    torch.manual_seed(0)
-    options = {
-        "hidden_size": 24,
-        "intermediate_size": 40,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-        "max_position_embeddings": 48,
-        "tie_word_embeddings": True,
-        "eos_token_id": 1,
-        "initializer_range": 0.3,
-    }
-    network = transformers.LlamaForCausalLM(transformers.LlamaConfig(vocab_size=len(vocabulary), **options)).eval()
-    network.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
+    network, _ = tiny.save(folder, chat=False, context=48)
     return network, folder
 
 
@@ -123,9 +102,9 @@ def test_the_type_is_the_one_asked_for(saved):
 def test_the_tokenizer_speaks_text(saved):
     tokenizer = _hub.load(str(saved[1]))[1]
     ids = tokenizer.encode("12+34=46\n")
-    assert tokenizer.size == 20 and len(ids) == 9 and tokenizer.decode(ids) == "12+34=46\n"
+    assert tokenizer.size == 54 and len(ids) == 9 and tokenizer.decode(ids) == "12+34=46\n"
     assert tokenizer.decode([*ids, 1]) == "12+34=46\n", "special tokens are no text"
-    assert tokenizer.end == (0, 1)
+    assert tokenizer.end == (0, 1, 2)
     # Planted: the one id of a line break, without the pieces that hold one, would miss the last.
     assert [tokenizer.decode([i]) for i in tokenizer.newline] == ["\n", "=\n"]
 

@@ -32,10 +32,7 @@ def by_hand(made, flats, prompt, said, version):
     """Log-probs `[T]` of one response: each token from its own weights and the entries that others have left."""
     cache, found, begun = Entries(), [], len(prompt)
     for t, v in enumerate(version):
-        parts, at = {}, 0
-        for name, shape in made.model.trained:
-            parts[name] = flats[v][0, at : at + shape.numel()].reshape(shape)
-            at += shape.numel()
+        parts = plain.parts_of(made, flats[v][0])
         tokens, place = (prompt, range(begun)) if t == 0 else ([said[t - 1]], [begun + t - 1])
         L = len(tokens)
         mask = torch.full((1, 1, L, L), -torch.inf, dtype=torch.float64).triu(1) if t == 0 else torch.zeros(1, 1, 1, 1)

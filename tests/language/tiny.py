@@ -15,14 +15,12 @@ OPTIONS = {
     "num_hidden_layers": 2,
     "num_attention_heads": 4,
     "num_key_value_heads": 2,
-    "max_position_embeddings": 96,
-    "tie_word_embeddings": True,
     "eos_token_id": 1,
     "initializer_range": 0.3,
 }
 
 
-def save(folder, chat=True, tied=True):
+def save(folder, chat=True, tied=True, context=96):
     """Write the model into a folder; the network and the tokenizer."""
     import transformers
     from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
@@ -36,7 +34,7 @@ def save(folder, chat=True, tied=True):
     if chat:
         tokenizer.chat_template = CHAT
     torch.manual_seed(0)
-    options = OPTIONS | {"tie_word_embeddings": tied}
+    options = OPTIONS | {"tie_word_embeddings": tied, "max_position_embeddings": context}
     network = transformers.LlamaForCausalLM(transformers.LlamaConfig(vocab_size=len(words), **options)).eval()
     network.save_pretrained(folder)
     tokenizer.save_pretrained(folder)

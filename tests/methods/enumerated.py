@@ -8,8 +8,7 @@ import torch
 import asyncsim as sim
 from asyncsim.methods._method import evaluate
 from asyncsim.step import versions
-from asyncsim.step.batch import Batch
-from tests.contracts.laboratory import NOTHING
+from tests.contracts.laboratory import NOTHING, plain_batch
 
 
 class Chain:
@@ -46,21 +45,9 @@ class Chain:
         """The population that mu generates."""
         old = self.old.reshape(1, -1)
         view = versions.current(self.policy.prepare(old))
-        N, T = self.action.shape
-        batch = Batch(
-            action=self.action[None, None],
-            state=self.state[None, None],
-            mask=torch.ones(1, 1, N, T, dtype=torch.float64),
-            reward=(torch.zeros(N, dtype=torch.float64) if reward is None else reward)[None, None],
-            mass=self.chance(self.old)[None, None],
-            size=float("inf"),
-            behavior={},
-            view=view,
-            version=np.zeros((1, 1, 1, 1), dtype=np.int32),
-            train_version=1,
-            realization=np.zeros(1, dtype=np.int64),
-            trajectory=np.arange(N).reshape(1, 1, N),
-        )
+        fields = {"mass": self.chance(self.old)[None, None], "size": float("inf"), "view": view, "train_version": 1}
+        fields |= {} if reward is None else {"reward": reward[None, None]}
+        batch = plain_batch(self.action[None, None], self.state[None, None], **fields)
         batch.behavior = self.policy.forward(view, batch, ("log_prob",)).outputs
         return batch
 

@@ -79,17 +79,14 @@ def test_scopes_that_contradict_are_refused(name):
 
 
 NONE = {
+    **dict.fromkeys(
+        ("m2po_dropped", "sat_gate", *(f"{name}_nonfinite" for name in ("m2po", "bapo", "p3o", "sat"))), 0.0
+    ),
     "m2po_theta": math.inf,
-    "m2po_dropped": 0.0,
-    "m2po_nonfinite": 0.0,
     "bapo_low": 0.6,
     "bapo_high": 1.2,
     "bapo_share": 0.5,
-    "bapo_nonfinite": 0.0,
     "p3o_ess": 1.0,
-    "p3o_nonfinite": 0.0,
-    "sat_gate": 0.0,
-    "sat_nonfinite": 0.0,
 }
 
 

@@ -8,24 +8,12 @@ import numpy as np
 import pytest
 import torch
 from hypothesis import given
-from hypothesis import strategies as st
 
 import asyncsim as sim
-from tests.contracts.test_advantages import drawn, samples
+from tests.contracts.test_advantages import OPTIONS, drawn, samples
 from tests.refusals import refused
 
 ADV = sim.advantages
-OPTIONS = {
-    "opob step": lambda: ADV.opob("step"),
-    "opob median": lambda: ADV.opob(robust="median"),
-    "opob winsorized": lambda: ADV.opob(robust="winsorized"),
-    "opob standardized": lambda: ADV.opob(standardize=True),
-    "opob left out": lambda: ADV.opob(leave_one_out=True),
-    "opob step left out": lambda: ADV.opob("step", leave_one_out=True),
-    "self_normalized left out": lambda: ADV.self_normalized(leave_one_out=True),
-    "opo left out": lambda: ADV.opo(leave_one_out=True),
-    "group_std unbiased": lambda: ADV.group_std(unbiased=True),
-}
 each_option = pytest.mark.parametrize("label", OPTIONS)
 LEFT_OUT = [label for label in OPTIONS if "left out" in label and "step" not in label]
 
@@ -133,29 +121,6 @@ def test_an_only_sample_of_a_step_has_no_advantage():
 
 
 # Every option.
-
-
-@each_option
-@given(number=st.floats(-10, 10, allow_subnormal=False), count=st.integers(2, 40), level=st.floats(0.1, 10.0))
-def test_equal_rewards_are_worth_nothing(label, number, count, level):
-    equal = np.full((1, 2, count), number)
-    weights = np.broadcast_to(np.linspace(level, 2 * level, count), equal.shape).copy()
-    found = OPTIONS[label]()(samples(equal, weights, weights))
-    assert found.abs().max() <= 1e-13 * max(1.0, abs(number))
-
-
-@each_option
-@given(seed=st.integers(0, 10**6))
-def test_counted_samples_are_the_samples(label, seed):
-    """Cells with a joint mass, one of them empty, and the samples one by one."""
-    random = np.random.default_rng(seed)
-    count = random.multinomial(8, [0.4, 0.3, 0.3, 0.0])
-    values, weights = random.random(4), random.uniform(0.5, 2.0, 4)
-    each = np.repeat(np.arange(4), count)
-    alone = OPTIONS[label]()(samples(*(x[each][None, None] for x in (values, weights, weights))))
-    mass = (count / 8)[None, None]
-    cells = OPTIONS[label]()(samples(*(x[None, None] for x in (values, weights, weights)), mass=mass, size=8))
-    torch.testing.assert_close(alone[0, 0], cells[0, 0][each], rtol=1e-9, atol=1e-9)
 
 
 @each_option

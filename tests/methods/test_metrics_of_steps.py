@@ -163,8 +163,9 @@ def test_staleness_of_a_system_with_weight_updates_inside_trajectories():
     task = sim.tasks.token_bandit(actions=2, horizon=4)
     system = sim.systems.areal(2, 2, 3, length=sim.lognormal(1.0, 0.8), load=1.5)
     spec = sim.Spec(task, system, sim.methods.reinforce(), sim.chain(), updates=12, replicates=3, samples_per_group=2)
-    trace = sim.run(spec.replace(diagnostics=list(AGES)))
+    trace = sim.run(spec.replace(diagnostics=["staleness", *AGES]))
     ages = trace.schedule.staleness().astype(float)
+    np.testing.assert_allclose(trace["staleness"].T, ages[..., 0].mean(axis=(2, 3)), rtol=1e-12)
     span = ages.max(-1) - ages.min(-1)
     expected = (ages.max(-1), ages.min(-1), ages, span, None, span > 0)
     for name, values in zip(AGES, expected, strict=True):

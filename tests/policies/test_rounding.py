@@ -9,7 +9,8 @@ import asyncsim as sim
 from asyncsim.base import rng
 from asyncsim.policies._mlp_network import levels
 from asyncsim.step import versions
-from asyncsim.step.batch import Batch, Draws
+from asyncsim.step.batch import Draws
+from tests.contracts.laboratory import plain_batch
 from tests.refusals import refused
 
 R, G, N, D, A = 2, 2, 3, 3, 4
@@ -76,13 +77,7 @@ def acted(policy, flat):
     seen = torch.from_numpy(np.random.default_rng(0).normal(size=(R, G, N, D)))
     ids = np.arange(G * N).reshape(1, G, N)
     act = policy.act(view, seen, Draws(rng.Stream(5, "rollout"), np.arange(R), np.zeros(R, dtype=np.int64), ids), 0)
-    ones = torch.ones(R, G, N, dtype=torch.float64)
-    nothing = np.zeros((1, 1, 1, 1), dtype=np.int32)
-    batch = Batch(
-        act.action.unsqueeze(3), seen.unsqueeze(3), ones.unsqueeze(3), ones, ones / N, N, act.outputs, view, nothing, 0,
-        np.zeros(R, dtype=np.int64), ids,
-    )  # fmt: skip
-    return act, batch, view
+    return act, plain_batch(act.action.unsqueeze(3), seen.unsqueeze(3), behavior=act.outputs, view=view), view
 
 
 @pytest.mark.parametrize("form", ["bfloat16", "int8"])

@@ -86,9 +86,14 @@ RUNS = {
 # Each trainer's names and units, written here by hand: the table of the product is what is tested.
 
 
-def own(row):
-    """The columns that a trainer's log needs and for which it has no names of its own."""
-    return {"sample_id": row["sample"], "group_id": row["group"], "train_version": row["v_train"]}
+def stamped(**columns):
+    """Writer of ids, and of stamps of ours under a trainer's names."""
+    ours = {"sample_id": "sample", "group_id": "group", **columns}
+    return lambda row: {name: row[stamp] for name, stamp in ours.items()}
+
+
+own = stamped(train_version="v_train")
+"""The columns that a trainer's log needs and for which it has no names of its own."""
 
 
 WRITERS = {
@@ -99,61 +104,35 @@ WRITERS = {
         "max_global_steps": row["v_end"],
         "global_steps": row["v_train"] + 1,
     },
-    "verl-fully-async": lambda row: {
-        "sample_id": row["sample"],
-        "group_id": row["group"],
-        "param_version_start": row["v_start"],
-        "param_version_end": row["v_end"],
-        "current_param_version": row["v_train"],
-    },
+    "verl-fully-async": stamped(
+        param_version_start="v_start", param_version_end="v_end", current_param_version="v_train"
+    ),
     "AReaL": lambda row: {
         "sample_id": row["sample"],
         "group_id": row["group"],
         "versions": [-1, -1, -1, *row["versions"]],
         "version": row["v_train"],
     },
-    "prime-rl": lambda row: {
-        "sample_id": row["sample"],
-        "group_id": row["group"],
-        "start": row["v_start"],
-        "end": row["v_end"],
-        "trained_step": row["v_train"] + 1,
-    },
+    "prime-rl": lambda row: stamped(start="v_start", end="v_end")(row) | {"trained_step": row["v_train"] + 1},
     "SkyRL": lambda row: {
         "sample_id": row["sample"],
         "uid": row["group"],
         "global_step_when_scheduled": row["v_start"] + 1,
         "global_step": row["v_train"] + 1,
     },
-    "ROLL": lambda row: {
-        "sample_id": row["sample"],
-        "group_id": row["group"],
-        "sampling_start_step": row["v_start"],
-        "global_step": row["v_train"],
-    },
-    "NeMo-RL": lambda row: {
-        "sample_id": row["sample"],
-        "group_id": row["group"],
-        "start_weight": row["v_start"],
-        "end_weight": row["v_end"],
-        "target_step": row["v_train"],
-    },
-    "TRL": lambda row: {**own(row), "model_version": row["v_start"]},
-    "open-instruct": lambda row: {**own(row), "model_step": row["v_start"]},
+    "ROLL": stamped(sampling_start_step="v_start", global_step="v_train"),
+    "NeMo-RL": stamped(start_weight="v_start", end_weight="v_end", target_step="v_train"),
+    "TRL": stamped(train_version="v_train", model_version="v_start"),
+    "open-instruct": stamped(train_version="v_train", model_step="v_start"),
     "tinker-cookbook": lambda row: {
         "iteration": row["v_train"],
         "group_idx": row["group"] % 1000,
         "traj_idx": row["sample"] % 7,
         "sampling_client_step": row["v_start"],
     },
-    "pipeline-rl": lambda row: {**own(row), "model_version": row["v_start"]},
-    "torchtitan": lambda row: {
-        "sample_id": row["sample"],
-        "group_id": row["group"],
-        "min_policy_version": row["v_start"],
-        "trainer_policy_version": row["v_train"],
-    },
-    "torchforge": lambda row: {**own(row), "generator_version": row["v_start"]},
+    "pipeline-rl": stamped(train_version="v_train", model_version="v_start"),
+    "torchtitan": stamped(min_policy_version="v_start", trainer_policy_version="v_train"),
+    "torchforge": stamped(train_version="v_train", generator_version="v_start"),
 }
 
 

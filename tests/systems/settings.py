@@ -195,31 +195,25 @@ def rolling(draw, found, exact):
 
 
 FEATURES = {
-    "servers": servers,
-    "offsets": offsets,
-    "work": work,
-    "redundant": redundant,
-    "rewards": rewards,
-    "turns": turns,
-    "trainer": trainer,
-    "sync": sync,
-    "prefill": prefill,
-    "lead": lead,
-    "publish_waits": publish_waits,
-    "order": order,
-    "buffer": buffer,
-    "visible": visible,
-    "age": age,
-    "wait": wait,
-    "failures": failures,
-    "open_loop": open_loop,
-    "replay": replay,
-    "epochs": epochs,
-    "permits": permits,
-    "adapting": adapting,
-    "rounds": rounds,
-    "rolling": rolling,
-    "colocated": colocated,
+    part.__name__: part
+    for part in (
+        *(servers, offsets, work, redundant, rewards, turns, trainer, sync, prefill, lead, publish_waits, order),
+        *(
+            buffer,
+            visible,
+            age,
+            wait,
+            failures,
+            open_loop,
+            replay,
+            epochs,
+            permits,
+            adapting,
+            rounds,
+            rolling,
+            colocated,
+        ),
+    )
 }
 """Parts of the model that an example may switch on; later ones read what earlier ones have set."""
 

@@ -57,41 +57,32 @@ def ended(state):
     return state.run.tobytes(), state.sums.tobytes(), state.taken.tobytes()
 
 
-@pytest.mark.parametrize("samples", [1, 3])
-@pytest.mark.parametrize("name", PLAIN_SYSTEMS)
-def test_a_plain_system_is_the_same_to_both_kernels(name, samples, monkeypatch):
-    system = plain_system(name)
-    assert system.start(30, samples, 0, 1, drawn=True).plain
+def in_both(simulated, monkeypatch):
+    """A record and a summary are equal in every bit, whichever kernel simulates them."""
     found = []
     for at in (_kernel.advance_plain_at, _kernel.advance_at):
         monkeypatch.setattr(_kernel, "advance_plain_at", at)
-        record, summary = system.timeline(30, samples, seed=1), system.summary(30, samples, 1)
-        found.append((record, summary))
-    (plain, sums), (full, full_sums) = found
-    assert sums == full_sums
-    for table in plain.TABLES:
-        for column, values in getattr(plain, table).items():
-            np.testing.assert_array_equal(values, getattr(full, table)[column], err_msg=f"{table}.{column}")
-
-
-def assert_same(found, other):
-    """Two pairs of a record and a summary are equal in every bit."""
-    (record, summary), (other_record, other_summary) = found, other
+        found.append(simulated())
+    (record, summary), (other_record, other_summary) = found
     assert summary == other_summary
     for table in record.TABLES:
         for column, values in getattr(record, table).items():
             np.testing.assert_array_equal(values, getattr(other_record, table)[column], err_msg=f"{table}.{column}")
 
 
+@pytest.mark.parametrize("samples", [1, 3])
+@pytest.mark.parametrize("name", PLAIN_SYSTEMS)
+def test_a_plain_system_is_the_same_to_both_kernels(name, samples, monkeypatch):
+    system = plain_system(name)
+    assert system.start(30, samples, 0, 1, drawn=True).plain
+    in_both(lambda: (system.timeline(30, samples, seed=1), system.summary(30, samples, 1)), monkeypatch)
+
+
 @pytest.mark.parametrize("name", WORKER_SYSTEMS)
 def test_a_system_of_workers_is_the_same_to_both_kernels(name, monkeypatch):
     system = worker_system(name)
     assert system.start(200, 1, 0, 1, drawn=True).plain
-    found = []
-    for at in (_kernel.advance_plain_at, _kernel.advance_at):
-        monkeypatch.setattr(_kernel, "advance_plain_at", at)
-        found.append((system.timeline(200, 1, seed=1), system.summary(200, 1, 1, warm=50)))
-    assert_same(*found)
+    in_both(lambda: (system.timeline(200, 1, seed=1), system.summary(200, 1, 1, warm=50)), monkeypatch)
 
 
 @pytest.mark.parametrize("setting", k.PLAIN)

@@ -7,9 +7,10 @@ In D dimensions log w = (D/2) ln rho + (1 - rho) X/2 with X ~ chi^2_D under beha
 / rho^{D/2})/(1 - rho) ("above[k]", at level k), which for D = 1 is erfc sqrt(u). A sampler at a temperature below 1 is
 one: rho is its temperature. The p-th moment (rho^p / (1 - p (1 - rho)))^{D/2} is finite for p < 1/(1 - rho) alone;
 "affinity" is that of p = 1/2, "mean_log" the mean of log w. Derivation: the ratio of both densities. The local index
-differs from its limit by (D/2 - 1)/ln y, so estimates of it read low or high for D other than 2. Domain: equal means, 0
-< rho < 1, levels above the least ratio rho^{D/2}. Second route: quadrature over the distance from the mean of both
-densities.
+differs from its limit by (D/2 - 1)/ln y, so estimates of it read low or high for D other than 2. In the plane X/2 is
+exponential and w exactly Pareto, P(w > y) = (rho/y)^{1/(1 - rho)} for y >= rho, as for exponential policies whose rates
+have the ratio rho: the case on which estimators of tails are calibrated. Domain: equal means, 0 < rho < 1, levels above
+the least ratio rho^{D/2}. Second route: quadrature over the distance from the mean of both densities.
 """
 
 import math
@@ -77,7 +78,10 @@ class GaussianScale(Claim):
     }
 
     points = ({"temperature": 0.2, "dimension": 1, "levels": (0.6, 0.8)}, _SPACE)
-    more = ({"temperature": 0.3, "dimension": 5, "levels": (0.3, 0.5)},)
+    more = (
+        {"temperature": 0.3, "dimension": 5, "levels": (0.3, 0.5)},
+        {"temperature": 0.45, "dimension": 2, "levels": (0.5, 0.9)},
+    )
 
     def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         return lab.weights.measured(point, point["dimension"], len(self.points), effect, seed, plant)

@@ -9,8 +9,8 @@ which tends to alpha Gamma(2 - alpha) Gamma(alpha) ((alpha - 1)/alpha)^alpha N^{
 = 16 it is 1.2 times that. "ess[N]" is E[ESS]/N = int (N m_2 psi^{N-1} + N (N - 1) m_1^2 psi^{N-2}) dt with psi = E
 e^{-t w^2}, m_j = E w^j e^{-t w^2}. The median of 1/ESS falls like N^{-2 (1 - 1/alpha)}: one exponent does not serve
 both. E w^2 is infinite, so that 1/(1 + chi^2) = 0 for ever larger batches. Derivation: 1/s^2 = int t e^{-t s} dt.
-Domain: exact Pareto weights, index 1/(1 - temperature) as of `ratio/exponential-pareto`, whose least value cancels.
-Second route: both transforms by quadrature over the weights, along a ray of the complex plane.
+Domain: exact Pareto weights, of index 1/(1 - temperature) as in the plane of `ratio/gaussian-scale`, whose least value
+cancels. Second route: both transforms by quadrature over the weights, along a ray of the complex plane.
 """
 
 import cmath

@@ -7,11 +7,11 @@ With tail shape k (index 1/k) and the (m+1)-th largest as threshold, the estimat
 ("below[i]", z the i-th score). Its reciprocal, the estimated index, has mean (1/k) m/(m - 1) ("index"). Here m =
 ceil(min(N/5, 3 sqrt(N))) of N samples. At N = 512 m is 68, and k = 0.5 is read to 12 percent: one batch cannot tell 0.5
 from 0.6. Derivation: spacings of exponential order statistics are independent (Renyi). Domain: exact Pareto weights, as
-of `ratio/exponential-pareto` with k one minus the temperature; N >= 25, so that the index has a fourth moment. Second
-route: moments and law of a sum of m exponentials by quadrature of their Laplace transform's inverse, a power of x.
-Source: Hill 1975; arXiv 1507.02646 for m. PSIS fits a generalized Pareto law to the same weights (metric `pareto_k`).
-That estimate has no known law at finite m: its standard deviation nears (1 + k)/sqrt(m), and is off by up to 5 percent
-at N = 256. So it is tested beside its formula, and no part of this claim.
+in the plane of `ratio/gaussian-scale`, k one minus the temperature; N >= 25, so that the index has a fourth moment.
+Second route: moments and law of a sum of m exponentials by quadrature of their Laplace transform's inverse, a power of
+x. Source: Hill 1975; arXiv 1507.02646 for m. PSIS fits a generalized Pareto law to the same weights (metric
+`pareto_k`). That estimate has no known law at finite m: its standard deviation nears (1 + k)/sqrt(m), and is off by up
+to 5 percent at N = 256. So it is tested beside its formula, and no part of this claim.
 """
 
 import math

@@ -5,9 +5,10 @@ to `S` allows about `pi` times the learning rate of constant staleness `S`
 
 E x_{t+1} = E x_t - a sum_d p_d E x_{t-d}: the draw is independent of the past. It decays iff a is below the first
 positive (1 - z) / sum p_d z^-d on the unit circle. For equal chances of 0..S that is 2 (S + 1) sin^2(pi/(2 (S + 1))):
-about pi times the boundary of staleness S, and pi/2 times that of its mean. Domain: linear gradient, the mean alone;
-the mean square diverges earlier (`staleness/random-mean-square`). Second route: the mean over every sequence of draws,
-and root finding on the radius of the averaged companion matrix.
+about pi times the boundary of staleness S, and pi/2 times that of its mean. A gradient of which a share m is stale by
+tau has this recursion too, with chances 1 - m of 0 and m of tau: m up to a half leaves 2 or more for every tau.
+Domain: linear gradient, the mean alone; the mean square diverges earlier (`staleness/random-mean-square`). Second
+route: the mean over every sequence of draws, and root finding on the radius of the averaged companion matrix.
 """
 
 import numpy as np
@@ -47,7 +48,12 @@ class RandomMean(RandomDelays):
     }
 
     points = (_UNEVEN, {**_UNEVEN, "law": (0.25,) * 4})
-    more = ({**_UNEVEN, "law": (0.2,) * 5, "share": 0.12}, {**_UNEVEN, "law": (0.5, 0.5)})
+    more = (
+        {**_UNEVEN, "law": (0.2,) * 5, "share": 0.12},
+        {**_UNEVEN, "law": (0.5, 0.5)},
+        {**_UNEVEN, "law": (0.5, 0.0, 0.0, 0.0, 0.5)},
+        {**_UNEVEN, "law": (0.25, 0.0, 0.0, 0.75)},
+    )
 
     def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
         trace = lab.paths.drawn(point, sim.schedules.random(point["law"]), units_for(0.3, effect, 6), seed, plant)

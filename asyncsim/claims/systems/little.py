@@ -5,13 +5,16 @@ time averages of the groups in generation and outstanding are throughput times m
 in_flight = (time average in generation) / (X E[seconds from start to end]) = 1, X groups per second. outstanding =
 (time average of groups started and not yet in training) / (X E[delay]) = 1, delay from a group's start to the start of
 its training. Derivation: the integral of a count over time is the sum of the seconds for which each was counted. Any
-consistent bookkeeping satisfies both, so in a closed loop two numbers come with them. The loop has single groups, K
-permits that return at the publish, a slot for each, and exponential training of mean t_T. There X = (1 - p0)/t_T, p0
-as in `systems/closed-loop`; X T groups are in generation, T = E[max of N works]; the mean delay is K/X - t_T seconds.
+consistent bookkeeping satisfies both, so in a closed loop three numbers come with them. The loop has single groups, K
+permits that return at the publish, a slot for each, and exponential training of mean t_T. There X = (1 - p0)/t_T with
+1/p0 = sum_{n=0..K} K!/(K-n)! (t_T/T)^n, T = E[max of N works]; X T groups are in generation; the mean delay is K/X -
+t_T seconds. With exponential generation detailed balance of n groups at the trainer gives p_n = p_{n-1} (K-n+1) t_T/T;
+a station without queue enters a product form by its mean alone. p0 is the loss probability of Erlang at load T/t_T.
 Domain: any settings with works of finite mean. It is exact over a history that begins and ends empty, else up to the
 groups cut off by the ends of the window. These are averages over time, while the mean-staleness identity counts at the
 instants of publishes. A mean delay in seconds is not the period times the mean staleness. Second route: counts swept
-through an event simulation from empty to empty, beside the sums of its seconds; the balance equations of the loop.
+through an event simulation from empty to empty, beside the sums of its seconds; the balance equations of the loop with
+generation in two exponential phases, whose law is not exponential: equality shows that only the mean enters.
 """
 
 from typing import Any
@@ -82,9 +85,13 @@ class Little(_engines.Engines):
         self.closed = exponential and single and self.places >= self.tickets
 
     def levels(self, busy: float, generation: float) -> dict[str, float]:
-        """Mean groups in generation and mean seconds of delay, from the busy fraction of the trainer."""
+        """Throughput, mean groups in generation and mean seconds of delay, from the busy fraction of the trainer."""
         rate = busy / self.training
-        return {"generating": rate * generation, "delay": self.tickets / rate - self.training}
+        return {
+            "groups_per_second": rate,
+            "generating": rate * generation,
+            "delay": self.tickets / rate - self.training,
+        }
 
     def predict(s) -> dict[str, float]:
         levels = s.levels(_events.busy(s.tickets, s.training / s.group), s.group) if s.closed else {}
@@ -111,7 +118,10 @@ class Little(_engines.Engines):
     wrong = {"samples per second for groups per second": lambda s: dict.fromkeys(_RATIOS, 1.0 / s.samples_per_group)}
 
     points = (_POINT, _LIGHT | {"release": "dequeue"}, _LOOP)
-    more = (_LIGHT | {"groups_per_batch": 8, "samples_per_group": 8, "length": "constant:1"},)
+    more = (
+        _LIGHT | {"groups_per_batch": 8, "samples_per_group": 8, "length": "constant:1"},
+        _LOOP | {"tickets": 4, "samples_per_group": 1, "length": "constant:1", "train_time": "exponential:0.25"},
+    )
 
     def reach(self, point: Point) -> str | None:
         limits = within(places=1024, tickets=4096, groups_per_batch=1024, samples_per_group=64)(point)
@@ -138,12 +148,15 @@ class Little(_engines.Engines):
             inside = np.clip(np.minimum(done, high) - np.maximum(begin, low), 0.0, None)
             late = (exits > low) & (exits <= high)
             level = float(np.nan_to_num(inside).sum()) / (high - low)
-            return {"generating": level, "delay": float((exits - begin)[late].mean())}
+            numbers = {"groups_per_second": float(late.sum()) / (high - low), "generating": level}
+            return numbers | {"delay": float((exits - begin)[late].mean())}
 
         return ratios | lab.means(lab.timelines(system, 10 * warm, samples, count, seed), levels)
 
     defects = {
         "a group counted twice": lambda: lab.kernel_defects.group_counted_twice,
         "a group permit lost, in counts and stamps alike": lambda: (lab.ticket_lost, _LOOP),
+        "group permits that are out handed out again": lambda: (lab.kernel_defects.counter_lost, _LOOP),
+        "group permits returned at the dequeue": lambda: (replaced(release="dequeue"), _LOOP),
         "two generator slots lost, in counts and stamps alike": lambda: (replaced(rates=(1.0,) * 6), _LOOP),
     }
