@@ -100,13 +100,13 @@ def list_names(o: Options) -> int:
     about: Any
     own = ((each, row["name"]) for each in KINDS if kind not in (None, *KINDS) for row in commands.names(each))
     word = str(kind).replace("-", "_")
-    theirs = "" if kind in (None, *KINDS) else wording.of_trainers(word, str(kind))
     named = [(each, name) for each, name in own if f"{name}_".replace("-", "_").startswith(f"{word}_")]
     named = [pair for pair in named if pair[0] == "systems" or len(pair[1]) == len(word)]
     write = " or ".join(f"asyncsim list {each} {name}" for each, name in named[:3])
     of_paper = f"paper {word}" in calls.ELSEWHERE and not plugins.kinds_of(word)
     write = f"asyncsim list papers {kind}" if of_paper else write
-    remedy = f"write {write}" if write else calls.ELSEWHERE.get(f"list {word}", theirs or "choose what to list")
+    remedy = f"write {write}" if write else calls.ELSEWHERE.get(f"list {word}", "")
+    remedy = remedy or ("" if kind in (None, *KINDS) else wording.of_trainers(word, str(kind)))
     # Names of all claims are read only for what may be a family of them, or the arXiv id of a paper.
     alone = not o.name or (re.match(r"[\w.]+/[a-z]", o.name) and "arxiv" not in o.name.lower())
     several = commands.names(kind, str(o.name)) if kind in ("claims", "papers") and not alone else []
@@ -323,12 +323,7 @@ def timeline(o: Options) -> int:
     checks.require(o.realizations is None, "--realizations", o.realizations, bound, "add --sweep KNOB=V1,V2")
     from asyncsim.app import timelines
 
-    try:
-        system = wording.system(o.preset, knobs, changes, "--model")
-    except checks.InputError as error:
-        if error.field == "system" and error.remedy.startswith("see "):
-            error.add_note(wording.rules())
-        raise
+    system = wording.system(o.preset, knobs, changes, "--model")
     with streams.announced():
         recorded = any(path for name, path in o.files.paths.items() if name != "json")
         result, record = timelines.timeline(system, o.updates, o.samples, o.seed, recorded)
@@ -488,8 +483,7 @@ def judge(o: Options) -> int:
     The interval is between runs, so it applies to new seeds. If there are too few runs, the answer says what they show,
     and how many seeds would decide.
     """
-    from asyncsim.diagnosing import judge_runs
-    from asyncsim.diagnosing.judging import seeds_for
+    from asyncsim.diagnosing.judging import judge_runs, seeds_for
 
     a, b = [*o.arms[:1], *o.a], [*o.arms[1:], *o.b]
     if not (a or b or o.pilot) and o.within and o.seed_spread:
@@ -497,10 +491,8 @@ def judge(o: Options) -> int:
         o.files.json({"sentence": said, "seeds": int(said.split()[0].replace(",", ""))})
         streams.show([said])
         return o.files.status(0)
-    asked = "the probability of finding the difference, such as 0.9"
-    own = f"--within {o.power:g} --seed-spread {o.seed_spread or 'VALUE'}"
-    remedy = f"to find a difference of {o.power:g} write asyncsim judge {own}"
-    checks.require(a or b or o.within or "power" not in o.given, "--power", o.power, asked, remedy)
+    remedy = f"a difference to find is asyncsim judge --within {o.power:g} --seed-spread {o.seed_spread or 'VALUE'}"
+    checks.require(a or b or o.within or "power" not in o.given, "--power", o.power, "a probability, as 0.9", remedy)
     checks.require(len(o.arms) < 3, "arms", o.arms, "two", "quote patterns, or repeat --a and --b; judge two at a time")
     names = ("metric", "over", "last", "at", "error", "within", "better", "seed_spread", "pilot", "power", "columns")
     run = o.run if len(o.run) > 1 else (o.run or [None])[0]

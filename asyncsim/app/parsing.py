@@ -230,6 +230,12 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
         number = all(checks.is_number(wording.value(each)) for each in word.split(","))
         remedy = remedy.replace("VALUE", word) if remedy.count("VALUE") == 1 and number else remedy
         refusal = checks.InputError("option", error.option_name, "an option of the command", remedy)
+        for other in (w.partition("=")[0] for w in arguments if w.startswith("--") and "--set" not in written):
+            mine = checks.near(other[2:], [each for each in takes if takes[each] == "option"], 1, 0.7)
+            also = calls.ELSEWHERE.get(f"asyncsim.{context.command.name} {other[2:].replace('-', '_')}")
+            also = also or (f"did you mean {_dashed(mine[0])}?" if mine else "")
+            if also and other not in (error.option_name, *helps):
+                refusal.add_note(f"  also {other}: {also}")
         return refusal if advice or written or near or len(meant) > 1 else refusal.explaining(name, helps)
     if kind == "MissingParameter":
         name, what = parameter.name.rstrip("_").replace("_", "-"), getattr(parameter, "help", None)
@@ -247,10 +253,8 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
                 return wrong
         write += f" (a sweep takes words, --set task=NAME; a file of one run: asyncsim run {file})" * bool(file)
         remedy = f"{write}: {what[0].lower()}{what[1:].rstrip('.')}" if what else see
-        lacking = checks.InputError(name, None, "given", remedy)
-        if context.command.name == "timeline":
-            lacking.add_note(wording.rules())
-        return lacking
+        rules = plugins.RULES if context.command.name == "timeline" else {}
+        return checks.InputError(name, None, "given", remedy).explaining("", rules)
     if kind == "BadParameter":
         wanted = re.search(r"valid (\w+)", text)
         bound = f"a valid {wanted[1]}" if wanted else f"usable ({text})"

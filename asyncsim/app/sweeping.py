@@ -125,8 +125,10 @@ def timeline(o: Options, knobs: Mapping[str, Any], model: Mapping[str, Any]) -> 
     values = {name: {label: label for label in each} for name, each in values_of(o.sweep, "--sweep").items()}
     first = {name: next(iter(each)) for name, each in values.items()}
     for name, each in values.items():
-        if re.match(r"(.*; )?write --model ", wording.of_preset(o.preset, name)):
-            listed = f"write --sweep model.{name}={','.join(str(word) for word in each)}"
+        near = re.match(r"(?:.*; )?write --(model |set )(\w+)=", wording.of_preset(o.preset, name))
+        if near and name not in wording.knobs_of(o.preset) and not name.startswith("model."):
+            own_name = f"model.{name}" if near[1] == "model " else near[2]
+            listed = f"write --sweep {own_name}={','.join(str(word) for word in each)}"
             raise checks.InputError("--sweep", name, f"an option of {o.preset}", listed)
     own = {key: value for key, value in {**knobs, **first}.items() if not key.startswith("model.")}
     changed = {key.removeprefix("model."): value for key, value in first.items() if key.startswith("model.")}
@@ -144,11 +146,11 @@ def timeline(o: Options, knobs: Mapping[str, Any], model: Mapping[str, Any]) -> 
         print(f"training time {time:.4g} s at every value, from load {knobs['load']} at {where}")
     status = show(answer, o.files)
     about = ({**cell.subject.summary(20, o.samples), "system": {"name": cell.subject.name}} for cell in grid.cells())
-    for said in sorted({timelines.unused(each) for each in about} - {""}):
-        streams.complain(said)
-    lows, highs = ([[row[end] for row in answer.summary if row["metric"] == name] for name in answer.metrics]
-                   for end in ("low", "high"))  # fmt: skip
-    if len(values) == 1 and all(max(low) <= min(high) for low, high in zip(lows, highs, strict=True)):
+    notes = {timelines.unused(each) for each in about} - {""}
+    rows = [[row for row in answer.summary if row["metric"] == metric] for metric in answer.metrics]
+    if len(values) == 1 and all(max(r["low"] for r in each) <= min(r["high"] for r in each) for each in rows):
         none = "a queue that never fills, or a limit that nothing reaches, has no effect"
-        streams.complain(f"all rows agree within their intervals: {next(iter(values))} changes nothing here; {none}")
+        notes |= {f"all rows agree within their intervals: {next(iter(values))} changes nothing here; {none}"}
+    for said in sorted(notes):
+        streams.complain(said)
     return status

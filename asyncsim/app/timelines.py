@@ -72,13 +72,8 @@ def lines(result: Mapping[str, Any], verbose: bool) -> list[str]:
     rows.append(("99th percentile", str(tail), f"{_p99(law['pmf'])}" if law["pmf"] else ""))
     alone = tail.high > stale["max"]
     least, support = next(k for k, p in enumerate(stale["pmf"]) if p > 0), law["support"]
-    rows.append(
-        (
-            "run's min, max" if alone else "min, max",
-            f"{least}, {stale['max']}",
-            f"{support[0]}, {support[1]}" if support else "",
-        )
-    )
+    ends = f"{support[0]}, {support[1]}" if support else ""
+    rows.append(("run's min, max" if alone else "min, max", f"{least}, {stale['max']}", ends))
     if result["update_staleness"] != stale["mean"]:
         rows.append(("in updates", f"{result['update_staleness']:.4g}", ""))
     both = [*zip_longest(stale["pmf"], law["pmf"] or ())][: len(stale["pmf"]) if verbose or law["pmf"] else 0]
@@ -146,12 +141,12 @@ def lines(result: Mapping[str, Any], verbose: bool) -> list[str]:
 
 def unused(result: Mapping[str, Any]) -> str:
     """Say why sample slots are never used, where some are not; else ""."""
-    slots, name = result["sample_slots"], result["system"]["name"]
+    slots, groups, name = result["sample_slots"], result["group_slots"], result["system"]["name"]
     if slots["used"] >= slots["named"] or name not in plugins.summaries("asyncsim.systems"):
         return ""
-    knob, groups = vars(plugins.load("asyncsim.systems", name, "system"))["places"], result["group_slots"]
-    by_knob = groups and groups["used"] == groups["named"]
-    why = f"{name} generates {groups['named']} groups at once, by {knob}" if by_knob else "its limit lets no more run"
+    knob = vars(plugins.load("asyncsim.systems", name, "system"))["places"]
+    own = f"{name} generates {slots['used']} samples at once, by {knob}"
+    why = own if groups and groups["used"] == groups["named"] else "its limit lets no more run"
     return f"{slots['used']} of {slots['named']} slots are ever used: {why}"
 
 

@@ -79,8 +79,8 @@ def value(text: str) -> Any:
     """
     if checks.GROUPED.fullmatch(text):
         return text
-    if re.fullmatch(r"(true|false)( *, *(true|false))+", text):
-        return tuple(word.strip() == "true" for word in text.split(","))
+    if re.fullmatch(r"(true|false)( *, *(true|false))+", text.lower()):
+        return tuple(word.strip() == "true" for word in text.lower().split(","))
     # A text that is nearly Python is a text; Python's warnings about it do not matter.
     with warnings.catch_warnings(action="ignore"):
         for read in (json.loads, ast.literal_eval, float):
@@ -140,9 +140,9 @@ def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> 
         remedy = re.sub(r"^write (?=\w+=)", f"write --set {prefix}", remedy)
         remedy = calls.ELSEWHERE.get(f"asyncsim.{kind} {key}", remedy)
         if kind == "systems" and asked not in calls.ELSEWHERE:
-            own = of_preset(name, key, prefix)
-            own = own.replace("VALUE", str(arguments[key])) if checks.is_number(arguments[key]) else own
-            remedy = (prefix and of_others(name, key)) or own or remedy
+            remedy = (prefix and of_others(name, key)) or of_preset(name, key, prefix) or remedy
+        if checks.is_number(arguments[key]) and remedy.count("VALUE") == 1:
+            remedy = remedy.replace("=VALUE", f"={arguments[key]}")
         if not signature.parameters:
             raise checks.InputError(f"{name} argument", key, "left out", f"{name} takes no arguments")
         known = calls.meanings(make, signature.parameters) if remedy == unknown else None
@@ -230,25 +230,16 @@ def of_others(preset: str, key: str) -> str:
     return f"it is a setting of {owner}: give each arm of a comparison its own, as {arm}" * bool(owner)
 
 
-def rules() -> str:
-    """Presets by their rule, for somebody who has a system and no trainer's name."""
-    known = {key.removeprefix("rules "): rule for key, rule in calls.ELSEWHERE.items() if key.startswith("rules ")}
-    return "\n".join(["some systems by their rule:", *(f"  {name}: {rule}" for name, rule in known.items())])
-
-
 def of_trainers(key: str, column: str) -> str:
-    """What an option of a trainer, or a column of its logs, is called here; "" where it is neither."""
+    """What an option of a trainer, or a column of its logs, is called here."""
     from asyncsim.diagnosing import aliases
-    from asyncsim.sweeping.advising import TRAINERS
 
-    ours = [each.preset for each in TRAINERS.values()]
-    owners = [each for each in dict.fromkeys([*ours, *plugins.summaries("asyncsim.systems")]) if key in knobs_of(each)]
+    owners = [each for each in plugins.summaries("asyncsim.systems") if key in knobs_of(each)][::-1]
     if owners:
         return f"an option of {', '.join(owners[:3])}: write asyncsim list systems {owners[0]}"
     quantity, scope = aliases.steps(True).get(column, ("-", ""))
-    source = next((a.source.split("@")[0] for a in [*aliases.STEPS, *aliases.SYSTEM] if a.column == column), "")
-    own = f"a column of {source}'s logs, which asyncsim diagnose and calibrate read as {quantity} ({scope})"
-    return own if quantity != "-" else ""
+    known = f"a column of logs, which asyncsim diagnose and calibrate read as {quantity} ({scope})"
+    return "choose what to list" if quantity == "-" else known
 
 
 def knobs_of(preset: str) -> Mapping[str, inspect.Parameter]:

@@ -137,6 +137,17 @@ def integer(field: str, value: Any, low: int, remedy: str, high: int | None = No
     return int(value)
 
 
+def beside(path: Any) -> str:
+    """Ask for a file of the same folder whose name is alike, or for a pattern of several that begin so; else ""."""
+    folder, name = os.path.split(str(path).rstrip("/"))
+    names = sorted(os.listdir(folder or ".")) if os.path.isdir(folder or ".") else []
+    begin = [each for each in names if name and each.startswith(name) and each.endswith((".csv", ".jsonl"))]
+    if len(begin) > 1:
+        return f"write '{os.path.join(folder, name)}*{os.path.splitext(begin[0])[1]}' for {len(begin)} files; "
+    close = begin or difflib.get_close_matches(name, names, 1, 0.75)
+    return f"did you mean {os.path.join(folder, close[0])}? " if close else ""
+
+
 def is_number(value: Any) -> bool:
     """Whether a value is a plain number; True and False are none."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -47,6 +47,10 @@ def listed(package: str) -> dict[str, str]:
     return dict(sorted({**summaries(package), **functions}.items()))
 
 
+RULES = {key[6:]: rule for key, rule in calls.ELSEWHERE.items() if key.startswith("rules ")}
+"""Presets by their rule, for somebody who has a system and no trainer's name."""
+
+
 def by_name(value: Any, folder: str, otherwise: str) -> str:
     """A remedy for a part that is given by its name, as "grpo": the call that makes it."""
     known = isinstance(value, str) and value.replace("-", "_") in summaries(f"asyncsim.{folder}")
@@ -124,7 +128,8 @@ def load(package: str, name: str, kind: str) -> Any:
             remedy = f"write --schedule replay --set schedule.path={name}"
         remedy = remedy or _hint(package, snake) or f"see `asyncsim list {package.rpartition('.')[2]}`"
         remedy += "; what a link reports is recorded unasked" * (kind == "diagnostics" and remedy.startswith("see "))
-        checks.one_of(kind, name, listed(package), remedy, listed(package) if remedy.startswith("see ") else None, 8)
+        meanings = (RULES if kind == "system" else listed(package)) if remedy.startswith("see ") else None
+        checks.one_of(kind, name, listed(package), remedy, meanings, 8)
     home = _read_index(package)[snake][0]
     module = importlib.import_module(f"{package}.{home}")
     return vars(sys.modules[package]).get(snake, vars(module)[snake])

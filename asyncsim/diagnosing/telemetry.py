@@ -142,7 +142,7 @@ def _header(names: Iterable[str], mapping: Mapping[str, str], run: str | None, s
     refuse_runs(names)
     for ours, theirs in mapping.items():
         checks.one_of(f"columns[{ours}]", theirs, names, "correct the name")
-        ages = not (ours.startswith("staleness") and COUNTS.search(theirs))
+        ages = not (ours.startswith("staleness") and re.search("count|processed|total", theirs))
         remedy = "log staleness_mean, _min and _max of each step: the trained version less that of the weights"
         checks.require(ages, f"columns[{ours}]", theirs, "ages in versions; this column counts samples", remedy)
     runs = {name: name.rpartition(" - ")[0] for name in names if " - " in name}
@@ -199,8 +199,6 @@ def _header(names: Iterable[str], mapping: Mapping[str, str], run: str | None, s
     return head
 
 
-COUNTS = re.compile(r"\bcount|processed|total|_num\b|\bnum_")
-"""Columns that count samples, by their names."""
 CELLS = _log_files.Layout(empty=("",))
 """Cells with nan, NULL or n/a are refused: only those without any text are empty."""
 OF_TOKENS = {n for a in aliases.TOKENS for n in (a.column, a.quantity)} - {n for a in aliases.STEPS for n in a[:2]}

@@ -45,11 +45,9 @@ def found(path: Path, pattern: str) -> list[Place]:
     last = str(path).partition("=")[2]
     remedy = f"write --set {path}, or {last} alone if it is a log" if last else "give the log that the run wrote"
     if not path.suffix and not last:
-        claim, trainer = (
-            "of a claim: sim.claims.claim(id).predict(point)",
-            "`asyncsim list logs` says what trainers log",
-        )
-        remedy += f"; {claim if '/' in str(path) else trainer}"
+        claim = "of a claim: sim.claims.claim(id).predict(point)" if "/" in str(path) else ""
+        remedy += f"; {claim or '`asyncsim list logs` says what trainers log'}"
+    remedy = checks.beside(path) + remedy if not path.exists() else remedy
     checks.require(path.is_file(), "path", str(path), "an existing file or folder", remedy)
     _require_kind(path)
     return [Place(path, path.as_posix())]

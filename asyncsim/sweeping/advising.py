@@ -201,17 +201,15 @@ def _tail(system: Any, batches: int, size: int, seed: int, realizations: int) ->
 
 def known_fields(names: Iterable[str], trainer: str, of: str, fields: Collection[str] = FIELDS) -> None:
     """Refuse names that are no fields of a description, all at once; an option of a trainer is pointed to its field."""
-    strange = [name for name in names if name not in fields]
-    near = {name: _meant(name, trainer, of, fields) for name in strange}
-    for name in strange[:1]:
+    near = {name: _meant(name, trainer, of, fields) for name in names if name not in fields}
+    for name, meant in near.items():
         # The list of all fields helps only where a name is like none of them.
-        bound = "a field" if near[name] else f"one of {', '.join(fields)}"
-        remedy = near[name] or "see docs/which-limit.md for what each field means"
+        bound, remedy = "a field" if meant else f"one of {', '.join(fields)}", meant or "docs/which-limit.md has them"
         error = checks.InputError("field of the system", name, bound, remedy)
-        for other in strange[1:]:
+        for other in [*near][1:]:
             error.add_note(f"also {other}: {near[other] or 'no such field'}")
-        odd = next((each for each in strange if not near[each]), "")
-        raise error.explaining(odd, {n: FIELDS[n][1] for n in fields}, 20 if of == "advise" else 4) if odd else error
+        odd = "".join(each for each in near if not near[each])
+        raise error.explaining(odd, {n: FIELDS[n][1] for n in fields if odd}, 20 if of == "advise" else 4)
 
 
 def _meant(name: str, trainer: str, of: str, fields: Collection[str]) -> str:
@@ -255,9 +253,7 @@ def read(rows: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     remedy = f"give {trainer.limit} in {given['trainer']}'s own unit; several limits are a list, [0, 1, 2, 4]"
     given["staleness_limit"] = sorted(checks.real("staleness_limit", x, remedy, 0.0) for x in given["staleness_limit"])
     for value in given["partial_rollouts"]:
-        checks.boolean(
-            "partial_rollouts", value, f"{FIELDS['partial_rollouts'][1]}; for both write partial_rollouts=[true,false]"
-        )
+        checks.boolean("partial_rollouts", value, "for both write partial_rollouts=[True,False], today's first")
         bound, remedy = f"{fixed[0]} for {given['trainer']}", "the trainer has no other way; leave the field out"
         checks.require(value in fixed, "partial_rollouts", value, bound, remedy)
     given["sync_seconds"] = checks.real("sync_seconds", given["sync_seconds"], FIELDS["sync_seconds"][1], 0.0)

@@ -74,7 +74,7 @@ TYPED = {
         "compare system=areal system=roll_single_turn --smallest 1 --set system.max_head_offpolicyness=4 "
         "--set system.consumer_batch_size=8 --set system.length=4 --set system.load=1.5",
         "argument = 'max_head_offpolicyness'",
-        '"system=areal system.max_head_offpolicyness=VALUE"',
+        '"system=areal system.max_head_offpolicyness=4"',
     ),
     "hours of GPUs": ("advise s.yaml --gpu-hours", "'--gpu-hours'", "slots_per_machine are machine-hours"),
     "idle time as a metric": (f"{TWO} --smallest 1 --metric idle", "metric = 'idle'", "asyncsim advise FILE"),
@@ -821,7 +821,7 @@ WRITTEN = {
     "both kinds of rollouts": (
         lambda: sim.advise(SYSTEM | {"response_lengths": 9, "partial_rollouts": "both"}),
         "partial_rollouts = 'both'",
-        r"partial_rollouts=\[true,false\]",
+        r"partial_rollouts=\[True,False\]",
     ),
     "runs in one table": (
         lambda: sim.judge_runs(pandas.concat([TABLE] * 2), TABLE, metric="reward"),
