@@ -26,6 +26,8 @@ TOGETHER = 0.01
 """Probability that any true claim of a page is violated after Holm's correction."""
 SLOWEST = 5
 """Number of slowest claims whose seconds are reported."""
+NEAR = 0.02
+"""Spread of measured / predicted up to which it is the same at every point."""
 COVERAGE = "coverage.json"
 """File in this folder with small faults at random positions, and the claims that detect each."""
 SUCCESSES = ("held", LOOSE, UNTESTED)
@@ -341,9 +343,12 @@ def others(verdict: Verdict) -> list[str]:
     found = [f"  at {point_text({k: row.point[k] for k in row.point if k in changing})}: {row}" for row in rows[:MANY]]
     found += [f"  and {len(rows) - MANY} points more"] * (len(rows) > MANY)
     ratios = [row.measured / row.predicted if row.predicted else math.nan for row in rows]
-    rises = {math.copysign(1.0, b - a) for a, b in itertools.pairwise(ratios)}
-    if len(rises) == 1 and all(map(math.isfinite, ratios)):
-        moves = "grows" if rises == {1.0} else "falls"
+    rises = {b > a for a, b in itertools.pairwise(ratios)}
+    low, high = min(ratios), max(ratios)
+    if all(map(math.isfinite, ratios)) and high - low <= NEAR * abs(high):
+        found.append(f"  measured / predicted is about {ratios[0]:.3g} at every point")
+    elif len(rises) == 1 and all(map(math.isfinite, ratios)):
+        moves = "grows" if rises == {True} else "falls"
         found.append(f"  measured / predicted {moves} from point to point, from {ratios[0]:.3g} to {ratios[-1]:.3g}")
     return found
 
