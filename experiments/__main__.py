@@ -12,7 +12,7 @@ from typing import Any
 from asyncsim.app import wording
 from asyncsim.base import checks, workers
 from asyncsim.base.checks import InputError, RunError
-from experiments import _carried, _store
+from experiments import _carried, _contract, _store
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -67,7 +67,7 @@ def main(arguments: list[str] | None = None) -> int:
         else:
             _make(options)
     except (InputError, RunError) as error:
-        print(f"error: {error}", file=sys.stderr)
+        print("\n".join([f"error: {error}", *getattr(error, "__notes__", [])]), file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("interrupted; finished parts are kept, continue with --resume", file=sys.stderr)
@@ -82,7 +82,7 @@ def _refuse(unknown: list[str], names: list[str]) -> None:
         name, _, value = word.lstrip("-").partition("=")
         value = value or next((each for each in unknown if not each.startswith("-")), "VALUE")
         known = {key: each for module in modules for setting in module.SETTINGS for key, each in setting.items()}
-        own = checks.near(name.replace("-", "_"), known) or [key for key in known if key.startswith(name)]
+        own = _contract.meant(name, known) or [key for key in known if key.startswith(name)]
         pairs = [f"'{key}=[{value}]'" if isinstance(known[key], (list, tuple)) else f"{key}={value}" for key in own]
         settings = f"settings are written --set KEY=VALUE --out DIR; KEY is one of {', '.join(known)}"
         raise InputError("option", word, "an option", f"write --set {pairs[0]} --out DIR" if pairs else settings)

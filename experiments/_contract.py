@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from asyncsim.base import checks, digests
+from asyncsim.base import calls, checks, digests
 from asyncsim.base.plugins import summaries
 from asyncsim.base.records import plain
 
@@ -107,6 +107,39 @@ def values(module: Any, key: str, quick: bool | None = None) -> list[Any]:
     return [value for place, value in enumerate(found) if value not in found[:place]]
 
 
+_STALENESS = "staleness stalenesses lag eta limit law knob levels steps"
+_ALIKE = {
+    _STALENESS + " lags max_staleness staleness_limit max_lag max_head_offpolicyness age bound": _STALENESS,
+    "replicates seeds realizations n_seeds num_seeds runs repetitions": "replicates seeds realizations",
+    "rate rates learning_rates learning_rate lr step_size": "rate rates learning_rates learning_rate step",
+    "batch batch_size batches": "batch batches",
+    "length horizon tokens lengths response_length max_tokens": "length horizon tokens",
+    "spread std sd": "sigma",
+    "updates steps iterations num_updates": "updates",
+    "arms arm methods method algorithm loss": "methods method arms arm",
+    "tasks env environment": "task problem regime",
+    "samples samples_per_group group_size num_generations": "samples batch replicates",
+}
+"""Words for a setting, and how experiments call it, the likeliest first."""
+
+
+def meant(word: str, known: Iterable[str]) -> list[str]:
+    """Settings that another word for them means, else those that are written alike."""
+    known, word = [*known], word.lower().replace("-", "_")
+    lines = (names.split() for words, names in _ALIKE.items() if word in words.split())
+    return [each for line in lines for each in line if each in known and each != word] or checks.near(word, known)
+
+
+def described(module: Any, known: Iterable[str]) -> dict[str, str]:
+    """What each setting is: its first values, and what the head of the experiment says of it."""
+    found, words = {}, calls.meanings(module, known)
+    for key in known:
+        several = values(module, key, False)
+        shown = ", ".join(map(str, several[:4])) + ", ..." * (len(several) > 4)
+        found[key] = f"{shown[:70]}; {words[key]}" if words[key] else shown[:70]
+    return found
+
+
 def changed(module: Any, quick: bool, changes: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
     """Settings with other values.
 
@@ -115,8 +148,15 @@ def changed(module: Any, quick: bool, changes: Mapping[str, Any], name: str) -> 
     """
     settings = settings_of(module, quick)
     known = sorted({key for setting in settings for key in setting})
+    # A command line has lists only.
+    rows = {key for key in known if isinstance(values(module, key)[0], tuple)}
+    changes = {key: tuple(x) if key in rows and isinstance(x, list) else x for key, x in changes.items()}
     for key, value in changes.items():
-        checks.one_of(f"--set of {name}", key, known, "name what a setting has")
+        others = meant(key, known)
+        listed = others and isinstance(values(module, others[0])[0], (list, tuple))
+        pair = f"'{others[0]}=[{value}]'" if listed else f"{(*others, '')[0]}={value}"
+        remedy = f"write --set {pair}" if others else "name what a setting has"
+        checks.one_of(f"--set of {name}", key, known, remedy, described(module, known), len(known))
         own = values(module, key)
         before = next(setting[key] for setting in settings if key in setting)
         words = [word for each in own for word in (each if isinstance(each, (list, tuple)) else [each])]

@@ -135,7 +135,7 @@ def plan(
     module = experiment(name)
     settings = _contract.changed(module, quick, changes or {}, name)
     elsewhere = out is not None or not changes
-    checks.require(elsewhere, "--set", sorted(changes or {}), "used with --out", "name a folder for these rows")
+    checks.require(elsewhere, "--set", sorted(changes or {}), "used with --out", "add --out rows, a folder for them")
     where = out or folder(name, quick)
     known = getattr(module, "DEVICES", ("cpu",))
     checks.one_of("device", device, known, "leave --device out, or choose an experiment on networks")
@@ -236,6 +236,11 @@ def read(name: str, quick: bool = False, out: Path | None = None, own: bool = Fa
     rows = table.to_pandas()
     rows.attrs["settings"] = Settings(settings)
     return rows
+
+
+def quick_rows(where: Path) -> bool:
+    """Whether a folder says that its rows are those of `--quick`."""
+    return bool((_manifest(where) or {"spec": {}})["spec"].get("quick"))
 
 
 def content(name: str, quick: bool = False, out: Path | None = None, own: bool = False) -> str:

@@ -49,9 +49,13 @@ def make(
 ) -> list[str]:
     """Draw the named figures, or all and the gallery; returns what is wrong in one line each.
 
-    Those of other `rows` than the committed ones go beside them, or to `out`; quick ones go under build/.
+    Those of other `rows` than the committed ones go beside them, or to `out`; quick ones go under build/; named ones
+    of a user who stands outside of the repository into the current folder.
     """
     asked = [name.replace("-", "_") for name in names or _pipeline.names()]
+    if names and not (quick or rows or Path.cwd().is_relative_to(_pipeline.HERE.parent)):
+        # Who stands elsewhere looks for it there, and the committed picture is not his to draw.
+        out = Path()
     made: dict[str, dict[str, str]] = {}
     wrong = []
     calls = ((name, quick, text, rows, out or rows) for name in asked)
@@ -76,7 +80,7 @@ def make_one(
             return "", _pipeline.numbers(name, _pipeline.tables(name, quick), not quick)
         picture = _pipeline.drawn(name, quick, rows)
         paths = _pipeline.write(picture, out or _pipeline.folder(quick), "" if out else _gallery.PICTURES)
-        return f"{' '.join(path.name for path in paths)} in {paths[0].parent}", picture.numbers
+        return f"{' '.join(path.name for path in paths)} in {paths[0].parent.resolve()}", picture.numbers
     except InputError as error:
         return "", str(error)
 

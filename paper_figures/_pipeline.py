@@ -7,8 +7,8 @@ import importlib
 import inspect
 import json
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from asyncsim.base import checks, files
 from asyncsim.base.plugins import summaries
 from asyncsim.plotting import _style
 from experiments import _contract, _store
-from paper_figures import _claim, _claims, _gallery, _looks, _setup
+from paper_figures import _claim, _claims, _gallery, _looks, _script, _setup
 
 HERE = Path(__file__).resolve().parent
 ROWS, SCRIPT, LOOKS = "asyncsim rows", "asyncsim script", "asyncsim looks"
@@ -182,7 +182,7 @@ def settings(name: str, rows: list[Any]) -> dict[str, list[_claim.Setting]]:
 def drawn(name: str, quick: bool = False, where: Path | None = None) -> Drawn:
     """Draw a figure from its rows. Raises `InputError` that names rows which the figure lacks."""
     rows = tables(name, quick, where)
-    figure, looks = picture(name, rows)
+    figure, looks = picture(name, rows, own(name, rows, where) if where else "")
     if quick:
         figure.text(
             0.002, 0.002, "QUICK: few samples", ha="left", va="bottom", fontsize=7, color=_style.COLORS["violated"]
@@ -193,16 +193,68 @@ def drawn(name: str, quick: bool = False, where: Path | None = None) -> Drawn:
     )
 
 
-def picture(name: str, rows: list[Any]) -> tuple[Figure, str]:
-    """What a script draws from tables, and what is wrong with its looks."""
-    with reading(name, rows):
+def own(name: str, rows: list[Any], where: Path) -> str:
+    """What is special about the rows of a folder: settings that differ from the experiment's, or few samples."""
+    words, asked = ["own rows"], script(name).EXPERIMENTS
+    for (each, (place, _)), table in zip(places(name, where).items(), rows, strict=True):
+        small, mine = _store.quick_rows(place or where), table.attrs["settings"]
+        usual = _store.settings_of(_store.experiment(each), small)
+        drawn = asked[each] if isinstance(asked, Mapping) else {}
+        changed = [key for key in dict.fromkeys(key for one in usual for key in one) if _differ(usual, mine, key)]
+        usual, mine = (_chosen(settings, drawn) for settings in (usual, mine))
+        here = [key for key in changed if _differ(usual, mine, key)]
+        pairs = [f"{key} {', '.join(_values(mine, key))} (not {', '.join(_values(usual, key))})" for key in here]
+        idle = [key for key in changed if key not in here]
+        words += [*pairs, *[f"{', '.join(idle)} changed, which is not drawn here"] * bool(idle)]
+        words += [f"quick rows of {each}: few samples"] * small
+    return " · ".join(words)
+
+
+def _chosen(settings: list[dict[str, Any]], drawn: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Settings of the rows that a figure draws."""
+    known = {key: x if isinstance(x, tuple) else (x,) for key, x in drawn.items()}
+    return [one for one in settings if all(one[key] in x for key, x in known.items() if key in one)] or settings
+
+
+def _differ(usual: list[dict[str, Any]], mine: list[dict[str, Any]], key: str) -> bool:
+    return _values(usual, key) != _values(mine, key)
+
+
+def _setting(value: Any) -> str:
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(_setting, value))}]"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _values(settings: list[dict[str, Any]], key: str) -> list[str]:
+    found = [_setting(setting[key]) for setting in settings if key in setting]
+    return list(dict.fromkeys(found))
+
+
+@contextmanager
+def _without_findings(module: Any) -> Iterator[None]:
+    """Titles that say what is drawn: what the gallery says of its rows, and of their numbers, is not said of others."""
+    homes = [each for each in (_script, module) if hasattr(each, "finding")]
+    before = [each.finding for each in homes]
+    try:
+        for each in homes:
+            each.finding = lambda holds, words, drawn: drawn
+        yield
+    finally:
+        for each, function in zip(homes, before, strict=True):
+            each.finding = function
+
+
+def picture(name: str, rows: list[Any], own: str = "") -> tuple[Figure, str]:
+    """What a script draws from tables, and what is wrong with its looks; `own` says what is special about the rows."""
+    with reading(name, rows), _without_findings(script(name)) if own else nullcontext():
         figure = script(name).draw(*rows)
     checks.require(isinstance(figure, Figure), f"{name}.draw", type(figure).__name__, "a Figure", "return it")
     shown = _looks.panels(figure)
     with reading(name, rows), _style.applied():
         _style.key(figure)
         line = _setup.line(script(name).EXPERIMENTS, rows)
-        _setup.say(figure, line)
+        _setup.say(figure, " · ".join(filter(None, [line, own])))
         for ax, letter in zip(shown, "abcd" if len(shown) > 1 else "", strict=False):
             ax.set_title(rf"$\bf{{{letter}}}$   {ax.get_title('left')}", loc="left")
         # What has no place on its axes shows when it is laid out.

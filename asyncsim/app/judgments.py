@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import re
@@ -25,6 +26,8 @@ TOGETHER = 0.01
 """Probability that any true claim of a page is violated after Holm's correction."""
 SLOWEST = 5
 """Number of slowest claims whose seconds are reported."""
+NEAR = 0.02
+"""Spread of measured / predicted up to which it is the same at every point."""
 COVERAGE = "coverage.json"
 """File in this folder with small faults at random positions, and the claims that detect each."""
 SUCCESSES = ("held", LOOSE, UNTESTED)
@@ -235,8 +238,11 @@ def overview(verdicts: Sequence[Verdict]) -> Any:
     return grid
 
 
-def lines(page: Page, verbose: bool = False) -> list[str]:
-    """Summary lines: reasons, then the number of claims per verdict with their error rates, and seconds."""
+def lines(page: Page, verbose: bool = False, said: Sequence[Any] = ()) -> list[str]:
+    """Summary lines: reasons, then the number of claims per verdict with their error rates, and seconds.
+
+    `said`: sentences of a paper, of which the claims are formulas.
+    """
     verdicts = page.verdicts
     held, loose, untested = (sum(v.verdict == word for v in verdicts) for word in SUCCESSES)
     every = f", {rate(page.summary['false_fail_of_all'])} in sum" * (len(verdicts) > 1)
@@ -247,6 +253,9 @@ def lines(page: Page, verbose: bool = False) -> list[str]:
     others += f", {untested} hold without a test against defects" * bool(untested)
     brief = len(verdicts) > MANY and not verbose
     reasons = [f"{v.id}: {v.reason}" for v in verdicts if v.verdict in (LOOSE, UNTESTED) and not brief]
+    status = Counter(each.status for each in said)
+    counts = ", ".join(f"{number} {name}" for name, number in status.items())
+    what, papers = ("formulas", f"; of the claims of the paper above: {counts}") if said else ("claims", "")
     planted = page.summary["defects"]
     turned = f"{planted['caught']} of {planted['planted']} planted defects turned their claim to violated"
     return [
@@ -254,7 +263,7 @@ def lines(page: Page, verbose: bool = False) -> list[str]:
         *[f"measured in {cost(page.summary)}"] * verbose,
         *[turned] * bool(planted["planted"]),
         *["-v prints each claim"] * brief,
-        f"{held} of {len(verdicts)} claims held{others} ({rates}) in {page.summary['seconds']:.1f} s",
+        f"{held} of {len(verdicts)} {what} held{others} ({rates}) in {page.summary['seconds']:.1f} s{papers}",
     ]
 
 
@@ -306,7 +315,8 @@ def advice(page: Page) -> list[str]:
             least = min(points, key=lambda each: each.margin, default=None)
             line = "" if least is None else str(least).removeprefix(f"{least.verdict}: ")
             where = "" if least is None else f" at {point_text(least.point)}: {line}"
-            sentences += [f"{word}: {v.id}{where}", *([f"  {page.beside(v)}"] * (word == "violated"))]
+            sentences += [f"{word}: {v.id}{where}", *(others(v) if word == "violated" else [])]
+            sentences += [f"  {page.beside(v)}"] * (word == "violated")
         sentences += [f"{word}: {len(rows) - NAMED} claims more"] * (len(rows) > NAMED)
     broken = [v for v in verdicts if v.verdict == "violated"]
     unsure = [v for v in verdicts if v.verdict == "inconclusive" and not math.isnan(v.p)]
@@ -322,6 +332,25 @@ def advice(page: Page) -> list[str]:
     if missed(verdicts):
         sentences.append(f"not caught: {'; '.join(missed(verdicts)[:NAMED])}. These trials overlook such mistakes.")
     return sentences
+
+
+def others(verdict: Verdict) -> list[str]:
+    """All points of a violated claim where it was measured at several: both numbers, and how their ratio moves."""
+    rows = [row for row in verdict.points if row.quantity == verdict.quantity and math.isfinite(row.measured)]
+    if len(rows) < 2:
+        return []
+    changing = {key for row in rows for key, x in row.point.items() if x != rows[0].point.get(key)}
+    found = [f"  at {point_text({k: row.point[k] for k in row.point if k in changing})}: {row}" for row in rows[:MANY]]
+    found += [f"  and {len(rows) - MANY} points more"] * (len(rows) > MANY)
+    ratios = [row.measured / row.predicted if row.predicted else math.nan for row in rows]
+    rises = {b > a for a, b in itertools.pairwise(ratios)}
+    low, high = min(ratios), max(ratios)
+    if all(map(math.isfinite, ratios)) and high - low <= NEAR * abs(high):
+        found.append(f"  measured / predicted is about {ratios[0]:.3g} at every point")
+    elif len(rises) == 1 and all(map(math.isfinite, ratios)):
+        moves = "grows" if rises == {True} else "falls"
+        found.append(f"  measured / predicted {moves} from point to point, from {ratios[0]:.3g} to {ratios[-1]:.3g}")
+    return found
 
 
 def steps(verdict: Verdict, page: Page) -> list[str]:

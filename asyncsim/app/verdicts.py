@@ -3,7 +3,7 @@
 import fnmatch
 import itertools
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ from rich.console import Console
 from asyncsim import claims
 from asyncsim.app import commands, judgments, reporting, streams, verifying
 from asyncsim.app.evidence import Ledger
-from asyncsim.base import checks, progress, records, stopping, workers
+from asyncsim.base import calls, checks, progress, records, stopping, workers
 from asyncsim.base.manifest import manifest
 from asyncsim.claims import _registry
 from asyncsim.claims._trial import FALSE_FAIL, FALSE_PASS, SIZES
@@ -59,10 +59,16 @@ def verify(
     papers = {word: [id for each in sentences for id in each.claims] for word, sentences in said.items()}
     patterns = ((word, word if "*" in word else f"{word}/*") for word in request.claims)
     asked = (papers[word] or fnmatch.filter(every, pattern) or [_registry.taken(word)] for word, pattern in patterns)
-    ids = list(dict.fromkeys(itertools.chain(*asked))) or every
+    try:
+        ids = list(dict.fromkeys(itertools.chain(*asked))) or every
+    except checks.InputError as error:
+        raise _at_these(error, request.at or {}) from error
     ledger = None
     if request.at is not None:
         first = " ".join(f"--at {key}={value}" for key, value in request.at.items())
+        elsewhere = [calls.ELSEWHERE.get(f"{id} {key}") for id in ids * (len(ids) > 1) for key in request.at]
+        if remedy := next(filter(None, elsewhere), ""):
+            raise _at_these(checks.InputError("--at", first, "used with one claim", remedy), request.at)
         have = [id for id in ids if len(ids) > 1 and {*request.at} <= {*claims.claim(id).point.parameters}] or ids
         some = ", ".join([*have[:12], *["..."] * (len(have) > 12)])
         remedy = f"write asyncsim verify CLAIM {first}, and for CLAIM one of {some}"
@@ -102,19 +108,31 @@ def verify(
     else:
         for line in judgments.table(verdicts, console.width, bets):
             console.print(line, highlight=False, soft_wrap=True)
+    for v in verdicts if request.at is not None else ():
+        # A number that was asked for needs its words.
+        point = judgments.point_text(v.points[0].point)
+        streams.show([f"at {point}: {v.statement}{calls.ELSEWHERE.get(f'unit {v.id}', '')}"])
     streams.show([*judgments.advice(whole), ""])
     # Claims are formulas set against a sentence of a paper; that they held does not say that the sentence does.
     for each in itertools.chain(*said.values()):
         condition = f" Condition: {each.when}." * bool(each.when)
         streams.show([f'{each.id} is {each.status}: "{each.text}"{condition}'])
     kept += [f"report: {report}"] * written
-    streams.show([*judgments.bets(whole), *kept, *judgments.lines(whole, verbose)])
+    streams.show([*judgments.bets(whole), *kept, *judgments.lines(whole, verbose, [*itertools.chain(*said.values())])])
     if stopped is not None:
         number = stopping.number_of(stopped)
         extent = f"{len(verdicts)} of {len(ids)} claims, which are kept"
         streams.complain(f"stopped by {stopping.NAMES[number]} after {extent}. Run it again for the others")
         return result, 128 + number
     return result, outputs.status(128 + received[0] if received else judgments.status(verdicts, bets))
+
+
+def _at_these(error: checks.InputError, at: Mapping[str, Any]) -> checks.InputError:
+    """The refusal whose command has the values that were asked for."""
+    remedy = error.remedy
+    for key, value in at.items():
+        remedy = remedy.replace(f"{key}=VALUE", f"{key}={value}")
+    return checks.InputError(error.field, error.value, error.bound, remedy)
 
 
 def _measured(

@@ -6,6 +6,7 @@ import math
 import sys
 import time
 import traceback
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -194,7 +195,10 @@ def _measured(
 
         limit = versions.threads(1)
     try:
-        with limit:
+        with limit, warnings.catch_warnings():
+            if not own:
+                # A trial means what it does: advice on the user's settings would be none of theirs.
+                warnings.simplefilter("ignore", checks.RunWarning)
             return trial.measure(point, effect, seed, plant)
     except Exception as error:
         machine = isinstance(error, (checks.RunError, MemoryError, OSError)) and plant is untouched
@@ -234,7 +238,7 @@ def _point_at(claim: Claim, trial: Trial, at: Point) -> dict[str, Any]:
         takes = {**parameters, **point} or ["no parameter"]
         remedy = f"declare it in the class, {key} = sim.claims.Integer(0, 64, doc='versions')"
         remedy = "name a parameter of the claim's points" if parameters or point else remedy
-        remedy = calls.ELSEWHERE.get(f"{claim.id} {key}", remedy)
+        remedy = calls.ELSEWHERE.get(f"{claim.id} {key}", remedy).replace("VALUE", f"{at[key]}")
         meanings = {each["name"]: each["doc"] for each in getattr(claim.point, "described", list)()}
         checks.one_of(f"{claim.id} parameter", key, takes, remedy, meanings)
     point = {key: value for key, value in {**point, **at}.items() if value is not None}

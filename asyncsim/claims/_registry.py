@@ -121,6 +121,7 @@ def known(id: str) -> str:
         return _take(outside.loaded(others.get(name, id), "claim", installed=name in others), id)
     if key not in claims():
         word = id.rpartition(".py/")[2]
+        last = key.rpartition("/")[2]
         # VCPO is a paper's, MyClaim a class.
         named = word.endswith(".py") or (word[:1].isupper() and not word.isupper())
         own = [each for each in outside.defined(word) if re.search(":[A-Z]", each)][:5] or ["my.py:MyClaim"] * named
@@ -133,7 +134,7 @@ def known(id: str) -> str:
             hint = f"it is a {plugins.PARTS[kind]}: see `asyncsim list {kind} {name}`; or see `asyncsim list papers`"
             hint += f"; asyncsim timeline {name} has its staleness" * (kind == "systems")
             hint += f"; claims: {', '.join(about)}" * bool(about) + "."
-        hint = paged(key) or hint
+        hint = f"{calls.ELSEWHERE.get(f'claim {last}', '')}.".lstrip(".") or paged(last) or hint
         hint = f"write {' or '.join(own)}, its file and its class" if own else f"{hint} Your own: docs/conjecture.md"
         hint = "leave it out: without a claim all are tested" if id == "all" else hint
         hint = f"write --at {id}" if "=" in id else hint

@@ -345,7 +345,8 @@ def test_a_paper_is_listed_and_verified_by_its_arxiv_id_with_the_status_of_its_s
     for paper in ("2510.01161", "M2PO", "https://arxiv.org/abs/2510.01161v2"):
         assert [row["name"] for row in told(tmp_path, f"list papers {paper}")[1]] == ["2510.01161/second-moment"]
     said = call("verify", "2510.01161").output
-    assert "2510.01161/second-moment is conditional" in said and "2 of 2 claims held" in said
+    assert "2510.01161/second-moment is conditional" in said and "2 of 2 formulas held" in said
+    assert said.rstrip().endswith("of the claims of the paper above: 1 conditional")
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -300,7 +300,11 @@ TYPED = {
         "write --tokens FILE: A second file with one row",
     ),
     "a KL without a log": ("diagnose --kl 0.02", "option = '--kl'", "ratio/gaussian-shift --at k3=VALUE --at tokens=T"),
-    "a variance of logits": ("verify ess/limit --at variance=1", "'variance'", "gaussian-shift --at variance=VALUE"),
+    "a variance of logits": ("verify ess/limit --at variance=1", "'variance'", "gaussian-shift --at variance=1"),
+    "a rate that is stable": ("verify stable-rate --at staleness=8", "'stable-rate'", "boundary --at staleness=8, the"),
+    "a KL of tokens": ("verify k3 --at k3=0.01 --at tokens=9", "'k3'", "gaussian-shift --at k3=0.01 --at tokens=9"),
+    "a family's variance": ("verify ess --at variance=0.3", "used with one claim", "gaussian-shift --at variance=0.3"),
+    "a method's formula": ("verify methods/vtrace", "'methods/vtrace'", "write asyncsim verify estimator/v-trace for"),
     "a trainer as a log": ("log verl", "path = 'verl'", "`asyncsim list logs` says what trainers log"),
     "seeds without a spread": ("judge --within 0.01", "b = None", "without logs add --seed-spread VALUE"),
     "a count of seeds": (

@@ -16,12 +16,13 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from matplotlib.text import Text
 
 from asyncsim.base.checks import InputError
 from asyncsim.plotting import _style
 from docs import _prose
 from experiments import _contract, _store
-from paper_figures import _claim, _claims, _gallery, _looks, _pipeline
+from paper_figures import _claim, _claims, _gallery, _looks, _pipeline, _script
 from paper_figures.__main__ import main
 from tests import forked
 
@@ -270,11 +271,21 @@ def test_what_a_script_does_not_find_is_named_with_its_place(monkeypatch):
 
 @pytest.mark.rows
 @pytest.mark.committed
-def test_rows_of_own_settings_are_drawn_beside_them_and_over_no_committed_picture(tmp_path):
+def test_rows_of_own_settings_are_drawn_beside_them_and_over_no_committed_picture(tmp_path, monkeypatch):
     where, committed = tmp_path / "rows", (FIGURES / "pictures" / "stability.png").read_bytes()
     _store.make("stability", quick=True, out=where, changes={"replicates": 8})
     for words, folder in ([], where), (["--out", str(tmp_path / "else")], tmp_path / "else"):
         assert main(["stability", "--rows", str(where), *words]) == 0 and (folder / "stability.png").exists()
+    figure = _pipeline.drawn("stability", False, where).figure
+    said = " ".join(text.get_text() for text in figure.findobj(Text))
+    assert "own rows" in said and "replicates 8 (not " in said and "quick rows of stability" in said
+    # Of rows with other settings no title has a finding.
+    findings = []
+    monkeypatch.setattr(_script, "finding", lambda holds, words, drawn: findings.append(drawn) or words)
+    _pipeline.picture("stability", _pipeline.tables("stability", False, where), "own rows")
+    assert not findings
+    monkeypatch.chdir(tmp_path)
+    assert main(["stability"]) == 0 and (tmp_path / "stability.png").exists()
     assert (FIGURES / "pictures" / "stability.png").read_bytes() == committed
 
 

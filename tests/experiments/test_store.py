@@ -6,9 +6,10 @@ import time
 
 import pytest
 
-from experiments import _store
+from experiments import _contract, _store
 from tests.experiments import _lab
 from tests.experiments._lab import start
+from tests.refusals import refused
 
 FAKE = '''"""Does a square grow?"""
 
@@ -324,3 +325,17 @@ def test_other_values_go_into_a_folder_of_their_own(lab):
     assert ran(lab) == ["5"] * 3 and not results(lab).exists()
     record = json.loads((lab / "other" / "manifest.json").read_text())
     assert {setting["x"] for setting in record["spec"]["settings"]} == {5}
+
+
+@pytest.mark.parametrize(
+    ("name", "word", "remedy"),
+    [
+        ("areal", "staleness", "write --set eta=3"),
+        ("pipeline_rl", "lag", "write --set steps=3"),
+        ("vcpo_ess", "staleness", "write --set 'stalenesses=\\[3\\]'"),
+        ("areal", "n_seeds", "write --set realizations=3"),
+    ],
+)
+def test_another_word_for_a_setting_is_answered_with_its_own(name, word, remedy):
+    error = refused(remedy, _contract.changed, _store.experiment(name), False, {word: 3}, name)
+    assert any("  part: " in note or "  kind: " in note for note in error.__notes__)
