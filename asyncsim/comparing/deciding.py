@@ -1,4 +1,4 @@
-"""`compare`: is one arm better than another, by how much, how certain is it; `power`: how many replicates it takes."""
+"""`compare` decides which arm is better, by how much and how certainly; `power` plans the number of replicates."""
 
 import math
 import time

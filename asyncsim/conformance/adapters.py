@@ -1,4 +1,4 @@
-"""Losses of trainers in the form that `check_loss` asks: five tensors `[B, T]` in, a scalar out.
+"""Losses of trainers in the form that `check_loss` expects: five tensors `[B, T]` in, a scalar out.
 
 `verl`, `areal`, `roll` and `openrlhf` take your function or module, written in the style of that trainer, with the
 settings it needs; `trl` and `torchrl` take settings and ask the losses of those packages as they are installed.

@@ -1,4 +1,4 @@
-"""Effective sample size: what a batch can show, what it says of the population, and which quantity was logged.
+"""Effective sample size: the range that a batch can show, the population's value, and the logged definition.
 
 Also values that no correct metric can have, each with the mistake that makes it.
 """

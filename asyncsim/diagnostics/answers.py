@@ -1,4 +1,4 @@
-"""What a batch earned and a language model answered: returns, entropy, lengths, solved groups, samples of the texts."""
+"""Returns of a batch and answers of a language model: entropy, lengths, solved groups, samples of the texts."""
 
 import dataclasses
 import math

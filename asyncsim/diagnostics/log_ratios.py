@@ -1,4 +1,4 @@
-"""Log ratios of a step and what is estimated from them: moments, extremes, quantiles, divergences, stale caches."""
+"""Log ratios of a step and estimates from them: moments, extremes, quantiles, divergences, stale caches."""
 
 import math
 from typing import Any
