@@ -119,7 +119,7 @@ def trl_inputs(old: Tensor, behavior: Tensor, advantages: Tensor, mask: Tensor) 
 
 
 def torchrl(old: str = "behavior", **settings: Any) -> Loss:
-    """Loss of ClipPPOLoss in the installed torchrl, its objective on the generated tokens of a batch.
+    """Objective of ClipPPOLoss in the installed torchrl, on the generated tokens of a batch.
 
     `old`: the log-probs that it gets as those of the samples; `settings` go to ClipPPOLoss (clip_epsilon, ...).
     """
