@@ -1,4 +1,4 @@
-"""Baselines: what a reward is compared with, and what the difference is divided by."""
+"""Baselines: the value to subtract from a reward, and the scale to divide by."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Baselines that weigh rewards by what a sample does to the gradient."""
+"""Baselines that weight rewards by a sample's effect on the gradient."""
 
 from dataclasses import dataclass
 

@@ -134,7 +134,7 @@ def list_names(o: Options) -> int:
 
 @command(app, "run")
 def run(o: Options) -> int:
-    """Train many replicates on the staleness of a system.
+    """Train many replicates with the staleness of a system.
 
     Gradients of methods differ in scale: tune the learning rate, or use --link adam. Runs with the same --seed share
     schedules and random numbers, so compare them in pairs. Write an argument of a part as PART.KEY=VALUE: task.arms=5,
@@ -428,8 +428,8 @@ def conformance(o: Options) -> int:
 def export(o: Options) -> int:
     """Write a method as the loss function of a trainer.
 
-    Writes one torch function with the signature of the trainer's hook. Beforehand, its gradient is compared with the
-    method's, and check_loss must identify it. The links ess_scaling and gac become steps around a torch optimizer.
+    Writes one torch function with the signature of the trainer's hook. Before writing, asyncsim compares gradients, and
+    check_loss must identify the method. The links ess_scaling and gac become steps around a torch optimizer.
     """
     from asyncsim.exporting import exports
 
@@ -505,7 +505,7 @@ def device(o: Options) -> int:
     """Check in a minute that a device agrees with the CPU.
 
     Compares log-probs, gradients, greedy tokens and resumed runs of a language model; the exit status is 1 if one
-    differs. Also prints sampler mismatch by number format, tokens per second, updates per minute and peak memory.
+    differs. Further output: sampler mismatch by number format, tokens per second, updates per minute, peak memory.
     """
     from asyncsim.app import devices
 

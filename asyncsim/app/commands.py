@@ -87,8 +87,8 @@ def _exports() -> dict[str, tuple[str, str]]:
     told = {}
     for name, trainers in exportable().items():
         fits = ", ".join(trainer for trainer, why in trainers.items() if not why)
-        why = re.search(r"\((.*)\)", next(iter(trainers.values())))
-        line = f"written for {fits}" if fits or not why else f"for no trainer ({why[1]})"
+        why = re.search(r"\(this one (.*)\)", next(iter(trainers.values())))
+        line = f"written for {fits}" if fits else f"for no trainer{f': the method {why[1]}' if why else ''}"
         line += ", instead of the step of an optimizer" * ("torch" in trainers)
         reasons = [f"* {trainer}: {f'must be {why}' if why else 'written'}" for trainer, why in trainers.items()]
         told[name] = line, "\n".join([f"{line}.", "", *reasons])

@@ -257,7 +257,7 @@ def lines(page: Page, verbose: bool = False, said: Sequence[Any] = ()) -> list[s
     counts = ", ".join(f"{number} {name}" for name, number in status.items())
     what, papers = ("formulas", f"; of the claims of the paper above: {counts}") if said else ("claims", "")
     planted = page.summary["defects"]
-    turned = f"{planted['caught']} of {planted['planted']} planted defects turned their claim to violated"
+    turned = f"{planted['caught']} of {planted['planted']} injected bugs changed the verdict to violated"
     return [
         *reasons,
         *[f"measured in {cost(page.summary)}"] * verbose,
@@ -286,10 +286,10 @@ def bets(page: Page) -> list[str]:
     beyond = (own for own in page.evidence.items() if own[1].greatest >= one.own_limit)
     against = sorted(beyond, key=lambda own: -own[1].greatest)
     return [
-        f"e is the money of a bet against a claim over all runs, from 1. A true claim ever brings it to "
+        f"e is the wealth of a bettor against a claim over all runs, from 1. For a true claim, it ever reaches "
         f"{one.own_limit:.6g} with probability at most {FALSE_FAIL:g}.",
-        f"Any of all true claims ever brings its bet to {one.limit:.6g} with probability at most {evidence.EVER:g}. "
-        "A small e is no evidence for a claim.",
+        f"Any true claim among all ever reaches {one.limit:.6g} with probability at most {evidence.EVER:g}. "
+        "A small e is not evidence for a claim.",
         *(f"{id}: {own}" for id, own in against),
     ]
 
@@ -300,7 +300,7 @@ def begun(reasons: Mapping[str, str]) -> list[str]:
     for reason in dict.fromkeys(reasons.values()):
         ids = [id for id, own in reasons.items() if own == reason]
         more = f" and {len(ids) - NAMED} more" * (len(ids) > NAMED)
-        sentences.append(f"bets begun anew, since {reason}: {', '.join(ids[:NAMED])}{more}")
+        sentences.append(f"bets restarted, since {reason}: {', '.join(ids[:NAMED])}{more}")
     return sentences
 
 
@@ -310,11 +310,11 @@ def advice(page: Page) -> list[str]:
     for word in ("violated", "inconclusive", "outside"):
         rows = [v for v in verdicts if v.verdict == word]
         for v in rows[:NAMED]:
-            # Where, and by what numbers: the comparison with the least margin among those of the verdict.
             points: Sequence[Comparison] = [row for row in v.points if row.verdict == v.verdict] or v.points
             least = min(points, key=lambda each: each.margin, default=None)
-            line = "" if least is None else str(least).removeprefix(f"{least.verdict}: ")
-            where = "" if least is None else f" at {point_text(least.point)}: {line}"
+            # Of the comparison with the minimum margin; the table of few claims has its numbers.
+            line = least and (least.reason if len(verdicts) <= MANY else str(least).removeprefix(f"{least.verdict}: "))
+            where = f" at {point_text(least.point)}{f': {line}' * bool(line)}" if least else ""
             sentences += [f"{word}: {v.id}{where}", *(others(v) if word == "violated" else [])]
             sentences += [f"  {page.beside(v)}"] * (word == "violated")
         sentences += [f"{word}: {len(rows) - NAMED} claims more"] * (len(rows) > NAMED)
@@ -328,7 +328,7 @@ def advice(page: Page) -> list[str]:
         what = own if _registry.own(v.id) else f"Measure again:\n  {_again(v, page)}"
         sentences.append(f"inconclusive does not contradict the claim: the measurement was too coarse. {what}")
     if page.summary["counts"]["outside"]:
-        sentences.append("outside says nothing about the claim: its trial cannot judge that point. Move it as advised.")
+        sentences.append("outside says nothing about the claim: change the point as advised to test it.")
     if missed(verdicts):
         sentences.append(f"not caught: {'; '.join(missed(verdicts)[:NAMED])}. These trials overlook such mistakes.")
     return sentences
@@ -371,9 +371,9 @@ def steps(verdict: Verdict, page: Page) -> list[str]:
         sentences += [own] if _registry.own(id) else theory
     if id in claims.claims():
         trial = claims.trial(id)
-        sentences.append(f"suspects? It goes through: {trial.through}. Its defects: {'; '.join(trial.defects)}.")
+        sentences.append(f"Suspects? It runs: {trial.through}. Injected bugs: {'; '.join(trial.defects)}.")
         if not page.at:
-            sentences.append(f"where? `{alone(verdict, page)}` measures that point alone.")
+            sentences.append(f"Where? `{alone(verdict, page)}` measures only this point.")
     return [*sentences, f"more: {PAGE}"]
 
 

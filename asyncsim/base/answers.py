@@ -42,7 +42,7 @@ UNCOUNTED = "seconds are not counted here"
 SAME_TASK = "not distinguishable on this task"
 SHARE = "share of replicates"
 """The unit of an event's frequency."""
-POOLED = "note: staleness_p99 is a mean over short runs; a single timeline pools longer runs, and often gives more"
+POOLED = "note: staleness_p99 is a mean over short runs; a single timeline pools longer runs, and is often higher"
 UNTOLD = "cannot tell"
 """The verdict of a pair whose numbers support no other."""
 CHANCE = 0.1
@@ -533,7 +533,7 @@ class Sweep(calls.Told):
         lines = [f"{self.reading}; {self.replicates} replicates a setting, {sign} 95 percent interval{final}"]
         lines += aligned(cells)
         if {"bias", "variance"} & {*self.metrics}:
-            lines.append("each row is along its own run; sim.oracle.moments compares methods at the same policies")
+            lines.append("each row follows its own run; sim.oracle.moments compares methods at the same policies")
         if any(row["metric"] == "staleness_p99" and row["standard_error"] > 0.0 for row in self.summary):
             word.insert(0, POOLED)
         for row in self.differences:
@@ -541,7 +541,7 @@ class Sweep(calls.Told):
             sure = "which includes 0" if row["low"] <= 0.0 <= row["high"] else "so they differ"
             lines.append(f"{row['metric']} at {less}, seed by seed: {mean_of(row)}, {sure}")
         more = len(settings) - PRINTED
-        lines += [*([f"{more} settings more; table() has all of them"] if more > 0 else []), *word]
+        lines += [*([f"{more} more settings; table() lists all"] if more > 0 else []), *word]
         for each in self.failed:
             setting = ", ".join(f"{name}={value}" for name, value in each["setting"].items()) or "every setting"
             lines.append(f"failed at {setting}: {each['reason']} ({each['units']} units)")
@@ -683,7 +683,7 @@ class Alarm:
         area, reach = self.fair
         times = (min(reach, 1.0) / max(abs(area - 0.5), 0.5 + CHANCE - area)) ** 2
         untold = self.word == UNTOLD and not self.why and math.isfinite(reach)
-        return f"; about {math.ceil(times)} times as many runs would tell, if the area stays" if untold else ""
+        return f"; about {math.ceil(times)} times as many runs would decide, if the area stays" if untold else ""
 
     def __str__(self) -> str:
         """The verdict and its direction."""
@@ -719,11 +719,11 @@ class Prediction(calls.Told):
         for name, alarm in self.alarms.items():
             half = {lead: uncertainty.critical(0.05, e.freedom) * e.error for lead, e in alarm.area.items()}
             areas = (f"{notation.measurement(e.value, half[lead], 1.0)} at {lead}" for lead, e in alarm.area.items())
-            fair = "area {:.2f} ± {:.2f} at equal times, wrong with probability 0.05 at most; ".format(*alarm.fair)
+            fair = "area {:.2f} ± {:.2f} at equal times, wrong with probability at most 0.05; ".format(*alarm.fair)
             fair = "no healthy run is cut at the time of a collapse; " if math.isnan(alarm.fair[0]) else fair
             lines.append(f"{name}: {alarm}{alarm.more} ({fair * (not alarm.why)}scored: {self.stretch})")
             missed = "missed: {:.2f} [{:.2f}, {:.2f}] of collapses".format(*alarm.missed)
-            ahead = f"; else the first alarm comes {alarm.ahead:g} updates ahead (median)" * (alarm.ahead > 0.0)
+            ahead = f"; otherwise the first alarm comes {alarm.ahead:g} updates ahead (median)" * (alarm.ahead > 0.0)
             told = f"  {missed}, at {alarm.false_alarms.value:.2f} false alarms{ahead}"
             lines += [told, f"  area by lead ± 95 % interval: {', '.join(areas)}"] * (not alarm.why)
         return "\n".join([*lines, *([self.reason] if self.reason else [])])

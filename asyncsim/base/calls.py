@@ -1,4 +1,4 @@
-"""How a part was made: its function and the arguments, so that it can be written to a file and made again."""
+"""The function and the arguments that made a part, so that the part can be saved and made again."""
 
 import copy
 import dataclasses

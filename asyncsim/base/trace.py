@@ -348,7 +348,7 @@ class Trace(calls.Told):
         return xarray.Dataset(variables, coordinates, described)
 
     def policy(self, given: Any = None, trust: Sequence[str] = ()) -> Any:
-        """The trained policy, rebuilt from its recorded call, or the policy `given` after a check.
+        """The trained policy, rebuilt from its recorded call; if a policy is `given`, that policy, after a check.
 
         Raises `InputError` that names what is missing: the call that made it, its model, the model's original weights,
         or the parameters. A user's code runs only if `trust` lists it (my.py:name).

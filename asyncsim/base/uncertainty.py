@@ -21,7 +21,7 @@ FINITE = "keep finite replicates only and report how many diverged"
 
 
 def between(values: Any, realization: Any = None, random: bool = False) -> Estimate:
-    """Mean with its standard error between schedule realizations, or between replicates where schedules are not random.
+    """Mean with its standard error between schedule realizations, or between replicates if schedules are not random.
 
     With n_m replicates on realization m, n = sum n_m, and y_m the mean inside realization m:
         value = sum_m n_m y_m / n,    error^2 = M/(M-1) sum_m (n_m/n)^2 (y_m - value)^2,

@@ -1,4 +1,4 @@
-"""Claims: one class a file, `claims/<family>/<claim>.py`, found by reading folder names.
+"""Claims: one class per file, `claims/<family>/<claim>.py`, found by reading folder names.
 
 A class has two sides. The prediction computes in float64 with NumPy and SciPy, by the formulas of this folder's
 `_*.py`; the measurement runs the product, with what `lab/` has. Neither reaches what the other does.
@@ -38,7 +38,7 @@ sys.modules[__name__].__class__ = _Catalogue
 
 @calls.named
 def predicted_staleness(settings: Mapping[str, Any], samples_per_group: int) -> "PredictedStaleness":
-    """Predict the steady-state distribution of staleness from the settings of a system, where a known formula applies.
+    """Predict the steady-state distribution of staleness from the settings of a system, if a known formula applies.
 
     `settings`: all of an event system by name, as `System.describe_at` and the header of a timeline give them. Returns
     a `PredictedStaleness` (law, mean, support, pmf, tail, approximate, also, reason) of the head staleness of trained

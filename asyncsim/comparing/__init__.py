@@ -1,4 +1,4 @@
-"""Comparisons: is one arm better than another, by how much, how certain is it, and how many replicates it takes."""
+"""Comparisons: verdict on two arms, size and uncertainty of their difference, and the number of replicates needed."""
 
 from asyncsim.comparing.deciding import compare, power
 

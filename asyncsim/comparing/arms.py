@@ -123,7 +123,7 @@ def notes(reading: Reading, specs: Mapping[str, Spec], seed: int) -> tuple[str, 
     paces = [float(c.mean()) / s.updates for c, s in zip(clocks, few, strict=True) if c is not None]
     if len(paces) == len(specs) and max(paces) > UNLIKE * min(paces):
         each = ", ".join(f"{name} {pace:.3g}" for name, pace in zip(specs, paces, strict=True))
-        lines.append(f"{UNCOUNTED}; seconds per update: {each}. over='seconds' may give another word")
+        lines.append(f"{UNCOUNTED}; seconds per update: {each}. over='seconds' may give another verdict")
     return tuple(lines)
 
 
@@ -156,7 +156,7 @@ def caution(metric: str, specs: Mapping[str, Spec]) -> str:
     unlike = [name for name, age in ages.items() if any(age(each) != age(base) for each in others)]
     if metric not in notation.BEHAVIOR or not unlike:
         return ""
-    return f"; the arms differ in {', '.join(unlike)}, so this compares policies of different age, not those trained"
+    return f"; the arms differ in {', '.join(unlike)}, so this does not compare the trained policies"
 
 
 def content(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""`compare`: is one arm better than another, by how much, how certain is it; `power`: how many replicates it takes."""
+"""`compare` decides which arm is better, by how much and how certainly; `power` plans the number of replicates."""
 
 import math
 import time
@@ -321,10 +321,10 @@ class Question:
             empty = int(np.isnan(numbers).sum())
             if empty:
                 known = f"{empty} of {len(numbers)} replicates of {name} have no {self.reading.metric}"
-                return f"{known}, and the others are a selection; take a metric that every replicate has"
+                return f"{known}, and the others are a selection; use a metric that every replicate has"
             if plain and not math.isfinite(bounds[1] - bounds[0]) and intervals.heavy(pilot[~np.isnan(pilot)]):
-                tail = f"heavy tails: one of {len(pilot)} pilot replicates of {name} holds most of their variance"
-                return f"{tail}, so no interval of a mean holds; take the statistic median, iqm or improvement"
+                tail = f"heavy tails: one of {len(pilot)} pilot replicates of {name} has most of their variance"
+                return f"{tail}, so no interval of a mean is valid; use the statistic median, iqm or improvement"
         return ""
 
     def _kind(self, bounds: tuple[float, float]) -> str:

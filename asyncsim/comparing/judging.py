@@ -1,4 +1,4 @@
-"""Compare numbers of finished runs: an interval between seeds, and one inside a pair of curves.
+"""Compare finished runs: an interval between seeds, and an interval within a pair of curves.
 
 Axes: `...` any, `n` runs of an arm, `W` windows of equal length along the part of a curve that is read.
 """

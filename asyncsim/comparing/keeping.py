@@ -43,10 +43,10 @@ class Kept(Site):
             table = storing.unit_rows(self.store.read(name), name, storing.keys_of(told)[1], "remove it")
         except FileNotFoundError:
             if others := ", ".join(self.store.names(name.rpartition("/")[0])):
-                say(f"made by other code: {others} in {self.store.where}; it stays there and is made anew")
+                say(f"made by other code: {others} in {self.store.where}; it stays there and is recomputed")
             return None
         except checks.InputError as error:
-            say(f"{error}; moved to {self.store.where}/{self.store.set_aside([name])} and made anew")
+            say(f"{error}; moved to {self.store.where}/{self.store.set_aside([name])} and recomputed")
             return None
         self.there += 1
         R = spec.replicates

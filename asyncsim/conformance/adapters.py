@@ -1,4 +1,4 @@
-"""Losses of trainers in the form that `check_loss` asks: five tensors `[B, T]` in, a scalar out.
+"""Losses of trainers in the form that `check_loss` expects: five tensors `[B, T]` in, a scalar out.
 
 `verl`, `areal`, `roll` and `openrlhf` take your function or module, written in the style of that trainer, with the
 settings it needs; `trl` and `torchrl` take settings and ask the losses of those packages as they are installed.
@@ -119,7 +119,7 @@ def trl_inputs(old: Tensor, behavior: Tensor, advantages: Tensor, mask: Tensor) 
 
 
 def torchrl(old: str = "behavior", **settings: Any) -> Loss:
-    """Loss of ClipPPOLoss in the installed torchrl, its objective on the generated tokens of a batch.
+    """Objective of ClipPPOLoss in the installed torchrl, on the generated tokens of a batch.
 
     `old`: the log-probs that it gets as those of the samples; `settings` go to ClipPPOLoss (clip_epsilon, ...).
     """

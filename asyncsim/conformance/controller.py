@@ -1,4 +1,4 @@
-"""What an admission controller is asked and told, and how controllers with other method names are spoken to."""
+"""Calls to an admission controller, and the mapping to controllers with other method names."""
 
 import difflib
 import inspect

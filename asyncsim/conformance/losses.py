@@ -1,4 +1,4 @@
-"""`check_loss`: which method a loss from outside is, how biased it is, and which known mistakes it shows."""
+"""`check_loss`: identify the method of a user's loss, its bias, and known mistakes."""
 
 import itertools
 import math

@@ -1,4 +1,4 @@
-"""What a check found: a value to read, to print, or to raise."""
+"""Findings of a check: a value to read, print or raise."""
 
 import math
 from collections.abc import Collection, Mapping, Sequence
@@ -64,7 +64,7 @@ class Checked(calls.Told):
         return self.passed
 
     def raise_for_failure(self) -> Self:
-        """This report; raises `ConformanceError` where the component breaks a rule or does not conform."""
+        """This report; raises `ConformanceError` if the component breaks a rule or does not conform."""
         if not self.passed:
             raise ConformanceError(self)
         return self
@@ -322,7 +322,7 @@ class LossReport(Judged):
         return lines + ([f"first disagreement: {self.disagreement}"] if self.disagreement else [])
 
     def ending(self) -> list[str]:
-        """Measured kinks and moments, and what was left out."""
+        """Measured kinks and moments, and the parts left unchecked."""
         lines = [f"same gradient: {', '.join(self.same)}"] if self.same else []
         terms = f"aggregator: {self.aggregator}; anchor: {self.anchor}; coupling: {self.coupling}"
         lines.append(f"{terms}; scale: {self.scale:.6g}")

@@ -1,4 +1,4 @@
-"""Diagnosing training runs: telemetry beside what claims predict, and whether a signal told of a collapse before."""
+"""Diagnosing training runs: telemetry compared with theory, and signals that predict a collapse."""
 
 import sys
 

@@ -64,7 +64,7 @@ def unknown(found: Ages | None) -> str:
     """Explain why staleness has no distribution: it is missing, or there are too few steps."""
     if found is None:
         return "The staleness of samples is missing, or below 0."
-    return f"Too few steps ({found.steps}) follow the warm-up, which lasts as long as the largest staleness."
+    return f"Too few steps ({found.steps}) follow the warm-up, which lasts as long as the maximum staleness."
 
 
 def distribution(telemetry: Telemetry) -> Draft:
@@ -92,7 +92,7 @@ def followed(found: Ages | None, expected: str | None) -> Draft:
     average = f"{measured.value:.3g} on average, for {best.number:.3g} predicted"
     words = {
         "constant": f"Every sample is {best.number:.3g} versions old.",
-        "sawtooth": f"Staleness rises by one version per step and falls back, {average}.",
+        "sawtooth": f"Staleness rises by one version per step and then drops, {average}.",
         "uniform": f"All staleness values are equally frequent, {average}.",
         "geometric": f"Staleness is geometric, as with {best.number + 1:.0f} equal workers that update on arrival.",
         "capped": f"Staleness is geometric up to a cap of {len(best.shares) - 1} versions.",

@@ -1,4 +1,4 @@
-"""Alarms: signals of a metric, when a run has collapsed, with which others it is compared, and what a score is worth.
+"""Alarms: signals of a metric, the definition of a collapse, matched runs, and the quality of a score.
 
 Axes: `U` recorded updates, `R` replicates, `n` runs that collapse, `m` others, whose times may be drawn several times.
 """

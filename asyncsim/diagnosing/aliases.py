@@ -1,4 +1,4 @@
-"""Names under which trainers log telemetry: column, our quantity, its scope, and where its source says so.
+"""Names under which trainers log telemetry: column, our quantity, its scope, and the source file.
 
 Sources are repository@commit:path. `UNVERIFIED` marks names that were not found in a source that could be opened.
 A quantity that is truncated, clamped or otherwise changed before it is averaged has a name of its own here, since no
@@ -141,7 +141,7 @@ def beside(columns: Iterable[str], have: Collection[str]) -> tuple[str, list[str
 
 
 def ours(columns: Iterable[str], have: Collection[str]) -> list[str]:
-    """What assigns columns that end in one of our names, for quantities that are missing: OURS=THEIRS."""
+    """Suggest OURS=THEIRS for missing quantities and columns that end in one of asyncsim's names."""
     ends = {name.rpartition("/")[2]: name for name in columns if "/" in name}
     return [f"{n}={ends[n]}" for n in WANTED if n in ends and n not in have and f"{n[:9]}_mean" not in have]
 

@@ -1,4 +1,4 @@
-"""`diagnose`: a run's telemetry in, one finding for every question out; `log_law` asks one of a trainer's log."""
+"""`diagnose` answers every question on a run's telemetry; `log_law` answers one question on a trainer's log."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def cosine(telemetry: Telemetry) -> Draft:
                        "Log the cosine of two halves of a batch, or cosines two and three updates apart.")  # fmt: skip
     echo = _echo(telemetry, found)
     if echo is not None and above(echo, 2.0 * TOLERANCE) < 0.01:
-        return missing(COSINE, "alignment/lag-identity", "Stale gradients repeat, so cosines do not show the signal.",
+        return missing(COSINE, "alignment/lag-identity", "Stale gradients repeat, which hides the signal in cosines.",
                        "Lower the learning rate first, then measure again.")  # fmt: skip
     base = share if share is not None else found[later[-1]]
     predicted = _with_momentum(base.value, telemetry.setup.momentum)
@@ -66,7 +66,7 @@ def cosine(telemetry: Telemetry) -> Draft:
     words = f"The cosine is {found[1].value:.3f}; the signal-to-noise ratio predicts {predicted:.3f}."
     return Draft(
         COSINE, SNR,
-        Saying(*(("low signal", words, "Raise the batch.") if small else ("signal to noise", words))),
+        Saying(*(("low signal", words, "Increase the batch size.") if small else ("signal to noise", words))),
         Saying(cause, f"{words[:-1]}, and {because}.", remedy),
         outside(excess, -TOLERANCE, TOLERANCE), found[1], (predicted, predicted),
     )  # fmt: skip

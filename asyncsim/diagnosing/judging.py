@@ -181,7 +181,7 @@ def _stretch(
     first, end, longest = max(c.x[0] for c in curves), min(c.x[-1] for c in curves), max(c.x[-1] for c in curves)
     checks.require(end > first, over, [first, end], "shared by all runs", "give runs that have a stretch in common")
     if at is None and longest > end + SLACK * (end - first):
-        notes.append(f"the runs end between {over} {end:.6g} and {longest:.6g}; all are read up to the first of these")
+        notes.append(f"the runs end between {over} {end:.6g} and {longest:.6g}; all are cut at {end:.6g}")
     remedy = f"end the stretch where all runs are, from {first:g} to {end:g}"
     stop = float(end) if at is None else checks.real("at", at, remedy, first, end, open_low=True)
     start = float(stop - last * (stop - first))
@@ -275,7 +275,7 @@ def _cautions(numbers: list[np.ndarray], seconds: list[float], word: str, over: 
     notes, few = [], min(map(len, numbers[:2]))
     if over == "steps" and max(seconds) > PACE * min(seconds):
         slower = seconds[1] / seconds[0]
-        notes.append(f"B takes {slower:.2f} times as long per step as A; a comparison over seconds counts this")
+        notes.append(f"B takes {slower:.2f} times as long per step as A; a comparison over seconds includes this")
     for letter, own in zip("AB", numbers, strict=False):
         n, apart = len(own), (own - own.mean()) ** 2
         if n > 2 and apart.max() > apart.sum() * (n - 1) / n / (1.0 + (n - 2) / critical(0.01 / n, n - 2.0) ** 2):

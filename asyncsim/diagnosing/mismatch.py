@@ -101,7 +101,7 @@ def floor(telemetry: Telemetry) -> Draft:
         fresh_data = first_step(telemetry)
     if fresh_data is None:
         return missing(
-            FLOOR, claim, "Too few data are known to be fresh, so engine mismatch looks like staleness.",
+            FLOOR, claim, "Too few data are known to be fresh to distinguish engine mismatch from staleness.",
             f"Log log-probs and staleness per token, from the first step on, with {FEWEST} steps that have fresh data.",
         )  # fmt: skip
     # Mean tokens of a sequence; 1 where no sequence is known.
@@ -129,8 +129,8 @@ def fresh(telemetry: Telemetry) -> Draft:
     possible = stamps(telemetry).p == 1.0
     if not (first and early and late and possible) or late.value > GROWS * early.value:
         return missing(
-            FRESH, claim, "Stamps, first step or later fresh data are missing or wrong, so fresh data are unknown.",
-            "Log tokens from the first step on, with the data that are stamped fresh.",
+            FRESH, claim, "Stamps, first step or later fresh data are missing or wrong, so no fresh data are known.",
+            "Log tokens from the first step on, including data that are stamped fresh.",
         )  # fmt: skip
     limit = max(TIMES * first.value, 1e-12)
     errors = np.array([early.error, TIMES * first.error]) ** 2
@@ -164,7 +164,7 @@ def drift(telemetry: Telemetry) -> Draft:
     kind, words, decisive = _kind(low, high)
     slow = "no growth with staleness" if high < STILL else "growth slower than linear"
     wrong = slow if high < 1.0 else "growth faster than drift"
-    sentence = f"The variance of log ratios grows like staleness to the power {value:.2f}: {words}."
+    sentence = f"The variance of log ratios grows as staleness to the power {value:.2f}: {words}."
     return Draft(
         DRIFT, claim,
         Saying(kind, sentence, HARMLESS if decisive else "Log more steps, or more staleness."),
@@ -231,7 +231,7 @@ def mean_ratio(telemetry: Telemetry) -> Draft:
     tokens = telemetry.tokens
     series = telemetry.get("ratio_mean") if tokens is None else tokens.means(np.exp(np.clip(tokens.log_ratio, -50, 50)))
     if series is None:
-        return missing(question, claim, "The mean of unclipped ratios was not logged, and clipping changes the mean.",
+        return missing(question, claim, "The mean of unclipped ratios was not logged, and a clip changes the mean.",
                        "Log the mean ratio before any clip, clamp or mask.")  # fmt: skip
     value, spread = mean(series), _spread(telemetry)
     if value is None or spread is None or spread > TOP:

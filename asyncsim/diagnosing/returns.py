@@ -12,7 +12,7 @@ TIMES = 3.0
 """Growth of updates, and of the distance from the sampler, that a healthy run may show."""
 CAUSES = "updates grew", "sampler drifts away"
 ACTIONS = (
-    "Look at the learning rate, staleness and masks from there on; a checkpoint before it is sound.",
+    "Check the learning rate, staleness and masks from that step on; use an earlier checkpoint.",
     "Compare the engines' log-probs and precision; look at weight syncs and staleness.",
 )
 """What a growth is called, and what to do: of updates, and of the distance from the sampler."""
@@ -35,7 +35,7 @@ def fall(telemetry: Telemetry) -> Draft | None:
     known = np.isfinite(series)
     if known.sum() < BATCHES:
         text = f"A reward was logged in {known.sum()} steps."
-        return missing(QUESTION, BY_DEFINITION, text, f"Log it in {BATCHES} steps or more.")
+        return missing(QUESTION, BY_DEFINITION, text, f"Log the reward in {BATCHES} steps or more.")
     parts, error = _parts(series[known])
     before = parts[:-SIZE]
     best = int(before.argmax())

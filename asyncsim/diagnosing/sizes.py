@@ -1,4 +1,4 @@
-"""Effective sample size: what a batch can show, what it says of the population, and which quantity was logged.
+"""Effective sample size: the range that a batch can show, the population's value, and the logged definition.
 
 Also values that no correct metric can have, each with the mistake that makes it.
 """
@@ -58,7 +58,7 @@ def shown(telemetry: Telemetry) -> Draft:
     value = None if series is None else mean(series)
     if series is None or value is None or count is None:
         return missing(SHOWN, claim, "Too few steps have an ESS, or the number of its weights is unknown.",
-                       "Log ESS and give `batch`, the weights that it counts, or log tokens.")  # fmt: skip
+                       "Log ESS and give `batch`, its number of weights, or log tokens.")  # fmt: skip
     least = 1.0 / count
     smallest = float(np.nanmin(series))
     population = value
@@ -73,7 +73,7 @@ def shown(telemetry: Telemetry) -> Draft:
         words = f"The batch counts as {value.value * count:.2g} weights, too few for the ESS/N of an infinite one."
     return Draft(
         SHOWN, claim,
-        Saying("possible size", words, HARMLESS if decisive else "Pool steps, or shorten what one weight covers."),
+        Saying("possible size", words, HARMLESS if decisive else "Pool steps, or weight shorter parts of a response."),
         Saying("ESS below 1/N", f"ESS/N of {smallest:.4g} is impossible: {count:.0f} weights show 1/N or more.",
                "Check `batch`, and count the weights that are summed."),
         0.0 if smallest < least * (1.0 - 1e-6) else 1.0, value, (least, 1.0), "ESS/N", decisive,
@@ -95,7 +95,7 @@ def named(telemetry: Telemetry) -> Draft:
             words += f", and exp(-{twice:.3g} T) of responses of T tokens{own * math.isfinite(tokens_of)}."
             claim = "ratio/gaussian-shift"
         of = of and of._replace(value=twice, error=2.0 * of.error)
-        saying = Saying("", words, "Log it beside the tokens.")
+        saying = Saying("", words, "Log the ESS together with the tokens.")
         return Draft(NAMED, claim, saying, measured=of, unit="nats^2 per token" * bool(of))
     logged = telemetry.quantities[name]
     if tokens is None:
@@ -166,7 +166,7 @@ def _by_moments(telemetry: Telemetry, logged: np.ndarray, name: str) -> Draft:
         NAMED, "ess/limit",
         Saying("plain ESS", "The logged ESS agrees with chi-square and the mean ratio."),
         Saying("ESS clamped or averaged", f"ESS differs by {gap.value:+.2g} from the one that chi-square gives.",
-               "Take the ESS before any clamp, and over the whole step; tokens tell which it is."),
+               "Compute the ESS before any clamp, over the full step; log tokens to identify the definition."),
         1.0 if same else 0.0, mean(logged), (float(np.nanmean(true)),) * 2, "ESS/N",
     )  # fmt: skip
 
@@ -179,7 +179,7 @@ def tail(telemetry: Telemetry) -> Draft:
     """
     claim, tokens = "ratio/hill-and-psis", telemetry.tokens
     if tokens is None:
-        return missing(TAIL, claim, "The largest weights are unknown.", "Log tokens, and the sequence of each.")
+        return missing(TAIL, claim, "The largest weights are unknown.", "Log tokens, and the sequence of each token.")
     words, logs = "token", tokens.log_ratio
     if tokens.sequence is not None:
         words, logs = "sequence", np.bincount(paired(tokens.row, tokens.sequence), weights=logs)
@@ -210,7 +210,7 @@ def _percent(values: np.ndarray, action: str) -> str:
 ROUNDING = 1e-6
 """What a log may be off by rounding, relative to one."""
 REMEDY = "Divide the value by its total (time of the step, tokens of the mask), or by 100 if it is a percentage."
-SUMMED = "Divide by the number of weights that were summed, over the whole step."
+SUMMED = "Divide by the number of weights that were summed, over the full step."
 
 
 class Order(NamedTuple):

@@ -1,4 +1,4 @@
-"""Telemetry as columns: a row a step, or a row a token, from a mapping or a file; refused by row where wrong.
+"""Telemetry as columns, with one row per step or per token, from a mapping or a file.
 
 Axes: `U` logged steps, `K` tokens.
 """

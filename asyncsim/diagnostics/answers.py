@@ -1,4 +1,4 @@
-"""What a batch earned and a language model answered: returns, entropy, lengths, solved groups, samples of the texts."""
+"""Returns of a batch and answers of a language model: entropy, lengths, solved groups, samples of the texts."""
 
 import dataclasses
 import math
@@ -199,7 +199,7 @@ def batch_return(step: Step) -> Tensor:
 
 @metric("a pure number in [0, 1], 0 without late rewards", SHARE, "this package")
 def late_share(step: Step) -> Tensor:
-    """Fraction of the step that is trained late, or on a substitute for its reward.
+    """Fraction of the step's samples that are trained late, or with a substitute reward.
 
     share = E_i [i was reinjected, or its reward had not arrived], over the step's samples by mass. Blind to how late
     they are; see `staleness`.

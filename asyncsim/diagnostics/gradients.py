@@ -1,4 +1,4 @@
-"""The gradient of every update and its autocorrelogram, and what needs every outcome of a task: exact values, bias."""
+"""Gradients of updates, and quantities that need every outcome of a task: exact values, bias."""
 
 import dataclasses
 from dataclasses import dataclass, field

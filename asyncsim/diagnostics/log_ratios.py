@@ -1,4 +1,4 @@
-"""Log ratios of a step and what is estimated from them: moments, extremes, quantiles, divergences, stale caches."""
+"""Log ratios of a step and estimates from them: moments, extremes, quantiles, divergences, stale caches."""
 
 import math
 from typing import Any
@@ -121,7 +121,7 @@ kl_staleness = kl_k1(
 kl_mismatch = kl_k1(
     "mismatch",
     name="kl_mismatch",
-    doc="Divergence of the sampler from its own weights in the trainer's numerics, k1 estimate.",
+    doc="Divergence between the sampler and the trainer at equal weights, k1 estimate.",
     also="0 where the sampler is the trainer; minus log of the kept mass for top-p and top-k alone. Unbiased where "
     "reports are right. Blind to staleness.",
     source="this package",

@@ -1,4 +1,4 @@
-"""What the loss makes of the step: tokens and sequences that clips stop, that masks take out, that have no gradient."""
+"""Effects of the loss on a step: tokens and sequences that are clipped, masked, or without a gradient."""
 
 import math
 from typing import Any

@@ -1,4 +1,4 @@
-"""Methods and links as code of one's own: one function of torch in the form that a trainer asks for.
+"""Methods and links as code for your trainer: one torch function in the form that the trainer expects.
 
 `exports` has `export_loss` and `export_link`, which fill the templates beside it. `base.py.jinja` is a loss,
 TRAINER.py.jinja what a trainer's hook gives and wants, `weights.py.jinja` the formulas; `exports.toml` says what each

@@ -1,4 +1,4 @@
-"""`export_loss`: a method as the policy loss of a trainer, one function of torch that is checked before it is given."""
+"""`export_loss`: a method as the policy loss of a trainer, one torch function that is checked before it is written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Masks, by which tokens and sequences whose ratios are out of bounds leave the loss; weights and cuts by staleness."""
+"""Masks of tokens and sequences by their ratios; weights and cuts by staleness."""
 
 from typing import Any
 

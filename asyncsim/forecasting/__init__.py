@@ -1,4 +1,4 @@
-"""A run's own numbers from its log, and what staleness, pace and ratios would be at another setting, with bands."""
+"""Calibration of a run from its log, and forecasts of staleness, speed and ratios at other settings, with bands."""
 
 from asyncsim.forecasting.calibrating import Calibration, calibrate
 from asyncsim.forecasting.forecasting import forecast

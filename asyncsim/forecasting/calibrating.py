@@ -1,4 +1,4 @@
-"""A run's own numbers from what its trainer logged: the description that `advise` takes, with intervals and drift."""
+"""Calibration: the parameters of a run from its trainer's log, with intervals and drift, as input of `advise`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a calibrated run would do at another setting: the event model and laws of ratios over draws of its numbers."""
+"""Forecasts of a calibrated run at other settings: event model and ratios over draws of its parameters."""
 
 import itertools
 import math

@@ -1,4 +1,4 @@
-"""A live run: actors and a learner as processes with real clocks, and what the event model predicts for it.
+"""A live run: actors and a learner as processes with real clocks, and the prediction of the event model.
 
 `running` has `run` and its result, and what is predicted of it; `actor` is the process that generates, with the board
 of weights in shared memory and who starts it; `admission` the desk between actors and learner with the rows on disk.

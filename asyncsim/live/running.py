@@ -1,4 +1,4 @@
-"""`run`: a spec trained by processes that really are asynchronous; `predicted`: what the event model says of it."""
+"""`run` trains a spec with asynchronous processes; `predicted` compares the run with the event model."""
 
 import multiprocessing
 import os

@@ -1,4 +1,4 @@
-"""Importance sampling: ratios of tokens, prefixes and sequences, whole, truncated, normalized or masked."""
+"""Importance sampling: ratios of tokens, prefixes and sequences, full, truncated, normalized or masked."""
 
 from dataclasses import dataclass, field
 from typing import Any, ClassVar

@@ -1,4 +1,4 @@
-"""Methods without a ratio, and regressions: advantages as they are, or less what the policy has moved already."""
+"""Methods without a ratio, and regressions: advantages, or advantages minus a multiple of the log ratio."""
 
 from dataclasses import dataclass, field
 from typing import Any, ClassVar

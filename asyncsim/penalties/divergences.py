@@ -174,7 +174,7 @@ class straight_through(Sampled):
 
 @_penalty("1909.08593, equation 2; gradient derived here")
 class reward(Sampled):
-    """KL penalty inside the reward: every token is responsible for the log ratios after it.
+    """KL penalty inside the reward: the return of a token includes the log ratios of all later tokens.
 
     -beta D_t added to the reward of token t, D = log pi - log other, detached: c_t = -beta sum_(k >= t) D_k. E_pi[sum_t
     grad log pi_t sum_(k >= t) D_k] is the gradient of the KL divergence of whole sequences, change of visited states

@@ -1,4 +1,4 @@
-"""Rewards: when they arrive, and what happens to samples whose reward is late."""
+"""Rewards: their time of arrival, and the treatment of samples with late rewards."""
 
 from asyncsim.base import plugins
 

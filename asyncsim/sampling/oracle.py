@@ -98,11 +98,11 @@ def moments(
 ) -> Moments:
     """Exact mean, bias and covariance of a method's gradient over all batches of one group of `samples`.
 
-    Every ordered batch of outcomes is one row of the replicate axis; rows are averaged with their probabilities.
-    Arguments: `parameters` and `behavior` `[P]`; `samples` N; `prompt`, the number of the group's prompt; `staleness`
-    as in `limit`. The exact gradient is that prompt's.
+    Every ordered batch of outcomes is one row of the replicate axis; rows are averaged with their probabilities. The
+    exact gradient is that of the group's prompt.
 
-    Raises `InputError` beyond a million batches, or for tasks that cannot be enumerated.
+    Arguments: `parameters` and `behavior` `[P]`; `samples`, N; `prompt`, the number of this prompt; `staleness`, as in
+    `limit`. Raises `InputError` beyond a million batches, or for tasks that cannot be enumerated.
 
     >>> import asyncsim as sim
     >>> task = sim.tasks.softmax_bandit(arms=2, means=[0.0, 1.0], rewards="fixed")

@@ -189,7 +189,7 @@ def oapl(
     sync_time: float = 0.0,
     model: Mapping[str, Any] | None = None,
 ) -> System:
-    """OAPL: a period of batches from one version, after which weights and buffer are renewed."""
+    """OAPL: all batches of a period come from one version; then weights and buffer are renewed."""
 
 def one_step_off(
     groups_per_batch: int = 1,
@@ -474,7 +474,7 @@ def vcpo(
     sync_time: float = 0.0,
     model: Mapping[str, Any] | None = None,
 ) -> System:
-    """VCPO: verl's fully asynchronous recipe, published after every batch, with a large lead."""
+    """VCPO: verl's fully asynchronous recipe, with a weight sync after every batch, and generation far ahead."""
 
 def verl_fully_async(
     ppo_mini_batch_size: int,

@@ -274,7 +274,7 @@ def vcpo(
     concurrent_samples_per_replica: int = _CONCURRENT,
     replicas: int = _REPLICAS,
 ) -> dict[str, Any]:
-    """VCPO: verl's fully asynchronous recipe, published after every batch, with a large lead.
+    """VCPO: verl's fully asynchronous recipe, with a weight sync after every batch, and generation far ahead.
 
     K = int((1 + k) M) permits back at the publish, S = 1: staleness k on average, the version at most.
 

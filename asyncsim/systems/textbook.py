@@ -186,7 +186,7 @@ def oapl(
     groups_per_batch: int = count("P, groups per batch"),
     period: int = count("L, batches per publish", remedy="count batches"),
 ) -> dict[str, Any]:
-    """OAPL: a period of batches from one version, after which weights and buffer are renewed.
+    """OAPL: all batches of a period come from one version; then weights and buffer are renewed.
 
     K = M = L P permits back at the publish, S = L, drain: staleness 0, in updates a sawtooth 0 .. L - 1.
 

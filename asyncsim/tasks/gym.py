@@ -209,7 +209,7 @@ def gym(
     ),
     settings: Mapping[str, Any] | None = handed_on(None, "arguments of the environment"),
 ) -> Gym:
-    """A gymnasium environment, as full episodes or as segments that continue one another.
+    """A gymnasium environment, as full episodes or as consecutive segments.
 
     Token t is one step, s_{t+1} ~ p(. | s_t, a_t), with reward r_t at every token. R x G x N environments are one
     world. Their initial states come from keyed draws. That of trajectory i depends on (seed, replicate, i) only; that

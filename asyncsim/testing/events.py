@@ -1,4 +1,4 @@
-"""Events of asynchronous runs, drawn: which version generates which token, a log of it, and admission controllers.
+"""Random events of asynchronous runs: versions of tokens, logs, and admission controllers.
 
 Versions come from imposed laws and from small systems; controllers follow laws of tickets that bound staleness, or err.
 """

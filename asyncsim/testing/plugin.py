@@ -1,4 +1,4 @@
-"""The pytest plugin: fixtures that hold a loss, an advantage, a metric and an admission controller to asyncsim.
+"""The pytest plugin: fixtures that check a loss, an advantage, a metric and an admission controller.
 
 It loads in every pytest run of whoever installed asyncsim, so it imports pytest alone until a fixture is called.
 """

@@ -1,4 +1,4 @@
-"""All comparisons of a claim in one verdict, and how closely the parts of a bound were tested by them.
+"""All comparisons of a claim in one verdict, and the tightness of each term of a bound.
 
 A part is tested where a smaller one would have been exceeded.
 """

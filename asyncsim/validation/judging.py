@@ -1,4 +1,4 @@
-"""One measured number beside its prediction, and how often such a comparison errs.
+"""One measured number compared with its prediction, and the error rates of this comparison.
 
 Many claims at once: Holm's correction over a page, and bets against a claim that may be judged after every run.
 """

@@ -179,7 +179,7 @@ def test_a_changed_trial_and_another_version_begin_anew_and_say_so(
     newer = Ledger(path, digest=lambda id: "second")
     newer.add(CLAIM, 9 * APART, 0.5)
     assert "became 9.9" in newer.begun[CLAIM] and judgments.begun(newer.begun) == [
-        f"bets begun anew, since {newer.begun[CLAIM]}: {CLAIM}"
+        f"bets restarted, since {newer.begun[CLAIM]}: {CLAIM}"
     ]
     # Seeds of earlier processes stay used.
     with pytest.raises(InputError, match="--seed"):
@@ -246,8 +246,8 @@ def test_the_command_says_what_an_e_value_means_and_refuses_what_does_not_fit(
     where = ["--report", tmp_path / "r.md", "--evidence", tmp_path / "e.json", "--json", tmp_path / "v.json"]
     result = call("verify", CLAIM, "--size", "long", *where)
     assert result.exit_code == 0, result.output + result.stderr
-    assert "A true claim ever brings it to 1000 with probability at most 0.001." in result.output
-    assert "A small e is no evidence for a claim." in result.output
+    assert "For a true claim, it ever reaches 1000 with probability at most 0.001." in result.output
+    assert "A small e is not evidence for a claim." in result.output
     row = json.loads((tmp_path / "v.json").read_text())["claims"][0]["evidence"]
     assert row["limit"] == pytest.approx(100 * len(verifying.every_claim())) and row["own_limit"] == 1000
     seed = json.loads((tmp_path / "v.json").read_text())["manifest"]["seed"]

@@ -84,7 +84,7 @@ def test_misses_and_updates_ahead_are_printed_as_they_were_planted():
     line = (
         f"  missed: {share:.2f} [{low:.2f}, {high:.2f}] of collapses, at {alarm.false_alarms.value:.2f} false alarms; "
     )
-    assert f"{line}else the first alarm comes {alarm.ahead:g} updates ahead (median)\n" in str(found)
+    assert f"{line}otherwise the first alarm comes {alarm.ahead:g} updates ahead (median)\n" in str(found)
     none = asked({**columns, "noise": np.arange(LENGTH)[:, None] % 2 + 0.0 * falls}, Signal("noise", window=1))
     assert math.isnan(none.alarms["noise"].ahead) and "nan" not in str(none)
 

@@ -467,7 +467,7 @@ def test_growth_with_the_square_of_staleness_is_told_from_mean_staleness_alone()
 def test_what_a_log_lacks_narrows_the_forecast(columns):
     """Without staleness the simulation stands in; a log that begins late leaves the floor open; both are said."""
     bare = sim.calibrate(changed(columns, staleness_mean=None), "areal", **given(SYSTEM))
-    assert "that of the simulation is used" in str(bare) and bare.drift["kl_k3"].identified
+    assert "the simulated staleness is used" in str(bare) and bare.drift["kl_k3"].identified
     late = sim.calibrate(part(columns, slice(60, 100)), "areal", **given(SYSTEM))
     assert "floor and growth cannot be separated" in " ".join(str(late).split())
     wide, narrow = (sim.forecast(each, staleness_limit=0).line("k3").forecasts[1] for each in (late, bare))
@@ -607,7 +607,7 @@ def test_the_guide_states_the_coverage_of_its_tables():
     for words, rows, columns in (
         ("seconds and staleness | independent live runs", r"\| (seconds per|staleness).*\| 0 of 60 \|", [3]),
         ("token ESS and k3 | independent live runs", r"\| (token ESS|k3) .*\| 2[478] of 60 \|", [3]),
-        ("token ESS and k3 | simulated systems that served to improve the forecast", r"\| token.* slowly", [0, 1, 2]),
+        ("token ESS and k3 | simulated systems used to develop the forecast", r"\| token.* slowly", [0, 1, 2]),
     ):
         inside, bands = held(rows, columns)
         share = f"{100 * inside / bands:.0f} % ({inside} of {bands})"

@@ -1,4 +1,4 @@
-r"""The gradient of a chain's success probability in a bit counts only chains that this bit decides.
+r"""A bit contributes to the gradient of a chain's success probability only where this bit decides the outcome.
 
 the gradient of a chain's success probability in a bit is `p (1 - p) P(the others are one short)`
 

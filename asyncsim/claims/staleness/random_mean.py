@@ -1,4 +1,4 @@
-r"""If staleness is drawn anew for every update, the mean follows the averaged recursion, and so does its limit.
+r"""If staleness is drawn anew for every update, the mean follows the averaged recursion, which also gives its limit.
 
 if staleness is drawn for every update, the mean of descent obeys `z - 1 + a sum_d p_d z^-d = 0`: uniform staleness up
 to `S` allows about `pi` times the learning rate of constant staleness `S`

@@ -1,4 +1,4 @@
-r"""Generator slots, trainer and group permits each bound the throughput, because each is busy at most all the time.
+r"""Generator slots, trainer and group permits each bound the throughput: none is busy for more than all the time.
 
 groups per second are at most `min(C/T, P/t_T, K/hold)`, with `hold` the seconds for which a group keeps its permit
 
