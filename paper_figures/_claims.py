@@ -99,12 +99,12 @@ def table(known: Iterable[Claim] = CLAIMS) -> str:
     sources = {each.source for each in known}
     several = len(sources) > 1 and not sources <= {*NO_PAPER}
     head = "claim" if several or known[0].source in NO_PAPER else f"{known[0].source} claims"
-    heads = [*["source"] * several, head, "result", "verdict"]
+    heads = [*["source"] * several, head, "result", "verdict (settings where it holds)"]
     rows = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for each in known:
         claim = (f"[{each.text}](#{each.figure})" if each.figure else each.text) + "\\*" * each.rebuilt
         claim += f" ([more settings](#{each.also}))" if each.also else ""
-        count = f" ({{{each.figure}:{each.held}_count}})" if each.held else ""
+        count = f" ({{{each.figure}:{each.held}_share}})" if each.held else ""
         verdict = f"**{each.verdict}**{count}" + (f": {each.when}" if each.when else "")
         cells = [*[each.source] * several, claim, each.number, verdict]
         rows.append(f"| {' | '.join(cells)} |")
@@ -128,7 +128,7 @@ def uncounted(numbers: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, s
     found = {figure: dict(known) for figure, known in numbers.items()}
     for each in CLAIMS:
         if each.held and each.figure in found:
-            found[each.figure] |= {f"{each.held}_{key}": "–" for key in ("count", "holds", "fails", "open")}
+            found[each.figure] |= {f"{each.held}_{key}": "–" for key in ("count", "share", "holds", "fails", "open")}
     return found
 
 
