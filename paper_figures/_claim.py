@@ -51,7 +51,7 @@ def decided(held: Any, failed: Any) -> bool | None:
 
 
 def counted(settings: Sequence[Setting]) -> dict[str, str]:
-    """What the settings of a claim come to: the verdict, how many hold (for tables as `share`), and which do and do not.
+    """What the settings of a claim come to: the verdict, how many hold (`share`: in tables), and which do and do not.
 
     The verdict follows from counts alone. With a condition, which two settings have to meet, the claim has to hold
     wherever it is met, and in few of the other settings.
