@@ -182,10 +182,10 @@ def items(numbers: Mapping[str, Mapping[str, str]]) -> list[dict[str, Any]]:
 
 def item_table() -> str:
     """All items as Markdown, with placeholders for numbers."""
-    rows = ["| paper | item | known from | shown | verdict | number here | differs |", "|---|---|---|---|---|---|---|"]
+    rows = ["| paper | item | known from | verdict | number here | differs |", "|---|---|---|---|---|---|"]
     for before, each in zip((None, *ITEMS), ITEMS, strict=False):
         paper = "" if before and before.paper == each.paper else each.paper
-        item = each.item + (f" ({each.stated})" if each.stated else "")
-        shown = f"[{each.kind}](#{each.figure})" if each.figure else "no"
-        rows.append(f"| {paper} | {item} | {each.source} | {shown} | {judged(each)} | {each.ours} | {each.differs} |")
+        item = f"[{each.item}](#{each.figure})" if each.figure else f"{each.item}, not shown"
+        item += ", proxy" * (each.kind == "proxy") + (f" ({each.stated})" if each.stated else "")
+        rows.append(f"| {paper} | {item} | {each.source} | {judged(each)} | {each.ours} | {each.differs} |")
     return "\n".join(rows) + "\n"
