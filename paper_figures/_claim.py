@@ -51,7 +51,7 @@ def decided(held: Any, failed: Any) -> bool | None:
 
 
 def counted(settings: Sequence[Setting]) -> dict[str, str]:
-    """What the settings of a claim come to: the verdict, how many hold, and which do and do not.
+    """What the settings of a claim come to: the verdict, how many hold (`share`: in tables), and which do and do not.
 
     The verdict follows from counts alone. With a condition, which two settings have to meet, the claim has to hold
     wherever it is met, and in few of the other settings.
@@ -60,10 +60,11 @@ def counted(settings: Sequence[Setting]) -> dict[str, str]:
     share = _shares(outside)[0] if outside else 1.0
     bounded = len(inside) > 1 and all(each.held for each in inside) and share <= 1.0 - MOST
     parts = {"settings where met": inside, "elsewhere": outside} if bounded else {"settings": [*settings]}
-    counts = (f"{sum(each.held is True for each in part)} of {len(part)} {name}" for name, part in parts.items())
+    counts = [f"{sum(each.held is True for each in part)} of {len(part)} {name}" for name, part in parts.items()]
+    share = ", ".join(counts).replace(" settings", "")
     verdict = "under conditions" if bounded else word(*_shares(settings))
     places = {key: _grouped(settings, held) for key, held in (("holds", True), ("fails", False), ("open", None))}
-    return {"verdict": verdict, "count": ", ".join(counts), **places}
+    return {"verdict": verdict, "count": ", ".join(counts), "share": share, **places}
 
 
 def _shares(settings: Sequence[Setting]) -> tuple[float, float]:

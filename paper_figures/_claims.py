@@ -99,12 +99,12 @@ def table(known: Iterable[Claim] = CLAIMS) -> str:
     sources = {each.source for each in known}
     several = len(sources) > 1 and not sources <= {*NO_PAPER}
     head = "claim" if several or known[0].source in NO_PAPER else f"{known[0].source} claims"
-    heads = [*["source"] * several, head, "result", "verdict"]
+    heads = [*["source"] * several, head, "result", "verdict (settings where it holds)"]
     rows = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for each in known:
         claim = (f"[{each.text}](#{each.figure})" if each.figure else each.text) + "\\*" * each.rebuilt
         claim += f" ([more settings](#{each.also}))" if each.also else ""
-        count = f" ({{{each.figure}:{each.held}_count}})" if each.held else ""
+        count = f" ({{{each.figure}:{each.held}_share}})" if each.held else ""
         verdict = f"**{each.verdict}**{count}" + (f": {each.when}" if each.when else "")
         cells = [*[each.source] * several, claim, each.number, verdict]
         rows.append(f"| {' | '.join(cells)} |")
@@ -128,7 +128,7 @@ def uncounted(numbers: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, s
     found = {figure: dict(known) for figure, known in numbers.items()}
     for each in CLAIMS:
         if each.held and each.figure in found:
-            found[each.figure] |= {f"{each.held}_{key}": "–" for key in ("count", "holds", "fails", "open")}
+            found[each.figure] |= {f"{each.held}_{key}": "–" for key in ("count", "share", "holds", "fails", "open")}
     return found
 
 
@@ -182,10 +182,10 @@ def items(numbers: Mapping[str, Mapping[str, str]]) -> list[dict[str, Any]]:
 
 def item_table() -> str:
     """All items as Markdown, with placeholders for numbers."""
-    rows = ["| paper | item | known from | shown | verdict | number here | differs |", "|---|---|---|---|---|---|---|"]
+    rows = ["| paper | item | known from | verdict | number here | differs |", "|---|---|---|---|---|---|"]
     for before, each in zip((None, *ITEMS), ITEMS, strict=False):
         paper = "" if before and before.paper == each.paper else each.paper
-        item = each.item + (f" ({each.stated})" if each.stated else "")
-        shown = f"[{each.kind}](#{each.figure})" if each.figure else "no"
-        rows.append(f"| {paper} | {item} | {each.source} | {shown} | {judged(each)} | {each.ours} | {each.differs} |")
+        item = f"[{each.item}](#{each.figure})" if each.figure else f"{each.item}, not shown"
+        item += ", proxy" * (each.kind == "proxy") + (f" ({each.stated})" if each.stated else "")
+        rows.append(f"| {paper} | {item} | {each.source} | {judged(each)} | {each.ours} | {each.differs} |")
     return "\n".join(rows) + "\n"

@@ -15,7 +15,7 @@ CLAIMS = (
         "at staleness {vcpo_ess:staleness}, one of {vcpo_ess:batch} samples of {vcpo_ess:longest} tokens carries "
         "{vcpo_ess:share_most} % of the weight",
         "vcpo_ess",
-        when="where theory predicts an ESS of at most a tenth: 64 tokens at staleness 64, or 16 at 128",
+        when="where theory predicts it: 64 tokens at staleness 64, or 16 at 128",
         held="few",
         test="at that staleness, ESS is at most a tenth of the batch size",
     ),
@@ -35,7 +35,7 @@ CLAIMS = (
         "with noisy graded rewards, {vcpo_training:truncated_late_collapsed} of runs collapse at staleness "
         "{vcpo_training:largest}",
         "vcpo_training",
-        when="without a penalty, a minority of runs collapses",
+        when="a minority of runs collapses",
         held="truncated",
         test="at that rate (in best synchronous ones), most runs collapse",
     ),
@@ -44,17 +44,17 @@ CLAIMS = (
         "mostly not",
         "at the 4× rate, {vcpo_steps:tis_fell} of runs fall, and the return ends at {vcpo_steps:tis_end}",
         "vcpo_steps",
-        when="at the 4× rate and constant staleness, the return ends as low as it began",
+        when="only at the 4× rate and constant staleness",
         held="truncated",
         test="most runs fall, and the final return is below half of that of synchronous training",
     ),
     _claim(
         "VCPO trains stably up to staleness 128",
         "mostly",
-        "with noisy graded rewards, the final return is {vcpo_training:vcpo_late} of at most 1; at the 4× rate, "
+        "with noisy graded rewards, the final return is {vcpo_training:vcpo_late}; at the 4× rate, "
         "{vcpo_rates:bold_vcpo_collapsed} of runs collapse",
         "vcpo_training",
-        when="stable but slow at the best synchronous rate; undecided at higher rates with noisy graded rewards",
+        when="slow at the best synchronous rate; at higher rates, undecided with noisy graded rewards",
         held="stable",
         test="at that rate (in best synchronous ones), fewer than a tenth of runs collapse",
     ),
@@ -81,9 +81,9 @@ CLAIMS = (
         "Prior stabilizers fail at high staleness, and VCPO does not",
         "mixed",
         "at tuned rates, VCPO reaches {vcpo_controls:high_vcpo_tuned} and truncated IS {vcpo_controls:high_tis_tuned} "
-        "in {vcpo_controls:short} updates; later, both are nearly equal",
+        "in {vcpo_controls:short} updates",
         "vcpo_controls",
-        when="against truncated IS only; at one shared rate in two of three settings, at tuned rates in none",
+        when="against truncated IS only; at tuned rates, in no setting",
         held="prior",
         test="VCPO's final return exceeds 0.9 and truncated IS's does not, at staleness 32 or more",
     ),
@@ -92,7 +92,7 @@ CLAIMS = (
         "mostly not",
         "up to staleness {one_rate:oldest}, {one_rate:vcpo_bold} of VCPO's runs and {one_rate:ppo_bold} of PPO's fall",
         "one_rate",
-        when="no run of VCPO falls; most runs of three rivals fall on the chain, and of two on tokens",
+        when="no run of VCPO falls, but most rivals are stable, too",
         held="prior",
         test="most runs of the rival fall, and fewer than a tenth of VCPO's",
     ),
@@ -112,7 +112,7 @@ CLAIMS = (
         "at tuned rates, rivals are worse than VCPO in {rivals:vcpo_old_worse} of {rivals:vcpo_old} comparisons at "
         "constant staleness, and better in {rivals:vcpo_old_better}",
         "rivals",
-        when="constant staleness; with heavy-tailed staleness, all comparisons are equal or undecided",
+        when="constant staleness",
         held="vcpo",
         test="the rival's mean return is worse, both at tuned rates",
     ),
@@ -122,7 +122,7 @@ CLAIMS = (
         "at staleness {vcpo_baselines:late}, the variance is {vcpo_baselines:many_opob_variance} % of that with a "
         "batch-mean baseline; with the best constant, {vcpo_baselines:many_constant_variance} %",
         "vcpo_baselines",
-        when="undecided against the best constant on some stale data; part of the reduction is bias",
+        when="sometimes undecided against the best constant; part of the reduction is bias",
         held="least",
         test="at that staleness, the variance is lower than with every other baseline",
         stated="2602.17616/baseline",
@@ -133,7 +133,7 @@ CLAIMS = (
         "at {vcpo_collapse:rate} % false alarms, low ESS catches {vcpo_collapse:chain_ess_announced} of collapses on a "
         "chain and {vcpo_collapse:tokens_ess_announced} on token sequences",
         "vcpo_collapse",
-        when="a low ESS ranks runs better than chance (AUC in other settings: {alarms:ess_range})",
+        when="it ranks runs better than chance (AUC in other settings: {alarms:ess_range})",
         held="caught",
         test="so many updates ahead, at 10 % false alarms, low ESS catches most collapses",
         stated="2602.17616/ess-predicts-collapse",
@@ -143,7 +143,7 @@ CLAIMS = (
         "mixed",
         "with truncated IS, ESS drops from {vcpo_fall:ess_before} to {vcpo_fall:ess_near}",
         "vcpo_fall",
-        when="with truncated IS and sequence masked IS; mostly undecided with other methods",
+        when="with truncated IS and sequence masked IS",
         held="drop",
         test="from 32 to 8 updates before falls, median ESS drops by more than its intervals",
     ),
@@ -162,7 +162,7 @@ CLAIMS = (
         "a large gradient has an AUC of {vcpo_collapse:tokens_norm_near} on token sequences and "
         "{vcpo_collapse:chain_norm_near} on a chain",
         "vcpo_collapse",
-        when="on token sequences only; on another chain, the norm [peaks after falls](#vcpo_fall)",
+        when="on token sequences only; elsewhere, the norm [peaks after falls](#vcpo_fall)",
         held="norm",
         test="so many updates ahead, the AUC of a large gradient is above 0.7",
     ),
@@ -171,7 +171,7 @@ CLAIMS = (
         "not reproduced",
         "the mask removes {vcpo_masks:geometric_removed} of the tokens",
         "vcpo_masks",
-        when="the mask removes most tokens, and training on the rest still learns",
+        when="training on the rest still learns",
         held="every",
         test="the mask removes at least 99 % of the tokens",
     ),
@@ -181,7 +181,7 @@ CLAIMS = (
         "at the 4× rate, the median run falls at update {vcpo_masks:eight_when} with a cap of {vcpo_masks:cap}, and at "
         "{vcpo_masks:sequence_latest} with a cap of {vcpo_masks:sequence_longest}",
         "vcpo_caps",
-        when="longer than with smaller caps, but shorter than with 64 or none",
+        when="longer than with smaller caps only",
         held="longest",
         test="the median run falls later with cap 8",
     ),
@@ -191,7 +191,7 @@ CLAIMS = (
         "at staleness {vcpo_prefix:lag_most}, sequence ratios reach a return of {vcpo_prefix:lag_sequence_most}, "
         "token ratios {vcpo_prefix:lag_token_most}",
         "vcpo_prefix",
-        when="the claim holds for staleness and batch size, through the KL penalty only, but not for horizon",
+        when="for staleness and batch size, through the KL penalty; not for horizon",
         held="sequence",
         test="sequence ratios lose at most 0.05 of return, and token ratios more",
     ),
@@ -329,8 +329,7 @@ ITEMS: tuple[Item, ...] = (
         "paper's curve not readable",
         "vcpo_masks",
         "not tested here",
-        "trusted share: {vcpo_masks:trusted_mixed} with mixed staleness, {vcpo_masks:trusted_constant} with "
-        "constant staleness",
+        "trusted share: mixed staleness {vcpo_masks:trusted_mixed}, constant {vcpo_masks:trusted_constant}",
     ),
     _item(
         "Sweep of the cap",
@@ -352,8 +351,7 @@ ITEMS: tuple[Item, ...] = (
         "vcpo_prefix",
         "",
         "return at staleness {vcpo_prefix:lag_most}: sequence ratios {vcpo_prefix:lag_sequence_most}, token "
-        "ratios {vcpo_prefix:lag_token_most}, geometric ratios {vcpo_prefix:lag_geometric_most}; not "
-        "reproduced for horizon",
+        "{vcpo_prefix:lag_token_most}, geometric {vcpo_prefix:lag_geometric_most}",
         "sequence ratios robust",
         claim="Sequence ratios stay reliable as staleness, batch and horizon grow; token ratios do not",
     ),
@@ -364,8 +362,7 @@ ITEMS: tuple[Item, ...] = (
         "simulated; 16 slots",
         "vcpo_clock",
         "reproduced",
-        "asynchrony shortens steps by a factor of {vcpo_clock:short_speed} with short responses, and of "
-        "{vcpo_clock:long_speed} with long ones",
+        "steps are {vcpo_clock:short_speed} times (short responses) to {vcpo_clock:long_speed} times (long) shorter",
     ),
 )
 """Figures, tables and headline statements of the paper that a toy can show, in its order."""

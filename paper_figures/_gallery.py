@@ -46,8 +46,8 @@ Words as `docs._prose.words` counts them: of headings, prose and tables, not of 
 have a limit for each line instead."""
 BY_SETTING = "claim by setting"
 """Head of a table of settings, which readers unfold; its lines may be long."""
-COUNTED = "_verdict"
-"""End of keys whose word a count of settings gives; claims have to have it."""
+COUNTED = ("_verdict", "_count")
+"""Ends of keys whose words a count of settings gives: the verdict, which claims have to have, and the count."""
 TABLE = re.compile(
     rf"^\| (?:{BY_SETTING} \||(?:source \| )?(?:[^|\n]+ )?claims? \||paper \| item \|).*?(?=\n\n|\n?\Z)", re.M | re.S
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -98,6 +98,19 @@ def curve(rows: Any, arm: str, quantity: str, rate: float, task: str = TASK, sta
     own = own[own.staleness == age].dropna(subset="value")
     own = own[(own.rate / rate - 1.0).abs() == (own.rate / rate - 1.0).abs().min()]
     return own.sort_values("at").drop_duplicates("at").reset_index(drop=True)
+
+
+def rates(rows: Any) -> list[float]:
+    """Rates of the curves of M2PO on the drawn task."""
+    return sorted(pick(rows, over="updates", task=TASK, arm="m2po", quantity="kl").rate.unique())
+
+
+def pairs(rows: Any, quantity: str) -> Iterator[tuple[tuple[str, str], Any, Any]]:
+    """Places, rows of the clip and of M2PO, by named rate and update."""
+    for reading, times in (("best synchronous rate, update", 1.0), ("4× rate, update", BOLD)):
+        both = (curve(rows, arm, quantity, times * usual(rows)).itertuples() for arm in ("clip", "m2po"))
+        for clip, mask in zip(*both, strict=True):
+            yield (reading, f"{clip.at:g}"), clip, mask
 
 
 def trace(ax: Axes, own: Any, **style: Any) -> None:

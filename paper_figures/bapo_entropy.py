@@ -62,7 +62,7 @@ def draw(rows: Any, paired: Any) -> Figure:
 
 
 def numbers(rows: Any, paired: Any) -> dict[str, str]:
-    """Entropies on the stalest data, at best rates and at the best one of fresh data; collapses at any rate."""
+    """Entropies on the stalest data, at best rates and at the best one of fresh data."""
     found = {"staleness": f"{arms.age(arms.laws(rows)[-1])}", "tasks": f"{len(arms.TASKS)}"}
     for task in arms.TASKS:
         for arm in SHOWN:
@@ -70,9 +70,6 @@ def numbers(rows: Any, paired: Any) -> dict[str, str]:
         same = same_rate(rows, task)
         found[f"{task}_same"] = "none" if same is None else look.value(same)
     found["kept"] = f"{sum(paired_rows(paired, task, 'bapo', 'clip').low.iloc[0] > 0.0 for task in arms.TASKS)}"
-    for arm in ("fresh", "clip", "bapo"):
-        lost = [arms.curve(rows, "collapsed", **place(rows, task, arm)).value.max() for task in arms.TASKS]
-        found[f"{arm}_collapsed"] = f"{100 * max(lost):.0f} %"
     return found
 
 

@@ -98,9 +98,6 @@ def numbers(rows: Any) -> dict[str, str]:
     every = [leads(rows, name, times) for name in steps.tasks(rows) for times in steps.READINGS.values()]
     found["cases"] = str(len(every))
     found["grows_last"] = str(sum(len(lead) > 1 and lead[-1] > lead[-2] for lead in every))
-    for name in steps.TASKS:
-        known = name in steps.tasks(rows)
-        found[f"rate_{name}"] = f"{steps.usual(rows, name):g}" if known else "none"
     return found
 
 

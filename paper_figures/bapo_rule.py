@@ -80,12 +80,9 @@ def numbers(rows: Any) -> dict[str, str]:
         "signs": percent(np.mean(own.natural * own.measured < 0)),
         "tasks": f"{len(arms.TASKS)}",
     }
-    for kind in ("plain", "natural"):
-        ups, downs = ([pushes(rows, task, "clip", way, kind).value for task in arms.TASKS] for way in WAYS)
-        found[f"{kind}_biased"] = f"{sum(up > down for up, down in zip(ups, downs, strict=True))}"
-        if kind == "plain":
-            found |= {"up": span(ups), "down": span(downs)}
-    return found
+    ups, downs = ([pushes(rows, task, "clip", way, "plain").value for task in arms.TASKS] for way in WAYS)
+    found["plain_biased"] = f"{sum(up > down for up, down in zip(ups, downs, strict=True))}"
+    return found | {"up": span(ups), "down": span(downs)}
 
 
 def span(values: list[float]) -> str:

@@ -102,17 +102,13 @@ def numbers(rows: Any) -> dict[str, str]:
     """Shares blocked from both starts, and properties of tokens near to the ratio 1 and far from it."""
     found = {"rate": f"{rate(rows):g}", "old": str(int(rows[rows.part == "tokens"].staleness.max()))}
     for key, start in zip(("peaked", "uniform"), STARTS, strict=True):
-        for kind in KINDS:
-            count, many = more_up(rows, start, kind)
-            found[f"{key}_{kind}"] = f"{count} of {many}"
         for way in ("up", "down"):
             found[f"{key}_{way}"] = f"{100 * own(rows, start, f'plain {way}', 'blocked').value.iloc[0]:.0f} %"
         closed = own(rows, start, "closed positive").set_index("number").value
-        for name, edge in zip(("rare", "middle", "usual"), bapo_steps.CHANCES, strict=True):
-            found[f"{key}_{name}"] = f"{100 * closed[edge]:.0f} %" if edge in closed.index else "none"
-        values = binned(rows, start, "prob").value
-        found |= {f"{key}_prob_near": f"{values.iloc[0]:.2f}", f"{key}_prob_far": f"{values.min():.2f}"}
-    return found
+        rare = bapo_steps.CHANCES[0]
+        found[f"{key}_rare"] = f"{100 * closed[rare]:.0f} %" if rare in closed.index else "none"
+    values = binned(rows, bapo_steps.PEAKED, "prob").value
+    return found | {"peaked_prob_near": f"{values.iloc[0]:.2f}", "peaked_prob_far": f"{values.min():.2f}"}
 
 
 def far(rows: Any, start: str) -> list[Setting]:

@@ -11,6 +11,8 @@ from asyncsim.plotting import _style
 from paper_figures import _m2po_steps as steps
 from paper_figures import _script
 from paper_figures import _vcpo as look
+from paper_figures._claim import Setting, decided
+from paper_figures.m2po_staleness import PUBLISHED
 from paper_figures.m2po_steps import OTHERS
 
 EXPERIMENTS = steps.drawn(task="chain", staleness=(0, 256), rate="best synchronous")
@@ -64,3 +66,15 @@ def draw(rows: Any) -> Figure:
 def numbers(rows: Any) -> dict[str, str]:
     """Shares and moments stand beside returns."""
     return {}
+
+
+def held(rows: Any) -> dict[str, list[Setting]]:
+    """Whether the mask bounds the second moment, by rate, and removes fewer tokens than the clip, by update."""
+    moment, fewer = [], []
+    for rate in steps.rates(rows):
+        kept = steps.curve(rows, "m2po", "kept", rate)
+        inside = decided(kept.high.max() <= PUBLISHED, kept.low.max() > PUBLISHED)
+        moment.append(Setting(("chain at rates", f"{rate:g}"), inside))
+    for at, clip, mask in steps.pairs(rows, "masked"):
+        fewer.append(Setting(at, decided(mask.high < clip.low, mask.low > clip.high)))
+    return {"moment": moment, "fewer": fewer}

@@ -11,6 +11,7 @@ from asyncsim.plotting import _style
 from paper_figures import _m2po_steps as steps
 from paper_figures import _script
 from paper_figures import _vcpo as look
+from paper_figures._claim import Setting, decided
 
 EXPERIMENTS = steps.drawn(task="chain", staleness=(0, 256), rate="best synchronous")
 KL = ("clip", "m2po", "fresh")
@@ -63,3 +64,16 @@ def draw(rows: Any) -> Figure:
 def numbers(rows: Any) -> dict[str, str]:
     """Divergences stand beside tokens."""
     return {}
+
+
+def held(rows: Any) -> dict[str, list[Setting]]:
+    """Whether the second moment bounds the divergence, by method and rate, and M2PO keeps KL lower, by update."""
+    chi, kl = [], []
+    for arm in ("clip", "m2po", "none"):
+        for rate in steps.rates(rows):
+            own, most = (steps.curve(rows, arm, name, rate) for name in ("chi", "bound"))
+            answer = decided((own.value <= most.value).all(), (own.low > most.high).any())
+            chi.append(Setting((f"{steps.NAMES[arm]} at rates", f"{rate:g}"), answer))
+    for at, clip, mask in steps.pairs(rows, "kl"):
+        kl.append(Setting(at, decided(mask.high < clip.low, mask.low > clip.high)))
+    return {"chi": chi, "kl": kl}

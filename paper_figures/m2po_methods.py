@@ -20,8 +20,6 @@ SHOWN = {"m2po": "M2PO", "gppo": "GPPO", "areal": "decoupled PPO\n(AReaL)", "cis
 """Trust regions that are followed; of the others, numbers are told."""
 BOLD = f"{steps.BOLD:g}× the best synchronous rate"
 RIVALS = ("none", "cispo", "areal", "gppo", "topr", "gspo")
-AHEAD = ("m2po", "clip", "topr")
-"""Best at tuned rates, but for the graded task in another order."""
 PENALIZED = tuple(name for name in steps.TASKS if m2po_steps.TASKS[name].kl_coef > 0)
 """Tasks on which no policy is ever done learning."""
 
@@ -68,9 +66,6 @@ def numbers(rows: Any) -> dict[str, str]:
         bold = [steps.at(rows, task, arm, "end", steps.BOLD * steps.usual(rows, task)).value for task in tasks]
         best = [steps.best(rows, task, arm, "end").value for task in tasks]
         found |= {f"{arm}_{key}": f"{sum(own) / len(own):.2f}" for key, own in (("bold", bold), ("best", best))}
-        if arm in AHEAD:
-            rest = [end for task, end in zip(tasks, best, strict=True) if task != "graded"]
-            found[f"{arm}_rest"] = f"{sum(rest) / len(rest):.2f}"
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -11,6 +12,7 @@ from matplotlib.lines import Line2D
 from asyncsim.plotting import _style
 from paper_figures import _m2po_steps as steps
 from paper_figures import _script
+from paper_figures._claim import Setting, decided
 
 __all__ = ["EXPERIMENTS", "draw", "numbers"]
 
@@ -41,11 +43,16 @@ def bounds(rows: Any, rate: float) -> Any:
     return own.sort_values("tau").drop_duplicates("tau").reset_index(drop=True)
 
 
-def final(rows: Any, arm: str, rate: float, staleness: int) -> float:
-    """Return at the end at a level of staleness, at the rate that is nearest; that of M2PO at the published bound."""
-    own = _script.pick(rows, over="run", task=steps.TASK, arm=arm, quantity="end", staleness=staleness)
+def row(rows: Any, arm: str, quantity: str, rate: float, staleness: int) -> Any:
+    """A quantity of runs at a level of staleness, at the rate that is nearest; that of M2PO at the published bound."""
+    own = _script.pick(rows, over="run", task=steps.TASK, arm=arm, quantity=quantity, staleness=staleness)
     own = own[(own.tau - PUBLISHED).abs() < 1e-9] if arm == "m2po" else own
-    return float(own.value.loc[(own.rate / rate - 1.0).abs().idxmin()])
+    return own.loc[(own.rate / rate - 1.0).abs().idxmin()]
+
+
+def final(rows: Any, arm: str, rate: float, staleness: int) -> float:
+    """Return at the end at a level of staleness."""
+    return float(row(rows, arm, "end", rate, staleness).value)
 
 
 def span(values: list[float]) -> str:
@@ -101,3 +108,22 @@ def numbers(rows: Any) -> dict[str, str]:
 def ends(values: Any) -> str:
     """The range of returns."""
     return " to ".join(dict.fromkeys(f"{value:.2f}" for value in (values.min(), values.max())))
+
+
+def held(rows: Any) -> dict[str, list[Setting]]:
+    """Whether M2PO returns more than the clip, by staleness, and whether its bound hardly changes the final return."""
+    staler, bound = [], []
+    for reading, times in (("best synchronous rate", 1.0), ("4× rate", steps.BOLD)):
+        rate = times * steps.usual(rows)
+        for quantity, word in (("return", "mean return"), ("end", "final return")):
+            for staleness in levels(rows, "clip")[1:]:
+                clip, mask = (row(rows, arm, quantity, rate, staleness) for arm in ("clip", "m2po"))
+                answer = decided(mask.low > clip.high, mask.high < clip.low)
+                staler.append(Setting((f"{word}, {reading}", f"{staleness}"), answer))
+        own = bounds(rows, rate).set_index("tau")
+        known = own.loc[min(own.index, key=lambda tau: abs(tau - PUBLISHED))]
+        for tau, other in own.drop(known.name).iterrows():
+            apart, reach = abs(other.value - known.value), math.hypot(*(r.high - r.low for r in (other, known))) / 2.0
+            answer = decided(apart + reach < steps.NEAR, apart - reach > steps.NEAR)
+            bound.append(Setting((f"{reading}, bound", f"{tau:.2g}"), answer))
+    return {"staler": staler, "bound": bound}

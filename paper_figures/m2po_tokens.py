@@ -11,11 +11,14 @@ from asyncsim.plotting import _style
 from paper_figures import _m2po_steps as steps
 from paper_figures import _script
 from paper_figures import _vcpo as look
+from paper_figures._claim import Setting, decided
 
 __all__ = ["EXPERIMENTS", "draw", "numbers"]
 
 EXPERIMENTS = steps.drawn(task="forks", staleness=256, rate="best synchronous", names={"forks": "forks"})
 KINDS = {1.0: "uncertain bits", 0.0: "nearly certain bits"}
+ANY = 1e-4
+"""Share of tokens below which the clip masks none: such data cannot show which it masks."""
 COLOR = look.COLOR["stale"]
 
 
@@ -63,3 +66,15 @@ def numbers(rows: Any) -> dict[str, str]:
     found |= {"held": str(held), "points": str(points)}
     keys = [f"forks_{key}" for key in ("near", "peak", "far", "clipped")]
     return steps.complete(found, [*keys, "others_clipped"])
+
+
+def held(rows: Any) -> dict[str, list[Setting]]:
+    """Whether the clip masks mainly uncertain bits, by staleness and rate at which it masks any."""
+    found, own = [], _script.pick(rows, over="kind", task="forks", arm="clip").dropna(subset="value")
+    for (staleness, rate), both in own[own.staleness > 0].groupby(["staleness", "rate"]):
+        sure, unsure = (both[both["at"] == kind].iloc[0] for kind in sorted(KINDS))
+        if max(unsure.value, sure.value) < ANY:
+            continue
+        answer = decided(unsure.low > sure.high, unsure.high < sure.low)
+        found.append(Setting((f"forks, staleness {staleness:g} at rates", f"{rate:g}"), answer))
+    return {"prunes": found}

@@ -76,13 +76,6 @@ def regret(rows: Any, arm: str, steps: int, times: float | None) -> list[float]:
     return found
 
 
-def leads(rows: Any, times: float | None) -> tuple[int, int]:
-    """At how many prices TBA has the largest objective on the older data, and of how many."""
-    own = {arm: regret(rows, arm, drawn(rows)[1], times) for arm in tba.ARMS}
-    wins = [min(own, key=lambda arm: own[arm][k]) == "TBA" for k in range(len(tba.betas(rows)))]
-    return sum(wins), len(wins)
-
-
 def diverse(rows: Any, arm: str, steps: int, times: float | None = 1.0) -> str:
     """The most different good arms of an arm among prices at which it has nine tenths of the largest return."""
     earned, good = (points(rows, arm, steps, quantity, times).value for quantity in ("return", "distinct"))
@@ -115,15 +108,13 @@ def draw(rows: Any) -> Figure:
 
 
 def numbers(rows: Any) -> dict[str, str]:
-    """Losses of the objective, the most over prices, and different arms; prices at which TBA leads."""
+    """Losses of the objective, the most over prices, and and different arms."""
     old = drawn(rows)[1]
     found = {"old": str(old), "prices": str(len(tba.betas(rows))), "rate": f"{tba.usual(rows):g}"}
     for arm, key in tba.KEYS.items():
         for reading, times in (("usual", 1.0), ("best", None)):
             found[f"{key}_old_{reading}"] = f"{max(regret(rows, arm, old, times)):.2f}"
         found[f"{key}_diverse"], found[f"{key}_diverse_best"] = (diverse(rows, arm, old, t) for t in (1.0, None))
-    for reading, times in (("usual", 1.0), ("best", None)):
-        found[f"leads_{reading}"] = str(leads(rows, times)[0])
     smallest, largest = (points(rows, "TBA", old, "return").value.iloc[k] for k in (0, -1))
     return found | {"at_smallest": f"{smallest:.2f}", "at_largest": f"{largest:.2f}"}
 

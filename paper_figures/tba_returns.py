@@ -88,10 +88,6 @@ def numbers(rows: Any) -> dict[str, str]:
         "ties": str(words.count("equal")),
         "losses": str(words.count("better")),
     }
-    for key, names in (("cost", ["rare"]), ("cost_others", [task for task in TITLES if task != "rare"])):
-        late = [cell(rows, task, law, tba_returns.FRESH) for task in names for law in STALE]
-        costs = [float(row.difference) for row in late if row is not None]
-        found[key] = f"{max(costs, default=float('nan')):.2f}"
     found |= {"league": "0.1", "penalized": said(cell(rows, "graded", STALE[0], "TBA 0.1"))}
     for task, place in RECENT:
         found[f"{task}_recent_{place}"] = said(cell(rows, task, place, "0.95", "recency"))

@@ -27,7 +27,7 @@ LATE, YOUNG = 32, 8
 WORDS = {"mean": "group mean", "opob": "OPOB", "loo": "OPOB, leave one out", "constant": "best constant"}
 QUOTED = {
     "few": ["opob variance", "loo variance"],
-    "full": ["opob variance", "loo variance"],
+    "full": ["opob variance"],
     "many": ["opob variance", "constant variance", "mean worth", "opob worth", "constant worth"],
 }  # fmt: skip
 """What is quoted of small batches, of large ones, and of large ones with cut ratios."""

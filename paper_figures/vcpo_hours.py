@@ -95,7 +95,7 @@ def numbers(rows: Any) -> dict[str, str]:
     for name in ARMS:
         paper = {**machine(*MAIN), "staleness": PAPER, "method": name}
         found[f"{name}_paper_speed"] = ratio(gain(rows, paper))
-    return {**found, **machines(rows), **quick(rows)}
+    return {**found, **quick(rows)}
 
 
 def levels_of(rows: Any) -> list[int]:
@@ -112,20 +112,6 @@ def quick(rows: Any) -> dict[str, str]:
             found[sigma >= MAIN[0] and train <= MAIN[1]].append(own[0])
     spans = {here: f"{min(own):.2f} to {max(own):.2f}" if own else "no value" for here, own in found.items()}
     return {"wide": f"{MAIN[0]:g}", "brief": f"{MAIN[1]:g}", "quick": spans[True], "slow": spans[False]}
-
-
-def machines(rows: Any) -> dict[str, str]:
-    """Least speed-up of truncated ratios over all machines, at the staleness of the paper."""
-    arms = {
-        place: {**machine(*place), "staleness": PAPER, "method": "tis"}
-        for place in sorted({(s, t) for s, t in zip(rows.sigma, rows.train, strict=True)})
-    }
-    # Two resamples where only the ratio itself is needed.
-    gains = {place: found[0] for place, arm in arms.items() if (found := gain(rows, arm, draws=2)) is not None}
-    place = min(gains, key=lambda one: gains[one], default=None)
-    at = "no name" if place is None else f"a spread of {place[0]:g} and training of {place[1]:g} mean responses"
-    least = ratio(gain(rows, arms[place]) if place else None)
-    return {"machines": f"{len(gains)}", "least_speed": least, "least_at": at}
 
 
 def held(rows: Any) -> dict[str, list[Setting]]:

@@ -94,9 +94,8 @@ def numbers(rows: Any) -> dict[str, str]:
     found = steps.sizes(rows) | {"lag": f"{LAG}", "cap": f"{SHOWN:g}", "warm": f"{WARM}"}
     for short, arm in (("geometric", "MIS, geometric"), ("ppo", "PPO"), ("m2po", "M2PO")):
         found[f"{short}_removed"] = f"{100 * share(rows, arm):.0f} %"
-    for name, rate in (("usual", USUAL), ("bold", BOLD)):
-        found[f"geometric_{name}"] = f"{steps.one(rows, 'MIS, geometric', 'end', rate).value:.2f}"
-        found[f"vcpo_{name}"] = f"{steps.one(rows, 'VCPO', 'end', rate).value:.2f}"
+    for short, arm in (("geometric", "MIS, geometric"), ("vcpo", "VCPO")):
+        found[f"{short}_bold"] = f"{steps.one(rows, arm, 'end', BOLD).value:.2f}"
     few = late(rows)
     found |= {"settled": f"{SETTLED}", "few": "no value" if math.isnan(few) else f"{math.ceil(100 * few)} %"}
     for law in LAWS:
