@@ -24,7 +24,7 @@ def names() -> list[dict[str, str]]:
 
 def writers() -> dict[str, str]:
     """Functions to paste into trainers whose logs lack stamps, by the trainer's name."""
-    _, *texts = checks.beside(__file__, "log_writers.txt").split("\n\n\n")
+    _, *texts = checks.resource(__file__, "log_writers.txt").split("\n\n\n")
     return {text.removeprefix("def ").partition("(")[0]: f"{text.strip()}\n" for text in texts}
 
 

@@ -94,7 +94,7 @@ def filled(template: str, filters: Mapping[str, Any], **values: Any) -> str:
 
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters |= filters
-    return environment.from_string(checks.beside(__file__, template)).render(**values)
+    return environment.from_string(checks.resource(__file__, template)).render(**values)
 
 
 def coded(text: str) -> Markup:

@@ -242,19 +242,19 @@ def size_of(variable: str) -> int | None:
     return int(float(match[1]) * UNITS[match[2].upper()])
 
 
-def beside(module: str, name: str) -> str:
+def resource(module: str, name: str) -> str:
     """The text of the file `name` in the folder of a module, which is given by its own file."""
     return Path(module).with_name(name).read_text(encoding="utf-8")
 
 
 def table(module: str, name: str) -> dict[str, Any]:
     """The content of such a file in TOML."""
-    return tomllib.loads(beside(module, name))
+    return tomllib.loads(resource(module, name))
 
 
 def rows(module: str, name: str) -> list[list[str]]:
     """The two or three cells of each line `name: word word: advice` of such a file."""
-    return [line.split(": ", 2) for line in beside(module, name).splitlines()]
+    return [line.split(": ", 2) for line in resource(module, name).splitlines()]
 
 
 def words_by_name(module: str, name: str) -> dict[str, list[str]]:

@@ -105,7 +105,7 @@ def paged(word: str) -> str:
     """Where the gallery tests a paper, given by arXiv id or name, and claims of this name; "" if it has no page."""
     name, id, what, page = paper_row(word)
     exact = "".join(f"; asyncsim verify {id} its exact result" for id in claims() if f"/{word}-" in id)
-    said = f'["{id}/' in checks.beside(__file__, "papers.toml")
+    said = f'["{id}/' in checks.resource(__file__, "papers.toml")
     exact += f"; asyncsim list papers {word} has its sentences" * (said and bool(page))
     return f"the page {page} of the repository tests this paper by simulation{exact}. {name} is {what}." if page else ""
 

@@ -58,7 +58,7 @@ def _table(lines: str) -> list[Alias]:
     return rows
 
 
-STEPS, TOKENS, SYSTEM = map(_table, checks.beside(__file__, "names.txt").split("\n\n"))
+STEPS, TOKENS, SYSTEM = map(_table, checks.resource(__file__, "names.txt").split("\n\n"))
 """Columns of tables with a row a step, of tables with a row a token, or a list of tokens a row, and of a step's seconds
 and lengths, which `calibrate` reads and no claim of `diagnose` predicts."""
 
