@@ -23,8 +23,6 @@ SECTIONS = {
     "Check claims and code": "verify conformance export device",
 }
 """Commands in the order of the help, by purpose."""
-STORE = "asyncsim-results"
-"""Default store of the command line."""
 STDOUT = Path("-")
 
 

@@ -92,7 +92,7 @@ class Law(calls.Told):
     @property
     def cut(self) -> bool:
         """Whether the distribution has a maximum."""
-        return self.maximum < math.inf
+        return bool(self.maximum < math.inf)
 
     @cached_property
     def _numbers(self) -> np.ndarray:
@@ -129,7 +129,7 @@ class Law(calls.Told):
         scale, *rest = self.parameters
         one = Law(self.kind, (1.0, *rest), self.maximum / scale)
         second = _moment(one, 2)
-        return scale * math.sqrt(max(0.0, second - one._mean**2)) if second < math.inf else math.inf
+        return float(scale * math.sqrt(max(0.0, second - one._mean**2))) if second < math.inf else math.inf
 
     def moment_below(self, power: float, limit: float) -> float:
         """E[X^power; X <= limit] in closed form, without regard to a maximum; the whole moment if `limit` is infinite.

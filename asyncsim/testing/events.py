@@ -130,8 +130,7 @@ def schedules(
 @st.composite
 def _schedules(draw: Any, source: st.SearchStrategy[Source], shape: tuple[int, ...]) -> Schedule:
     counts = [draw(st.integers(1, most)) for most in shape]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ShortRunWarning)
+    with warnings.catch_warnings(action="ignore", category=ShortRunWarning):
         return draw(source).schedule(*counts, draw(st.integers(0, 999)))
 
 
