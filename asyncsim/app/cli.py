@@ -492,7 +492,7 @@ def judge(o: Options) -> int:
         streams.show([said])
         return o.files.status(0)
     remedy = f"a difference to find is asyncsim judge --within {o.power:g} --seed-spread {o.seed_spread or 'VALUE'}"
-    checks.require(a or b or o.within or "power" not in o.given, "--power", o.power, "a probability, as 0.9", remedy)
+    checks.require(bool(a or b or o.within or "power" not in o.given), "--power", o.power, "a probability", remedy)
     checks.require(len(o.arms) < 3, "arms", o.arms, "two", "quote patterns, or repeat --a and --b; judge two at a time")
     names = ("metric", "over", "last", "at", "error", "within", "better", "seed_spread", "pilot", "power", "columns")
     run = o.run if len(o.run) > 1 else (o.run or [None])[0]

@@ -227,8 +227,8 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
             see = f"it has {', '.join(own)}"
         helps = {_dashed(each.name): each.help or "" for each in context.command.params if takes[each.name] == "option"}
         remedy = advice or written or see
-        number = all(checks.is_number(wording.value(each)) for each in word.split(","))
-        remedy = remedy.replace("VALUE", word) if remedy.count("VALUE") == 1 and number else remedy
+        if remedy.count("VALUE") == 1 and all(checks.is_number(wording.value(each)) for each in word.split(",")):
+            remedy = remedy.replace("VALUE", word)
         refusal = checks.InputError("option", error.option_name, "an option of the command", remedy)
         for other in (w.partition("=")[0] for w in arguments if w.startswith("--") and "--set" not in written):
             mine = checks.near(other[2:], [each for each in takes if takes[each] == "option"], 1, 0.7)
@@ -315,8 +315,6 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
         see = f"write --{plugins.PARTS[kinds[0]]} {value}"
     elif context and f"asyncsim.{context.command.name} ()" in calls.ELSEWHERE:
         see = calls.ELSEWHERE[f"asyncsim.{context.command.name} ()"]
-    elif option == "set" and context.command.name == "timeline":
-        see = "write --set NAME=VALUE for each"
     elif option == "grid" and "," in value:
         see = f"write --grid NAME={value}, without a space"
     elif context and context.command.name in ("log", "conformance") and not {"--stack", "--like"} & {*arguments}:

@@ -7,7 +7,6 @@ import os
 import re
 import warnings
 from collections.abc import Container, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -150,17 +149,14 @@ def calibrate(
     Assumes a run that is steady behind its warm-up. Source: this package; each law names its claim.
     """
     several = list(logs) if isinstance(logs, (list, tuple)) else [logs]
-    wrote = ""
-    with suppress(checks.InputError):
-        wrote = "" if preset in advising.TRAINERS else _wrote(_read(several, columns, run, stack))
-    remedy = f"its columns are those of {wrote}: write preset='{wrote}'" if wrote in advising.TRAINERS else ""
-    checks.one_of("preset", preset, advising.TRAINERS, remedy or "name the trainer that wrote the log")
-    advising.known_fields(given, preset, "calibrate")
     checks.require(bool(several), "logs", logs, "one or more", "name the files of one run")
     described = [str(each) for each in several if str(each).endswith((".yaml", ".yml"))]
     checks.require(not described, "logs", described, "logs, not a system", "give its fields as --set NAME=VALUE")
     read = _read(several, columns, run, stack)
-    logged = _wrote(read)
+    logged = aliases.beside((name for name in read.names.values() if "/" in name), ())[0].lower().replace("-", "_")
+    wrote = f"its columns are those of {logged}: write preset='{logged}'" if logged in advising.TRAINERS else ""
+    checks.one_of("preset", preset, advising.TRAINERS, wrote or "name the trainer that wrote the log")
+    advising.known_fields(given, preset, "calibrate")
     if logged in {*advising.TRAINERS} - {preset}:
         warnings.warn(checks.RunWarning(TABLE["other_trainer"].format(logged, preset)), stacklevel=2)
     fields = _fields(preset, read, given)
@@ -236,18 +232,13 @@ def calibrate(
         notes += [TABLE["unknown"].format(odd, ours)] * (ours not in {*read.series, "step"})
     fields |= _rates(measured, known, {*taken, "response_lengths"})
     kept = tuple(name for name in given if name in fields)
-    several, pace = each > 1 and "seconds" in measured, measured["seconds"].value if "seconds" in measured else 0.0
-    rows = TABLE["rows"].format(each, read.why(known), each * pace, pace) * several
+    pace = measured["seconds"].value if "seconds" in measured and each > 1 else 0.0
+    rows = TABLE["rows"].format(each, read.why(known), each * pace, pace) * (pace > 0.0)
     notes = [*assumed(known), *read.notes, *notes]
     made = Calibration(fields, measured, drift, lengths, tuple(notes), steps, warm, kept, rows)
     if out is not None:
         made.save(out)
     return made
-
-
-def _wrote(read: Read) -> str:
-    """The trainer whose names most columns have; "" if none."""
-    return aliases.beside((name for name in read.names.values() if "/" in name), ())[0].lower().replace("-", "_")
 
 
 def assumed(known: Mapping[str, Any]) -> list[str]:
@@ -311,10 +302,7 @@ class Read:
         return int(gaps[0]) if len(gaps) and (gaps == gaps[0]).all() else 1
 
     def batches_of(self, known: Mapping[str, Any]) -> int:
-        """Updates per row: verl logs one row per sync, with the seconds of the updates between two syncs summed.
-
-        Its training/global_step counts updates, so a log that has it tells how many a row has (`stride`).
-        """
+        """Updates per row: verl logs one row per sync, with all seconds since the last."""
         summed = self.rows_of_sync == 1 and any(n.startswith("timing_s/") for n in self.names.values())
         return (self.stride or int(known["publish_every"])) if summed else 1
 

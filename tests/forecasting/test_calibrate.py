@@ -584,6 +584,12 @@ def test_rows_between_syncs_are_single_steps_and_merged_rows_say_the_same(monkey
     merged[seconds] *= 4.0
     four = sim.calibrate(merged, "verl", publish_every=4, **own)
     assert four.measured["seconds"].value == pytest.approx(62.0, rel=0.01)
+    # verl's own count of updates tells how many a row has, and the headline has the seconds of both.
+    counted = sim.calibrate(
+        merged.drop(columns="step").assign(**{"training/global_step": 4 * np.arange(1, 21)}), "verl", **own
+    )
+    assert counted.fields["publish_every"] == 4 and not single.rows and ": 248 s a row, 62 s an update" in counted.rows
+    assert "and publish_every=4" in four.rows
     for one in (single, four):
         drift = one.drift["kl_k3"]
         assert drift.steps == 80 and drift.learns * 80 > 1.0
