@@ -24,7 +24,7 @@ CLAIMS = (
         "under conditions",
         "the AUC of the cosine is {alarms:cosine_range}, depending on the setting",
         "alarms",
-        when="chains of bits",
+        when="chains of bits, 10 updates before falls",
         held="cosine",
         test="its AUC is above 0.5",
     ),
