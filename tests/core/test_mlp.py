@@ -103,9 +103,10 @@ class Module(nn.Module):
 
 
 @pytest.mark.parametrize(("dtype", "slack"), [(torch.float32, 1e-6), (torch.float64, 1e-12)])
+@pytest.mark.parametrize("hidden", [(), (5,), (7, 6), (4, 5, 6)])
 @pytest.mark.parametrize("head", HEADS)
-def test_outputs_and_gradient_are_those_of_separate_modules(head, dtype, slack):
-    policy, theta, batch, weight = problem(head, dtype=dtype)
+def test_outputs_and_gradient_are_those_of_separate_modules(head, hidden, dtype, slack):
+    policy, theta, batch, weight = problem(head, dtype=dtype, hidden=hidden)
     weight = {name: w / (G * N * T) for name, w in weight.items()}
     forward = policy.forward(versions.current(policy.prepare(theta[0])), batch, policy.outputs)
     gradient = forward.pullback(weight)
@@ -141,16 +142,6 @@ def test_gradient_is_a_finite_difference(head, name, normalize):
     wrong = gradient.clone()
     wrong[:, 3] += 0.1
     assert ((wrong * random).sum(1) - difference).abs().min() > 1e-4, "one wrong entry is seen"
-
-
-@pytest.mark.parametrize("hidden", [(), (5,), (4, 5, 6)])
-def test_any_depth(hidden):
-    policy, theta, batch, weight = problem("categorical", 3, hidden=hidden)
-    forward = policy.forward(versions.current(policy.prepare(theta[0])), batch, policy.outputs)
-    module = Module(policy, theta[0, 1])
-    expected = module(batch.state[1], batch.action[1])
-    total = sum((weight[name][1] * expected[name]).sum() for name in policy.outputs)
-    assert (forward.pullback(weight)[1] - module.flat(total)).abs().max() < 1e-11
 
 
 SLOTS = {

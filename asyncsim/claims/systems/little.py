@@ -13,8 +13,8 @@ a station without queue enters a product form by its mean alone. p0 is the loss 
 Domain: any settings with works of finite mean. It is exact over a history that begins and ends empty, else up to the
 groups cut off by the ends of the window. These are averages over time, while the mean-staleness identity counts at the
 instants of publishes. A mean delay in seconds is not the period times the mean staleness. Second route: counts swept
-through an event simulation from empty to empty, beside the sums of its seconds; the balance equations of the loop with
-generation in two exponential phases, whose law is not exponential: equality shows that only the mean enters.
+through an event simulation from empty to empty, beside the sums of its seconds. For the loop, the balance equations
+with generation in two exponential phases, whose law is not exponential: equality shows that only the mean enters.
 """
 
 from typing import Any
