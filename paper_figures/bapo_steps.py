@@ -107,7 +107,8 @@ def numbers(rows: Any) -> dict[str, str]:
     for task, key, quantity in ((DRAWN, "h", "entropy_end"), *((task, "r", "end") for task in SHOWN)):
         for arm in steps.ARMS:
             known = task in steps.tasks(rows)
-            found[f"{task}_{arm}_{key}"] = look.value(ends(rows, task, arm, quantity)) if known else "none"
+            text = look.value(row := ends(rows, task, arm, quantity)) if known else "none"
+            found[f"{task}_{arm}_{key}"] = f"{row.value:.3f}" if text.endswith("± 0.0000") else text
     return found
 
 

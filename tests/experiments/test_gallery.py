@@ -101,12 +101,7 @@ def test_settings_with_one_answer_are_told_together():
     found = _claim.counted([*known, _claim.Setting(("bandit",), None)])
     assert (found["holds"], found["fails"], found["open"]) == ("chain: 1 to 4, 16", "chain: 8", "bandit")
     assert (found["count"], found["verdict"]) == ("4 of 6 settings", "mixed")
-    places = [
-        ("tuned", "chain", "clip"),
-        ("tuned", "bandit", "clip"),
-        ("tuned", "bandit", "clip"),
-        ("one", "bandit", "clip"),
-    ]
+    places = [(*each.split(), "clip") for each in ("tuned chain", "tuned bandit", "tuned bandit", "one bandit")]
     known = [_claim.Setting(place, True) for place in places]
     assert _claim.counted(known)["holds"] == "tuned: chain: clip; bandit: clip (2); one: bandit: clip"
 
@@ -119,6 +114,11 @@ def test_verdicts_of_claims_are_what_their_settings_give(numbers):
     word = next(each for each in _claim.VERDICTS if each != claim.verdict)
     planted = {claim.figure: numbers[claim.figure] | {f"{claim.held}_verdict": word}}
     assert [line.rpartition("write ")[2] for line in _claims.wrong(planted)] == [repr(word)]
+    # A second figure gives more settings, and does not count them itself.
+    both = next(each for each in _claims.CLAIMS if each.also)
+    own, more = (_pipeline.script(name).held(*tables_of(name))[both.held] for name in (both.figure, both.also))
+    assert _pipeline.settings(both.figure, tables_of(both.figure))[both.held] == [*own, *more] != own
+    assert both.held not in _pipeline.settings(both.also, tables_of(both.also))
 
 
 def test_an_entry_gives_the_verdict_of_its_claim():
