@@ -301,7 +301,7 @@ TYPED = {
     "tokens of no file": (
         "diagnose a.csv --tokens",
         "--tokens = None",
-        "write --tokens FILE: A second file with one row",
+        "write --tokens FILE: Second file: one row",
     ),
     "a KL without a log": ("diagnose --kl 0.02", "option = '--kl'", "ratio/gaussian-shift --at k3=VALUE --at tokens=T"),
     "a variance of logits": ("verify ess/limit --at variance=1", "'variance'", "gaussian-shift --at variance=VALUE"),
@@ -400,7 +400,7 @@ TYPED = {
         "a plain name is of sequence ratios",
     ),
     "a loss to export": ("export own.py:ppo --for trl", "= 'ppo'", "call it in the trainer's hook; check it by"),
-    "8x": (f"{TWO} --smallest 1 --trainer-slots 8x", "--trainer-slots = '8x'", "--trainer-slots 8: Slots"),
+    "8x": (f"{TWO} --smallest 1 --trainer-slots 8x", "--trainer-slots = '8x'", "--trainer-slots 8: Cost"),
     "a number in words": ("run --updates many", "--updates = 'many'", "write --updates NUMBER: Optimizer updates"),
     "a mean of rewards": (f"{TWO} --smallest 1 --metric reward_mean", "= 'reward_mean'", "take trained_return"),
     "a loss as metric": (f"{TWO} --smallest 1 --metric pg_loss", "= 'pg_loss'", "losses are not recorded"),
@@ -511,7 +511,7 @@ TYPED = {
         "did you mean replicas? write --set replicas=VALUE",
     ),
     "two runs of a chart": ("judge a.csv --run p,q", "b = None", "two runs of one file: --run p --run q"),
-    "a percentage of a metric": ("judge a.csv b.csv --within 5%", "--within = '5%'", "in its own unit: Differences of"),
+    "a percentage of a metric": ("judge a.csv b.csv --within 5%", "--within = '5%'", "in its own unit: Maximum"),
     "a percentage of seconds": ("advise s.yaml --within 5", "--within = 5.0", "write 0.05 for 5 percent"),
     "axis that falls": ("judge clock.csv a.csv --over reward", "reward, row 4 of clock.csv", "that never falls: steps"),
     "a clip of verl's loss": (
