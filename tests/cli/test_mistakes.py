@@ -298,11 +298,7 @@ TYPED = {
         "partial_rollout_enable = 'true,false': must be True or False",
         "several values: --sweep partial_rollout_enable=true,false",
     ),
-    "tokens of no file": (
-        "diagnose a.csv --tokens",
-        "--tokens = None",
-        "write --tokens FILE: Second file: one row",
-    ),
+    "tokens of no file": ("diagnose a.csv --tokens", "--tokens = None", "write --tokens FILE: Second file: one row"),
     "a KL without a log": ("diagnose --kl 0.02", "option = '--kl'", "ratio/gaussian-shift --at k3=VALUE --at tokens=T"),
     "a variance of logits": ("verify ess/limit --at variance=1", "'variance'", "gaussian-shift --at variance=VALUE"),
     "a trainer as a log": ("log verl", "path = 'verl'", "`asyncsim list logs` says what trainers log"),
