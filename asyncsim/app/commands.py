@@ -351,7 +351,7 @@ def _print_ends(trace: Trace, ends: dict[str, Any], brief: bool) -> None:
         if why := part.why_diverged():
             print(f"  {why}")
     if len(ends) > SETTINGS:
-        print(f"\n{len(ends) - SETTINGS} settings more; --json has all of them")
+        print(f"\n{len(ends) - SETTINGS} more settings; --json lists all")
 
 
 def print_header(header: dict[str, Any], verbose: bool, part: Any, given: Iterable[str] = ()) -> None:

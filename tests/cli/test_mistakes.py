@@ -294,11 +294,7 @@ TYPED = {
         "partial_rollout_enable = (True, False): must be True or False",
         "several values: --sweep partial_rollout_enable=true,false",
     ),
-    "tokens of no file": (
-        "diagnose a.csv --tokens",
-        "--tokens = None",
-        "write --tokens FILE: Second file: one row",
-    ),
+    "tokens of no file": ("diagnose a.csv --tokens", "--tokens = None", "write --tokens FILE: Second file: one row"),
     "a KL without a log": ("diagnose --kl 0.02", "option = '--kl'", "ratio/gaussian-shift --at k3=VALUE --at tokens=T"),
     "a variance of logits": ("verify ess/limit --at variance=1", "'variance'", "gaussian-shift --at variance=1"),
     "a rate that is stable": ("verify stable-rate --at staleness=8", "'stable-rate'", "boundary --at staleness=8, the"),
@@ -507,7 +503,7 @@ TYPED = {
     "a change of a number": ("forecast a.yaml --set machines=+4", "'machines=+4'", "or the sum for so many more"),
     "machines of replicas": ("timeline verl_fully_async --set machines=8", "= 'machines'", "write --set replicas=8"),
     "two runs of a chart": ("judge a.csv --run p,q", "b = None", "two runs of one file: --run p --run q"),
-    "a percentage of a metric": ("judge a.csv b.csv --within 5%", "--within = '5%'", "in its own unit: Maximum difference of"),
+    "a percentage of a metric": ("judge a.csv b.csv --within 5%", "--within = '5%'", "in its own unit: Maximum"),
     "a percentage of seconds": ("advise s.yaml --within 5", "--within = 5.0", "write 0.05 for 5 percent"),
     "axis that falls": ("judge clock.csv a.csv --over reward", "reward, row 4 of clock.csv", "that never falls: steps"),
     "a clip of verl's loss": (

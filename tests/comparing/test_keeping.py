@@ -171,7 +171,7 @@ def test_a_damaged_training_is_made_again_and_kept_aside(whole, trained, tmp_pat
     trained.clear()
     assert numbers(compared(str(tmp_path))) == whole
     assert len(trained) == 1 and path.exists() and len(list(tmp_path.glob("trash/*/trainings/*/*.parquet"))) == 1
-    assert "made anew" in capsys.readouterr().err
+    assert "recomputed" in capsys.readouterr().err
 
 
 def test_a_store_counts_checks_and_keeps_trainings(tmp_path):

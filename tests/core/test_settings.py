@@ -131,5 +131,5 @@ def test_of_many_settings_some_are_printed_and_all_are_written(tmp_path):
     steps = [round(0.01 * k, 2) for k in range(1, 16)]
     words = ["--replicates", "15", "--updates", "4", "--set", f"sgd.lr={steps}", "--diagnostics", "gradient_norm"]
     result = call("run", *words, "--json", tmp_path / "run.json")
-    assert result.output.count("last tenth") == 10 and "5 settings more" in result.output
+    assert result.output.count("last tenth") == 10 and "5 more settings" in result.output
     assert len(json.loads((tmp_path / "run.json").read_text())["settings"]) == 15

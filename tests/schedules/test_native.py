@@ -265,7 +265,7 @@ def test_every_stack_is_read_as_written_or_has_a_writer_of_15_lines() -> None:
         ("prime_rl", "train_version=run.work.step", "path:step_#"),
         ("prime_rl", {"train_version": "step"}, "step of dispatch"),
         ("areal", "start_version=head_version", "versions of generated tokens"),
-        ("areal", "train_version=tail_version", "no file has the trained one"),
+        ("areal", "train_version=tail_version", "no file has the trained version"),
     ],
 )
 def test_a_wrong_column_is_refused(stack: str, columns: Any, right: str, tmp_path: Path) -> None:
