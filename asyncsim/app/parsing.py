@@ -128,7 +128,7 @@ def _typed(message: str, known: Collection[str]) -> str:
         kinds = "|".join(plugins.PARTS)
         remedy = re.sub(rf"\bsim\.({kinds})\.(\w+)\(\.\.\.\)", lambda m: f"--{plugins.PARTS[m[1]]} {m[2]}", remedy)
     remedy = re.sub(r"write (\w+=\[.*?\])", r"write --at '\1'", remedy) if "claims" in known else remedy
-    return head + mark + re.sub(r"(?<![\w.-])(\w+)=(None|'[\w.,=:/+-]+'|\d+)(?![\w=])", option, remedy)
+    return head + mark + re.sub(r"(?<![\w.\x22-])(\w+)=(None|'[\w.,=:/+-]+'|\d+)(?![\w=])", option, remedy)
 
 
 def _parameter(name: str, row: Row) -> inspect.Parameter:
@@ -313,8 +313,9 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
         see = calls.ELSEWHERE[f"asyncsim.{context.command.name} ()"]
     elif option == "set" and context.command.name == "timeline":
         see = "write --set NAME=VALUE for each"
-    elif option == "grid" and "," in value:
-        see = f"write --grid NAME={value}, without a space"
+    elif option == "grid" and (each := re.findall(r"[^,\s]+", value)) and {value, each[0]} & {*arguments[1:]}:
+        name = arguments[arguments.index(value if value in arguments else each[0]) - 1]
+        see = f"write --grid {name}={','.join(each)}"
     elif context and context.command.name in ("log", "conformance") and not {"--stack", "--like"} & {*arguments}:
         name = next((word for word in (value, before) if word.isidentifier()), "NAME")
         see = f"write --{'stack' if context.command.name == 'log' else 'like'} {name}"
