@@ -246,7 +246,7 @@ class Public(ModuleType):
         near = [f"did you mean sim.{short}.{each}?" for each in checks.near(name, known, 1, 0.75)]
         advice = (calls.ELSEWHERE.get(f"{place} {name}", "") for place in (short, "sim"))
         remedy = next(filter(None, (*advice, *near, called(name, sys.modules["asyncsim"].NAMES))), "")
-        error = calls.unknown_name(f"sim.{short} has no {name!r}; {remedy or f'it has {known}'}")
+        error = calls.unknown_name(f"sim.{short} has no {name!r}; " + (remedy or f"it has {', '.join(known)}"))
         abouts = {each: (inspect.getdoc(getattr(self, each)) or "").partition("\n")[0] for each in known if not remedy}
         if note := checks.explained(name, abouts, checks.MANY):
             error.add_note(note)
