@@ -341,7 +341,7 @@ def rewritten(arguments: Sequence[str], command: Any) -> list[str]:
     if not {"smallest", "grid", "task"} & {*rows}:
         return list(arguments)
     several = "grid" if "grid" in rows else "along"
-    words, lists = list[str](), dict[str, list[str]]()
+    words, lists, own = list[str](), dict[str, list[str]](), {*rows, "diagnostics"}
     rest = list(arguments)
     given = [word.partition("=")[0] for word in rest]
     arms = [part for part in PARTS if given.count(f"--{part}") > 1 and "smallest" in rows]
@@ -353,11 +353,7 @@ def rewritten(arguments: Sequence[str], command: Any) -> list[str]:
         name, equals, value = word.removeprefix("--").partition("=")
         name = name.replace("-", "_")
         row = DESCRIBES.get(name)
-        ours = (
-            word.startswith("--")
-            and name not in {*rows, "diagnostics"}
-            and (row or name in ("lr", "model") or "." in name)
-        )
+        ours = word.startswith("--") and name not in own and (row or name in ("lr", "model") or "." in name)
         if not ours:
             words.append(word)
             continue
