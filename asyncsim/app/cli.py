@@ -178,8 +178,9 @@ def compare(o: Options) -> int:
         *("smallest", "metric", "over", "statistic", "error", "tune", "target", "better", "interval"),
         *("horizon", "trainer_slots", "max_replicates", "seed", "store", "workers"),
     )
-    several = "," in o.arms[0] and "=" not in o.arms[0]
-    apart = f"write {o.arms[0].replace(',', ' ') if several else 'for example method=grpo method=cispo'}"
+    key, equals, values = o.arms[0].rpartition("=")
+    several = " ".join(f"{key}{equals}{each}" for each in values.split(",")) if "," in values else ""
+    apart = f"write {several or 'for example method=grpo method=cispo'}"
     checks.require(len(o.arms) > 1, "arms", o.arms, "two or more", apart)
     loose = [arm for arm in o.arms if o.along and not isinstance(wording.value(arm), str)]
     remedy = f"write --along {','.join([*(o.along or ())[-1:], *loose])}"

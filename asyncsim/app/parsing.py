@@ -126,7 +126,7 @@ def _typed(message: str, known: Collection[str], answer: bool = False) -> str:
         remedy = re.sub(r"\bsim\.tasks\.(\w+)\((\w+=\w+)\)", r"--task \1 --set task.\2", remedy)
     remedy = re.sub(r"write (\w+=\[.*?\])", r"write --at '\1'", remedy) if "claims" in known else remedy
     values = r"'[\w.,=:/+-]+'" + r"|None|\d+" * (not answer)
-    return head + mark + re.sub(rf"(?<![\w.-])(\w+)=({values})(?![\w=])", option, remedy)
+    return head + mark + re.sub(rf"(?<![\w.\x22-])(\w+)=({values})(?![\w=])", option, remedy)
 
 
 def _parameter(name: str, row: Row) -> inspect.Parameter:
@@ -315,8 +315,9 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
         see = f"write --{plugins.PARTS[kinds[0]]} {value}"
     elif context and f"asyncsim.{context.command.name} ()" in calls.ELSEWHERE:
         see = calls.ELSEWHERE[f"asyncsim.{context.command.name} ()"]
-    elif option == "grid" and "," in value:
-        see = f"write --grid NAME={value}, without a space"
+    elif option == "grid" and (each := re.findall(r"[^,\s]+", value)) and {value, each[0]} & {*arguments[1:]}:
+        name = arguments[arguments.index(value if value in arguments else each[0]) - 1]
+        see = f"write --grid {name}={','.join(each)}"
     elif context and context.command.name in ("log", "conformance") and not {"--stack", "--like"} & {*arguments}:
         name = next((word for word in (value, before) if word.isidentifier()), "NAME")
         see = f"write --{'stack' if context.command.name == 'log' else 'like'} {name}"
@@ -360,7 +361,7 @@ def rewritten(arguments: Sequence[str], command: Any) -> list[str]:
     if not {"smallest", "grid", "task"} & {*rows}:
         return list(arguments)
     several = "grid" if "grid" in rows else "along"
-    words, lists = list[str](), dict[str, list[str]]()
+    words, lists, own = list[str](), dict[str, list[str]](), {*rows, "diagnostics"}
     rest = list(arguments)
     given = [word.partition("=")[0] for word in rest]
     arms = [part for part in PARTS if given.count(f"--{part}") > 1 and "smallest" in rows]
@@ -372,11 +373,7 @@ def rewritten(arguments: Sequence[str], command: Any) -> list[str]:
         name, equals, value = word.removeprefix("--").partition("=")
         name = name.replace("-", "_")
         row = DESCRIBES.get(name)
-        ours = (
-            word.startswith("--")
-            and name not in {*rows, "diagnostics"}
-            and (row or name in ("lr", "model") or "." in name)
-        )
+        ours = word.startswith("--") and name not in own and (row or name in ("lr", "model") or "." in name)
         if not ours:
             words.append(word)
             continue

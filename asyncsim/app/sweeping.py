@@ -93,7 +93,8 @@ def values_of(grid: Sequence[str], option: str) -> dict[str, dict[Any, Any]]:
         name, equals, listed = text.partition("=")
         name = name.strip().replace("-", "_")
         fits = name and equals and listed and not re.fullmatch(r"\d+-\d+|[-+\d.e]+(:|\.\.)[-+\d.e]+(:log)?", listed)
-        checks.require(bool(fits), option, text, "of the form NAME=V1,V2", FORM)
+        form = FORM.replace("NAME", name or "NAME")
+        checks.require(bool(fits), option, text, "of the form NAME=V1,V2", form)
         checks.require(name not in values, option, text, f"the only values of {name}", "give each name once")
         listed = re.sub(r"^\[([^\[]*)\]$", r"\1", listed)
         each = _range(option, listed) or [word.strip() for word in re.split(r",(?![^(\[]*[)\]])", listed)]

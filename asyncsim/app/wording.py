@@ -50,7 +50,9 @@ def settings(pairs: Sequence[str], option: str = "--set") -> dict[str, Any]:
             remedy = f"write {pairs_of[1]}={pairs_of[2]}"
         elif re.match(r"model\.", pair) and not equals:
             own = pair.removeprefix("model.")
-            model = f"--policy causal-lm --set policy.model={own if own == 'smollm2' or Path(own).is_dir() else 'char'}"
+            theirs = f"hub:{own}" if re.fullmatch(r"\w[\w.-]*/[\w.-]+", own) else "char"
+            theirs = own if own == "smollm2" or Path(own).is_dir() else theirs
+            model = f"--policy causal-lm --set policy.model={theirs}"
             remedy = f"write {model} for a language model; --model takes settings of a system, as --model rate=30"
         elif re.search(r"\.(csv|jsonl|parquet)$", pair):
             remedy = "logs are compared by asyncsim judge A.csv B.csv"
@@ -454,8 +456,9 @@ def of_file(path: Path, given: Sequence[str], trust: Sequence[str]) -> Spec:
     remedy = f"write --{plugins.PARTS[kinds[0]]} {path}" if kinds and plugins.PARTS[kinds[0]] not in given else alone
     left = path.exists() or not (kinds or described)
     checks.require(left, "file", str(path), "an existing file, or left out", remedy)
-    write = f"asyncsim run --print-spec > {path} writes one to change"
-    checks.require(path.exists(), "file", str(path), "an existing file", write)
+    spec = re.search(r"\.(ya?ml|json)$", str(path))
+    write = f"asyncsim run --print-spec > {path} writes one to change" if spec else f"write --method {path}"
+    checks.require(path.exists() or not (spec or ":" in str(path)), "file", str(path), "an existing file", write)
     for name in given:
         option = "--" + name.replace("_", "-")
         checks.require(name not in DESCRIBES, option, "given", f"left out beside {path}", "change the file instead")
@@ -574,6 +577,9 @@ def specs_of(arms: Sequence[str], common: Sequence[str]) -> dict[str, Spec]:
             for word in inherited if specs and error.field.endswith(" argument") else ():
                 if word.partition("=")[0].endswith(f".{error.value}") and "each arm" not in remedy:
                     remedy = f"give it to the arms that take it alone, as '{arms[0]} {word}'"
+            lacks = re.fullmatch(r"add --set ((\w+)\.\S+)", error.remedy)
+            if lacks and (lacks[2] in own or lacks[2] in map(_called, ",".join(own.values()).split(","))):
+                remedy = f'write "{text} {lacks[1]}"'
             if remedy == error.remedy:
                 raise
             raise checks.InputError(error.field, error.value, error.bound, remedy) from None
@@ -634,6 +640,12 @@ def _of_method(word: str) -> str:
     if snake in known or of_paper or re.fullmatch(r"[\w./]+:\w+", word):
         return f"method={word}"
     close = checks.near(word, known, 1, 0.8)
+    place = (
+        f"write {word}:NAME, the name of a loss in it"
+        if word.endswith(".py")
+        else calls.ELSEWHERE.get(f"arm {snake}", "")
+    )
+    checks.require(not place, "arm", word, "a method or KEY=VALUE", place)
     checks.require("=" in word or not close, "arm", word, "a method or KEY=VALUE", f"write {''.join(close)}")
     return word
 

@@ -44,12 +44,17 @@ class InputError(ValueError):
             self.remedy = remedy = f"give the path, {value.name!r}, not the open file"
         if re.search("second|time|length|delay|latency", field) and (time := seconds(value)) is not None:
             self.remedy = remedy = f"write {time:.15g}, the seconds of {value}"
-        written = re.fullmatch(r"([\[('\"]*)(\d+(\.\d+|e\d+)*)(?: ?(%)| ?[a-z]+/[a-z]+)?[]'\"]*", shown(value))
+        written = re.fullmatch(r"([\[('\"]*)(\d+(\.\d+|e\d+)*)(?: ?(%|[kKM])| ?[a-z]+/[a-z]+)?[]'\"]*", shown(value))
         if written and re.match("an integer|a finite number|a number", bound):
-            number, whole = float(written[2]) / (100.0 if written[4] else 1.0), bound.startswith("an integer")
+            unit = {"%": 0.01, "k": 1e3, "K": 1e3, "M": 1e6}.get(written[4], 1.0)
+            number, whole = float(written[2]) * unit, bound.startswith("an integer")
             if ", 1]" in bound and not whole and 5.0 <= number <= 100.0:
                 self.remedy = remedy = f"write {number / 100.0:g} for {number:g} percent"
-            elif (written[1] or (whole and written[3])) and number.is_integer() >= whole and str(number) not in remedy:
+            elif (
+                (written[1] or unit > 1.0 or (whole and written[3]))
+                and number.is_integer() >= whole
+                and str(number) not in remedy
+            ):
                 self.remedy = remedy = f"write {number:.15g}"
         # Names that were given may have line breaks in them, wherever they stand.
         super().__init__(" ".join(f"{field} = {shown(value)}: must be {bound}; {remedy}".split()))

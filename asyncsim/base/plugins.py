@@ -250,8 +250,9 @@ class Public(ModuleType):
         short, known = self.__name__.rpartition(".")[2], self._known()
         near = [f"did you mean sim.{short}.{each}?" for each in checks.near(name, known, 1, 0.75)]
         advice = (calls.ELSEWHERE.get(f"{place} {name}", "") for place in (short, "sim"))
-        remedy = next(filter(None, (*advice, *near, called(name, sys.modules["asyncsim"].NAMES))), "")
-        error = calls.unknown_name(f"sim.{short} has no {name!r}; {remedy or f'it has {known}'}")
+        remedy = next(filter(None, (*advice, *near)), "")
+        has = "; ".join(filter(None, [called(name, sys.modules["asyncsim"].NAMES), f"it has {', '.join(known)}"]))
+        error = calls.unknown_name(f"sim.{short} has no {name!r}; {remedy or has}")
         abouts = {each: (inspect.getdoc(getattr(self, each)) or "").partition("\n")[0] for each in known if not remedy}
         if note := checks.explained(name, abouts, checks.MANY):
             error.add_note(note)
@@ -273,10 +274,8 @@ def public(name: str) -> ModuleType:
     """A module as users see it, whose functions answer wrong arguments."""
     module = importlib.import_module(name)
     module.__class__ = Public
-    for each in module._known():
-        vars(module)[each] = (
-            calls.named(vars(module)[each]) if inspect.isfunction(vars(module)[each]) else vars(module)[each]
-        )
+    functions = {each: f for each in module._known() if inspect.isfunction(f := vars(module)[each])}
+    vars(module).update({each: calls.named(f) for each, f in functions.items()})
     return module
 
 

@@ -173,7 +173,7 @@ def named(name: str) -> None:
     alike = {each.lower(): each for each in [SMALL, *beside]}
     close = checks.near(path.name, alike)
     ask = f"did you mean {alike[close[0]]}? " if close else ""
-    remedy = f"{ask}correct the path, or write {HUB}OWNER/NAME to get a model from the hub"
+    remedy = f"{ask}correct the path, write char for a small model, or {HUB}OWNER/NAME for one of the hub"
     raise checks.InputError("model", name, "char, smollm2 or a folder that exists", remedy)
 
 

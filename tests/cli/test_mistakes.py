@@ -110,6 +110,25 @@ TYPED = {
     "the rate without its link": ("run --set rate=0.1", "--set = 'rate'", "write --set sgd.lr=VALUE"),
     "of another link": ("run --link adam --set learning-rate=1", "--set = 'learning_rate'", "--set adam.lr=VALUE"),
     "letters swapped": ("run --method gpro", "method = 'gpro'", "one of 55 names, grpo, "),
+    "a reward of a text task": ("run --task text --reward r.py:f", "'--reward'", "write --set task.reward="),
+    "collapse as a metric of settings": (
+        "sweep --diagnostics collapse --grid staleness=0,4",
+        "'--diagnostics'",
+        "--over c",
+    ),
+    "a prediction of collapse": ("run --warn ess", "'--warn'", "sim.predict(sim.run(spec), ['ess'], lead=[10])"),
+    "a list of losses": ("compare --losses grpo,cispo", "'--losses'", "asyncsim compare grpo cispo"),
+    "arms behind commas": ("compare grpo,cispo", "arm = 'grpo,cispo'", "write grpo cispo, without"),
+    "an arm as a call": ("compare 'gspo(low=0.1)' grpo --smallest 1", "arm = ", 'write "method=gspo method.low=0.1"'),
+    "an arm named as its method": (
+        "compare 'gspo: low=0.1' grpo --smallest 1",
+        "arm = ",
+        '"method=gspo method.low=0.1"',
+    ),
+    "a spec to be written": ("run no.yaml", "file = 'no.yaml'", "asyncsim run --print-spec > no.yaml writes one"),
+    "a loss as a file": ("run my.py:loss", "file = 'my.py:loss'", "write --method my.py:loss"),
+    "a default method": ("sweep --grid method.kl=0,1", "'kl'", "reinforce is the default: add --method grpo, which"),
+    "thousands": ("sweep --grid staleness=0,4 --set updates=2k", "updates = '2k'", "write 2000"),
     "no smallest effect": (TWO, "smallest = None: must be given", "add --smallest 0.01: "),
     "a list as length": (f"{AREAL} --set length=[3,5]", "length = [3, 5]", "write empirical:3:5:8"),
     "an ESS of another name": ("run --diagnostics ess_sequence", "'ess_sequence'", "did you mean ess?"),
@@ -258,7 +277,7 @@ TYPED = {
     "a penalty's argument alone": ("run --set k3.to=x", "part = 'k3'", "write --penalty k3"),
     "a metric as an option": ("run --ess", "option = '--ess'", "write --diagnostics ess"),
     "a log of nowhere": ("log no.csv --set unit=s", "path = 'no.csv'", "give the log that the run wrote"),
-    "a range of two": ("sweep --grid staleness=0:4", "--grid = 'staleness=0:4'", "write NAME=V1,V2"),
+    "a range of two": ("sweep --grid staleness=0:4", "--grid = 'staleness=0:4'", "=V1,V2,... or "),
     "a clip of verl": ("run --method gspo --set method.eps_clip=0.2", "'eps_clip'", "write --set method.low=VALUE"),
     "a setting without a value": ("run --set task.arms", "--set = 'task.arms'", "write task.arms=VALUE"),
     "an option without a value": ("run --json", "--json = None", "write --json FILE: Write the result"),
@@ -328,7 +347,7 @@ TYPED = {
         "quote the words of one arm, as 'method=NAME method.epsilon=0.1'",
     ),
     "a table of a timeline": (f"{AREAL} --set length=3 --save t.csv", "--save = 't.csv'", "a path ending in .npz"),
-    "ends of a grid": ("sweep --grid lr=1e-3:1e-1", "--grid = 'lr=1e-3:1e-1'", "write NAME=V1,V2"),
+    "ends of a grid": ("sweep --grid lr=1e-3:1e-1", "--grid = 'lr=1e-3:1e-1'", "=V1,V2,... or "),
     "an arm without its system": (f"{TWO} --set system.load=1 --smallest 1", "part = 'system'", "--set system=NAME"),
     "seeds": ("run --seed 0,1,2", "--seed = '0,1,2'", "give one; --replicates takes their number"),
     "a rate of another optimizer": ("run --set adam.lr=0.1", "part = 'adam'", "write --link adam"),
@@ -344,9 +363,9 @@ TYPED = {
     "a comma in a number": ("diagnose d.csv", "row 1 = '0,4'", "with a point as 0.5"),
     "a file as a grid": ("sweep conf.yaml", "grid = None", "a file of one run: asyncsim run conf.yaml"),
     "a grid alone": ("sweep staleness=0,4", "grid = None", "add --grid staleness=0,4"),
-    "a grid with a space": ("sweep --grid staleness 0,4", "'0,4'", "write --grid NAME=0,4, without a space"),
-    "a grid with a dash": ("sweep --grid staleness=1-32", "'staleness=1-32'", "write NAME=V1,V2"),
-    "a grid of dots": ("sweep --grid staleness=0..4", "'staleness=0..4'", "write NAME=V1,V2"),
+    "a grid with a space": ("sweep --grid staleness 0,4", "'0,4'", "write --grid staleness=0,4"),
+    "a grid with a dash": ("sweep --grid staleness=1-32", "'staleness=1-32'", "=V1,V2,... or "),
+    "a grid of dots": ("sweep --grid staleness=0..4", "'staleness=0..4'", "=V1,V2,... or "),
     "several limits": (f"{AREAL.replace('=4', '=0,2', 1)} --set length=3", "ness=0,2'", "--sweep max_head_offpolicyne"),
     "limits alone": ("timeline areal load=1,2", "arguments = 'load=1,2'", "write --sweep load=1,2"),
     "a limit alone": ("timeline areal load=1", "arguments = 'load=1'", "write --set load=1"),
@@ -562,11 +581,7 @@ WRITTEN = {
         "system = ",
         "give the path, '.*test_mistakes.py', not the open file",
     ),
-    "no smallest effect": (
-        lambda: sim.compare(SPEC, SPEC),
-        "compare argument = 'smallest'",
-        r"write compare\(smallest=",
-    ),
+    "no smallest effect": (lambda: sim.compare(SPEC, SPEC), "compare argument = 'smallest'", r"smallest=0.01"),
     "another preset's word": (
         lambda: sim.systems.areal(max_staleness=4),
         "areal argument = 'max_staleness'",
@@ -1258,6 +1273,11 @@ HOMES = {"Trace": sim, "Sweep": answers, "Answer": answers, "Verdict": sim, "Pre
         ("check_gae", "write sim.conformance.check_advantage"),
         ("EarlyStopping", "f is a function of one record"),
         ("callbacks.EarlyStopping", "f is a function of one record"),
+        ("ratios.k3", "write (x.exp() - 1 - x).mean() for k3"),
+        ("ratios.efective", "it has beyond, chi_square, "),
+        ("conformance.check", "write sim.conformance.check_loss(loss, 'grpo')"),
+        ("uncertainty.bootstap", "did you mean sim.uncertainty.bootstrap?"),
+        ("seeds", "write sim.power({'A': spec, 'B': other}, effect=0.02)"),
         ("GRPO", "mean sim.methods.grpo?"),
         ("grpo", "mean sim.methods.grpo?"),
         ("spec", "mean sim.Spec?"),
@@ -1276,6 +1296,20 @@ def test_what_the_package_lacks_is_answered_by_what_it_has(place, remedy):
     """A guess across all kinds of parts is made only where it is very much alike."""
     with pytest.raises(AttributeError, match=re.escape(remedy)):
         operator.attrgetter(place)(sim)
+
+
+def test_a_module_is_no_function_and_its_functions_answer_wrong_calls():
+    x = torch.zeros(1, 8, dtype=torch.float64)
+    assert sim.ratios.ess(x, torch.full_like(x, 1 / x.numel())).item() == 1.0
+    for call, remedy in (
+        (lambda: sim.conformance(1), "sim.conformance is a module; write sim.conformance.check_loss(loss, 'grpo')"),
+        (lambda: sim.methods(1), "write sim.methods.NAME(...): it has a2c, "),
+        (lambda: sim.ratios.ess(x), "then sim.ratios.ess(x, torch.full_like(x, 1 / x.numel())).item()"),
+        (lambda: sim.ratios.ess(x[0], x[0]), "write x.reshape(1, -1) of the log weights x"),
+        (lambda: sim.diagnostics.kl(0.01), "a run records it with Spec(diagnostics=['kl'])"),
+    ):
+        with pytest.raises((TypeError, checks.InputError), match=re.escape(remedy)):
+            call()
 
 
 def test_advice_about_attributes_names_none_that_is_there():
@@ -1760,6 +1794,24 @@ def test_a_ratio_of_sequences_of_one_token_and_arms_of_one_curve_are_told(capsys
     several = "for several tokens write --task token_bandit --set task.horizon=32"
     assert f"method=gspo: the ratio of a sequence equals that of its token, as sequences have one; {several}" in said
     assert f"{arms[1]} and {arms[2]} have the same curve: they are the same on this task" in said
+    with pytest.raises(SystemExit):
+        main(
+            [
+                "compare",
+                "level=token",
+                "level=sequence",
+                "--method",
+                "truncated-is",
+                "--smallest",
+                "0.9",
+                "--tune",
+                "none",
+            ]
+        )
+    said = capsys.readouterr().out
+    assert (
+        "arms also differ in method.cap: level=token 2.0, level=sequence 8.0; method.cap=2.0 gives all arms one" in said
+    )
 
 
 def test_a_harder_task_than_bit_chain_is_a_longer_one(capsys):
