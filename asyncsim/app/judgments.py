@@ -236,7 +236,7 @@ def overview(verdicts: Sequence[Verdict]) -> Any:
 
 
 def lines(page: Page, verbose: bool = False, said: Sequence[Any] = ()) -> list[str]:
-    """Summary lines: reasons, then counts of claims by verdict (of formulas, where a paper `said` them), and seconds."""
+    """Summary lines: reasons, then counts of claims by verdict (of formulas, where a paper `said` it), and seconds."""
     verdicts = page.verdicts
     held, loose, untested = (sum(v.verdict == word for v in verdicts) for word in SUCCESSES)
     every = f", {rate(page.summary['false_fail_of_all'])} in sum" * (len(verdicts) > 1)

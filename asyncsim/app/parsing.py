@@ -219,7 +219,9 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
         opts = {each: [o for parameter in other.params for o in parameter.opts] for each, other in beside.items()}
         takers = [each for each in opts if error.option_name in opts[each]]
         own_words = (f"asyncsim{place} {name}" for place in (f".{context.command.name}" * bool(context), ""))
-        advice = next((calls.ELSEWHERE[word] for word in own_words if word in calls.ELSEWHERE), "")
+        advice = next((calls.ELSEWHERE[each] for each in own_words if each in calls.ELSEWHERE), "").replace(
+            "VALUE", word
+        )
         if len(meant) > 1:
             see = f"write {' or '.join(f'{_dashed(each)} VALUE' for each in meant)}"
         elif near:
@@ -307,6 +309,8 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
         see = "write --set NAME=VALUE for each"
     elif option == "grid" and "," in value:
         see = f"write --grid NAME={value}, without a space"
+    elif context and context.command.name == "conformance" and before.endswith(".py") and value.isidentifier():
+        see = f"write {before}:{value}"
     elif context and context.command.name in ("log", "conformance") and not {"--stack", "--like"} & {*arguments}:
         name = next((word for word in (value, before) if word.isidentifier()), "NAME")
         see = f"write --{'stack' if context.command.name == 'log' else 'like'} {name}"
