@@ -18,7 +18,7 @@ give the same numbers, on the batches and among the right and wrong metrics of `
 import importlib
 from typing import Any
 
-from asyncsim.base import checks
+from asyncsim.base import calls, checks
 
 _HOMES = {
     "admission": "check_admission",
@@ -35,8 +35,10 @@ __all__ = sorted([*_NAMES, "adapters"])
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
-        known = checks.hint(name, __all__, f"it has {', '.join(__all__)}", 0.75)
-        raise AttributeError(f"{__name__} has no {name!r}; {known}")
+        known = calls.ELSEWHERE.get(f"conformance {name}") or checks.hint(
+            name, __all__, f"it has {', '.join(__all__)}", 0.75
+        )
+        raise AttributeError(f"{__name__} has no {name!r}; {known}", name=None, obj=None)
     module = importlib.import_module(f"asyncsim.conformance.{_NAMES.get(name, name)}")
     return getattr(module, name, module)
 
