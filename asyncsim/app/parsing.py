@@ -219,9 +219,9 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
         opts = {each: [o for parameter in other.params for o in parameter.opts] for each, other in beside.items()}
         takers = [each for each in opts if error.option_name in opts[each]]
         own_words = (f"asyncsim{place} {name}" for place in (f".{context.command.name}" * bool(context), ""))
-        advice = next((calls.ELSEWHERE[each] for each in own_words if each in calls.ELSEWHERE), "").replace(
-            "VALUE", word
-        )
+        advice = next((calls.ELSEWHERE[each] for each in own_words if each in calls.ELSEWHERE), "")
+        fits = re.fullmatch(r"-?[\d.]+(e-?\d+)?", word) or re.match("write --(like|adapter) ", advice)
+        advice = advice.replace("VALUE", word) if fits else advice
         if len(meant) > 1:
             see = f"write {' or '.join(f'{_dashed(each)} VALUE' for each in meant)}"
         elif near:

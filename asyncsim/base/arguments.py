@@ -142,8 +142,9 @@ def bind(
         return Binding(fn, {}, notes=lines)
     if unknown:
         bound = f"a name that says which tensor it is ({', '.join((*DOCUMENTED, *more))})"
-        first = (telling or unknown)[0]
-        raise checks.InputError("loss", f"argument {first!r}", bound, _remedy(fn, named, words, unknown))
+        raise checks.InputError(
+            "loss", f"argument {(telling or unknown)[0]!r}", bound, _remedy(fn, named, words, unknown)
+        )
     bound = f"a function with an argument for {' and '.join(missing)}"
     remedy = MASKED if missing == ["mask"] else _WRAP
     raise checks.InputError("loss", f"arguments {', '.join(p.name for p in named)}", bound, remedy)

@@ -82,6 +82,11 @@ def of_the_sign(probe: Probe) -> Tensor:
     return probe.advantages.abs() * probe.advantages[..., :1].sign()
 
 
+def _worded(part: str, key: str, of: Callable[[Probe], Probe]) -> Reading:
+    name, evidence, remedy, *words = TEXTS[part][key]
+    return Reading(name, evidence, remedy, of, words="".join(words), shape=False)
+
+
 _ROWS: dict[str, Callable[[Probe], Tensor]] = {
     "first": lambda probe: probe.advantages[..., :1].expand_as(probe.mask),
     "last": _last,
@@ -89,7 +94,7 @@ _ROWS: dict[str, Callable[[Probe], Tensor]] = {
     "padded mean": lambda probe: _mean(probe, torch.ones_like(probe.mask)),
     "sign": of_the_sign,
 }
-ROWS = tuple(Reading(*TEXTS["rows"][key], of=_advantages(of), shape=False) for key, of in _ROWS.items())
+ROWS = tuple(_worded("rows", key, _advantages(of)) for key, of in _ROWS.items())
 """Advantages of rows in the place of those of tokens."""
 
 
@@ -136,10 +141,7 @@ _BATCHES: dict[str, Callable[[Probe], Probe]] = {
     "averaged": _by_length(lambda n, width: 1 / n),
     "averaged over columns": _by_length(lambda n, width: 1 / torch.full_like(n, width)),
 }
-BATCHES = tuple(
-    Reading(*TEXTS["batches"][key][:3], of=of, words=(*TEXTS["batches"][key], "")[3], shape=False)
-    for key, of in _BATCHES.items()
-)
+BATCHES = tuple(_worded("batches", key, of) for key, of in _BATCHES.items())
 """What shows in batches alone."""
 
 
