@@ -6,7 +6,7 @@ from typing import Any
 
 from asyncsim.app import streams, wording
 from asyncsim.app.options import Options
-from asyncsim.base import checks, outside, plugins
+from asyncsim.base import calls, checks, outside, plugins
 from asyncsim.base.arguments import with_settings
 from asyncsim.base.notation import plural
 
@@ -20,7 +20,8 @@ def check(o: Options) -> tuple[dict[str, Any], int]:
     """Check the target; return the record of findings, and the exit status: 0 conforms, 1 deviates."""
     kind = "metric" if o.metric else o.kind
     if kind is not None:
-        checks.one_of("--kind", kind, KINDS, "say what the function is")
+        remedy = calls.ELSEWHERE.get(f"asyncsim.conformance kind={kind.lower()}", "say what the function is")
+        checks.one_of("--kind", kind, KINDS, remedy)
     if kind in ("metric", "advantage"):
         return _number(o, kind)
     # Settings of the thing itself, and those of its parts, PART.KEY=VALUE.
@@ -147,7 +148,8 @@ def _admission(
     known = [name for name in every if name not in ("controller", "check", "names")]
     for key, value in arguments.items():
         its = f"it is an argument of {factory.__name__}: write --set controller.{key}={value}"
-        remedy = its if key in inspect.signature(factory).parameters else "see asyncsim.conformance.check_admission"
+        elsewhere = calls.ELSEWHERE.get(f"asyncsim.conformance {key}", "see asyncsim.conformance.check_admission")
+        remedy = its if key in inspect.signature(factory).parameters else elsewhere.replace("VALUE", str(value))
         checks.one_of("--set", key, known, remedy)
     arguments = {key: wording.understood(value, every[key].default) for key, value in arguments.items()}
     lacks = [key for key in ("batch_size", "max_staleness") if key not in arguments]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
 import re
@@ -26,8 +25,6 @@ TOGETHER = 0.01
 """Probability that any true claim of a page is violated after Holm's correction."""
 SLOWEST = 5
 """Number of slowest claims whose seconds are reported."""
-NEAR = 0.02
-"""Spread of measured / predicted up to which it is the same at every point."""
 COVERAGE = "coverage.json"
 """File in this folder with small faults at random positions, and the claims that detect each."""
 SUCCESSES = ("held", LOOSE, UNTESTED)
@@ -239,10 +236,7 @@ def overview(verdicts: Sequence[Verdict]) -> Any:
 
 
 def lines(page: Page, verbose: bool = False, said: Sequence[Any] = ()) -> list[str]:
-    """Summary lines: reasons, then the number of claims per verdict with their error rates, and seconds.
-
-    `said`: sentences of a paper, of which the claims are formulas.
-    """
+    """Summary lines: reasons, then counts of claims by verdict (of formulas, where a paper `said` it), and seconds."""
     verdicts = page.verdicts
     held, loose, untested = (sum(v.verdict == word for v in verdicts) for word in SUCCESSES)
     every = f", {rate(page.summary['false_fail_of_all'])} in sum" * (len(verdicts) > 1)
@@ -342,15 +336,8 @@ def others(verdict: Verdict) -> list[str]:
     changing = {key for row in rows for key, x in row.point.items() if x != rows[0].point.get(key)}
     found = [f"  at {point_text({k: row.point[k] for k in row.point if k in changing})}: {row}" for row in rows[:MANY]]
     found += [f"  and {len(rows) - MANY} points more"] * (len(rows) > MANY)
-    ratios = [row.measured / row.predicted if row.predicted else math.nan for row in rows]
-    rises = {b > a for a, b in itertools.pairwise(ratios)}
-    low, high = min(ratios), max(ratios)
-    if all(map(math.isfinite, ratios)) and high - low <= NEAR * abs(high):
-        found.append(f"  measured / predicted is about {ratios[0]:.3g} at every point")
-    elif len(rises) == 1 and all(map(math.isfinite, ratios)):
-        moves = "grows" if rises == {True} else "falls"
-        found.append(f"  measured / predicted {moves} from point to point, from {ratios[0]:.3g} to {ratios[-1]:.3g}")
-    return found
+    ratios = ", ".join(f"{row.measured / (row.predicted or math.nan):.3g}" for row in rows[:MANY])
+    return [*found, f"  measured / predicted at these points: {ratios}"]
 
 
 def steps(verdict: Verdict, page: Page) -> list[str]:

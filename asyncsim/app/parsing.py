@@ -215,8 +215,10 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
         behind = arguments[arguments.index(error.option_name) + 1 :] if error.option_name in arguments else []
         values = " ".join(itertools.takewhile(lambda text: text[:1] != "-", behind)).replace(",", " ")
         own_words = (f"asyncsim{place} {name}" for place in (f".{context.command.name}" * bool(context), ""))
-        advice = next((calls.ELSEWHERE[word] for word in own_words if word in calls.ELSEWHERE), "")
+        advice = next((calls.ELSEWHERE[each] for each in own_words if each in calls.ELSEWHERE), "")
         advice = advice.replace("VALUES", values or word.replace(",", " ").replace("VALUE", "grpo gspo"))
+        fits = re.fullmatch(r"-?[\d.]+(e-?\d+)?", word) or re.match("write --(like|adapter) ", advice)
+        advice = advice.replace("VALUE", word) if fits else advice
         if len(meant) > 1:
             see = f"write {' or '.join(f'{_dashed(each)} VALUE' for each in meant)}"
         elif near:
@@ -318,6 +320,8 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
     elif option == "grid" and (each := re.findall(r"[^,\s]+", value)) and {value, each[0]} & {*arguments[1:]}:
         name = arguments[arguments.index(value if value in arguments else each[0]) - 1]
         see = f"write --grid {name}={','.join(each)}"
+    elif context and context.command.name == "conformance" and before.endswith(".py") and value.isidentifier():
+        see = f"write {before}:{value}"
     elif context and context.command.name in ("log", "conformance") and not {"--stack", "--like"} & {*arguments}:
         name = next((word for word in (value, before) if word.isidentifier()), "NAME")
         see = f"write --{'stack' if context.command.name == 'log' else 'like'} {name}"

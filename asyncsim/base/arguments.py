@@ -140,8 +140,9 @@ def bind(
         return Binding(fn, {}, notes=lines)
     if unknown:
         bound = f"a name that says which tensor it is ({', '.join((*DOCUMENTED, *more))})"
-        first = (telling or unknown)[0]
-        raise checks.InputError("loss", f"argument {first!r}", bound, _remedy(fn, named, words, unknown))
+        raise checks.InputError(
+            "loss", f"argument {(telling or unknown)[0]!r}", bound, _remedy(fn, named, words, unknown)
+        )
     bound = f"a function with an argument for {' and '.join(missing)}"
     remedy = MASKED if missing == ["mask"] else _WRAP
     raise checks.InputError("loss", f"arguments {', '.join(p.name for p in named)}", bound, remedy)
@@ -160,17 +161,11 @@ def _remedy(fn: Any, named: Sequence[inspect.Parameter], words: Mapping[str, str
         split = "a loss is checked from its advantages on: move what makes them of"
         return f"{split} {paid[0]} into a function of its own (--kind advantage checks it), and take advantages"
     live = next((name for name, role in words.items() if role == "log_prob"), None)
-    if live is None or "advantages" not in words.values():
+    if live is None or not all(own & _WORDS["reference"] for own in means.values()):
         return _WRAP
-    without = {name: f"{live}.detach()" for name, own in means.items() if own & _WORDS["reference"]}
-    given = {name: name for name in words} | {name: name.upper() for name in unknown} | without
-    code = f"def checked({', '.join(words)}): return {getattr(fn, '__name__', 'loss')}"
-    code += f"({', '.join(given[p.name] for p in named if p.name in given)})"
-    others = [name for name in unknown if name not in without]
-    ends = [f"with {', '.join(map(str.upper, others))} of your own"] * bool(others)
-    ends += ["which leaves out the KL to the reference"] * bool(without)
-    rename = f"rename {' and '.join(others)} if it is one of them; else " if others else ""
-    return f"{rename}write {code} in your file, and name checked, {' and '.join(ends)}"
+    passed = ", ".join(p.name if p.name in words else f"{live}.detach()" for p in named if p.name in {*words, *means})
+    code = f"def checked({', '.join(words)}): return {getattr(fn, '__name__', 'loss')}({passed})"
+    return f"write {code} in your file, and name checked, which leaves out the KL to the reference"
 
 
 def _settled(named: Sequence[inspect.Parameter]) -> dict[str, str | None]:

@@ -75,14 +75,18 @@ def loaded(target: str, field: str = "target", installed: bool = False) -> Any:
     that a file names without the user's trust, unless an `installed` package registers it.
     """
     place, colon, name = target.rpartition(":")
-    if not (colon and place and name):
-        remedy = f"write {' or '.join(defined(target)[:5])}" if defined(target) else FORM
+    file = re.sub(r"(\.py)?(::|\.)(?=\w+$)", ".py:", target)
+    if not (colon and place and name) or "::" in target:
+        meant = defined(target) or [file] * Path(file.partition(":")[0]).is_file()
+        remedy = f"write {' or '.join(meant[:5])}" if meant else FORM
         raise checks.InputError(field, target, "of the form module:name", remedy)
     if not installed:
         permit(target, field)
     if place.endswith(".py"):
         path = Path(place)
-        checks.require(path.is_file(), field, str(path), "a file that exists", FORM)
+        here = sorted(str(each) for each in Path().glob("*.py"))[:5]
+        remedy = f"here is {', '.join(here)}" if here else "give its path: there is no file of Python here"
+        checks.require(path.is_file(), field, str(path), "a file that exists", remedy)
         spec = importlib.util.spec_from_file_location(f"outside_{path.stem}", path)
         assert spec is not None
         part = importlib.util.module_from_spec(spec)

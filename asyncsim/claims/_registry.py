@@ -124,6 +124,7 @@ def known(id: str) -> str:
         last = key.rpartition("/")[2]
         # VCPO is a paper's, MyClaim a class.
         named = word.endswith(".py") or (word[:1].isupper() and not word.isupper())
+        named = named and not paged(last)
         own = [each for each in outside.defined(word) if re.search(":[A-Z]", each)][:5] or ["my.py:MyClaim"] * named
         family = [name for name in claims() if name.startswith(f"{key.partition('/')[0]}/")]
         hint = "see `asyncsim list claims`, or give a paper's arXiv id, of `asyncsim list papers`."

@@ -13,7 +13,7 @@ from asyncsim.conformance._loss_case import Case
 from asyncsim.conformance._loss_methods import expected_alone, plain, singles
 from asyncsim.conformance._loss_parts import FIRST, LAST, REJECTING, RULES, Kink, fewest, idle, shape_of
 from asyncsim.conformance._loss_probes import FURTHER, INSIDE, LONG, Points, emptied, garbage, points
-from asyncsim.conformance._loss_readings import AVERAGED, MEANED, NAMED, ROWS, SUMMED, Reading, of_the_sign, rounding
+from asyncsim.conformance._loss_readings import AVERAGED, LEVELS, NAMED, ROWS, TEXTS, Reading, of_the_sign, rounding
 from asyncsim.conformance._loss_subject import Probe
 from asyncsim.conformance.reports import KINDS, Finding
 from asyncsim.methods._method import Method
@@ -240,17 +240,11 @@ def _divisor(case: Case) -> Finding | None:
 def _reading(case: Case) -> Finding | None:
     """Report the interpretation of the inputs under which a method explains every token, or their rounding."""
     one = case.reading or rounding(case.curves)
-    if one is None or case.like is not None or one.name not in (SUMMED, MEANED):
+    if one is None or case.like is not None or one.name not in LEVELS:
         return Finding(one.name, one.kind, one.evidence, one.remedy) if one else None
     # Nobody said which of them is meant, and both are in use.
     remedy = f"a bug in {case.best.family.name}: {one.remedy}; else a method of its own"
     return Finding(one.name, "note", one.evidence, remedy)
-
-
-_RATIOS = {
-    "token": "the ratio of each token", "prefix": "products of ratios up to a token",
-    "sequence": "the product of a row's ratios", "geometric": "the geometric mean of a row's ratios",
-}  # fmt: skip
 
 
 @note("ratio of another level", "")
@@ -258,7 +252,7 @@ def _level(case: Case) -> Finding | None:
     """Report a loss that is another method than the asked one, whose ratios are of tokens or of rows."""
     if case.like is None or case.reading or not case.exact or case.conforms:
         return None
-    found, meant = (_RATIOS.get(method.weight.level) for method in (case.nearest, case.like))
+    found, meant = (TEXTS["ratios"].get(method.weight.level) for method in (case.nearest, case.like))
     if found == meant or None in (found, meant):
         return None
     remedy = f"take {meant}, or compare with --like {case.best.family.name}"
@@ -267,13 +261,6 @@ def _level(case: Case) -> Finding | None:
 
 
 PADDED = "mean over padding"
-_AVERAGES = {
-    "token_mean": "all tokens, (x * mask).sum() / mask.sum(), verl's token-mean",
-    "sequence_mean": "the tokens of each row, then rows, ((x * mask).sum(1) / mask.sum(1)).mean(), "
-    "verl's seq-mean-token-mean",
-    "sequence_sum": "rows alone, (x * mask).sum(1).mean(), verl's seq-mean-token-sum",
-    "constant": "rows x columns, (x * mask).mean(), padding included: the more padding, the smaller the step",
-}
 
 
 @note(PADDED, "")
@@ -282,15 +269,16 @@ def _average(case: Case) -> Finding | None:
     found = case.divisor.aggregator
     if case.reading or case.divisor.rule or not case.exact or found is None:
         return None
-    evidence = f"it divides by {_AVERAGES[found]}"
+    averages = TEXTS["averages"]
+    evidence = f"it divides by {averages[found]}"
     if case.like is None:
-        usual = f"GRPO divides by {_AVERAGES['sequence_mean']}; DAPO by {_AVERAGES['token_mean']}"
+        usual = f"GRPO divides by {averages['sequence_mean']}; DAPO by {averages['token_mean']}"
         remedy = f"{usual}; right where the columns are a constant, as in Dr. GRPO (verl's seq-mean-token-sum-norm)"
         return Finding(PADDED, "note", evidence, remedy) if found == "constant" else None
     if found == case.like.aggregator:
         return None
     remedy = (
-        f"{case.like.name} divides by {_AVERAGES[case.like.aggregator]}; if yours is meant: --set aggregator={found}"
+        f"{case.like.name} divides by {averages[case.like.aggregator]}; if yours is meant: --set aggregator={found}"
     )
     padded = found == "constant"
     return Finding(PADDED if padded else "another average", "bug" if padded else "note", evidence, remedy)

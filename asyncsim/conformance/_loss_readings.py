@@ -5,8 +5,10 @@ the coefficient of a KL term inside the advantage, and what becomes of advantage
 """
 
 import math
+import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -18,6 +20,9 @@ from asyncsim.conformance._loss_subject import TENSORS, Probe
 from asyncsim.step import ratios
 
 _STEP, _SAME = 1e-4, 1e-6
+TEXTS = tomllib.loads(Path(__file__).with_name("loss_readings.toml").read_text("utf-8"))
+"""Names, evidence and remedies of readings, and words for average and ratio."""
+AVERAGED, *LEVELS = TEXTS["rows"]["mean"][0], TEXTS["batches"]["summed"][0], TEXTS["batches"]["averaged"][0]
 
 
 @dataclass(frozen=True)
@@ -77,22 +82,19 @@ def of_the_sign(probe: Probe) -> Tensor:
     return probe.advantages.abs() * probe.advantages[..., :1].sign()
 
 
-AVERAGED, FIRST_OF_ROW = "advantages averaged over the row", "one token's advantage for the whole row"
-_OWN = "give every token its own advantage; where rows have one each, say advantages_per='sequence'"
-ROWS = tuple(
-    Reading(name, f"every {words}", _OWN, _advantages(of), shape=False)
-    for name, words, of in (
-        (FIRST_OF_ROW, "token has the advantage of its row's first", lambda p: p.advantages[..., :1].expand_as(p.mask)),
-        (FIRST_OF_ROW, "token has the advantage of its row's last", _last),
-        (AVERAGED, "token has the mean of its row's advantages", lambda p: _mean(p, p.mask)),
-        (
-            AVERAGED,
-            "token has the mean of its row's advantages, masked ones among them",
-            lambda p: _mean(p, torch.ones_like(p.mask)),
-        ),
-        ("one token's sign for the whole row", "advantage has the sign of its row's first", of_the_sign),
-    )
-)
+def _worded(part: str, key: str, of: Callable[[Probe], Probe]) -> Reading:
+    name, evidence, remedy, *words = TEXTS[part][key]
+    return Reading(name, evidence, remedy, of, words="".join(words), shape=False)
+
+
+_ROWS: dict[str, Callable[[Probe], Tensor]] = {
+    "first": lambda probe: probe.advantages[..., :1].expand_as(probe.mask),
+    "last": _last,
+    "mean": lambda probe: _mean(probe, probe.mask),
+    "padded mean": lambda probe: _mean(probe, torch.ones_like(probe.mask)),
+    "sign": of_the_sign,
+}
+ROWS = tuple(_worded("rows", key, _advantages(of)) for key, of in _ROWS.items())
 """Advantages of rows in the place of those of tokens."""
 
 
@@ -128,35 +130,18 @@ def _centered(over: str) -> Callable[[Probe], Probe]:
 
 
 REVERSED, SCALED, INSIDE_CLIP = "log ratio reversed", "log ratios scaled", "rollout weight inside the clip"
-CENTERED = "advantages centered again"
-SUMMED, MEANED = "log ratios of a row summed, not averaged", "log ratios of a row averaged, not summed"
-BATCHES = (
-    *(
-        Reading(
-            CENTERED, f"the mean of the advantages is subtracted inside, over {words}",
-            "center advantages once, where they are made", _centered(over), shape=False,
-        )
-        for over, words in (("tokens", "the tokens of the batch"), ("padded", "the batch with its padding"),
-                            ("group", "the rows of each group"))
-    ),
-    *(
-        Reading("behavior log-probs one token late", f"every token has mu of the one before it, a first one {one}",
-                "shift log-probs and tokens alike", _late(first), shape=False)
-        for first, one in ((False, "that of the last column"), (True, "its own"))
-    ),
-    Reading("lengths of rows include padding", "the mean log ratio of a row is divided by all columns",
-            "divide by the tokens of the row, mask.sum(-1)", _by_length(lambda n, width: n / width), shape=False),
-    Reading(SUMMED, "the ratio of a row is the product of its tokens' ratios, not their geometric mean",
-            "divide the sum by the tokens of the row, (log_ratio * mask).sum(-1) / mask.sum(-1)",
-            _by_length(lambda n, width: n), words="with log ratios of a row summed, not averaged", shape=False),
-    Reading(MEANED, "the ratio of a row is the geometric mean of its tokens' ratios, not their product",
-            "sum log ratios along the row, (log_ratio * mask).sum(-1), and divide by nothing",
-            _by_length(lambda n, width: 1 / n), words="with log ratios of a row averaged, not summed", shape=False),
-    Reading(MEANED, "the mean of a row's log ratios, over all columns, stands where the method has their sum",
-            "sum log ratios along the row, (log_ratio * mask).sum(-1), and divide by nothing",
-            _by_length(lambda n, width: 1 / torch.full_like(n, width)),
-            words="with log ratios of a row averaged, padding among them, not summed", shape=False),
-)  # fmt: skip
+_BATCHES: dict[str, Callable[[Probe], Probe]] = {
+    "centered over tokens": _centered("tokens"),
+    "centered over padding": _centered("padded"),
+    "centered over groups": _centered("group"),
+    "late": _late(first=False),
+    "late but the first": _late(first=True),
+    "over columns": _by_length(lambda n, width: n / width),
+    "summed": _by_length(lambda n, width: n),
+    "averaged": _by_length(lambda n, width: 1 / n),
+    "averaged over columns": _by_length(lambda n, width: 1 / torch.full_like(n, width)),
+}
+BATCHES = tuple(_worded("batches", key, of) for key, of in _BATCHES.items())
 """What shows in batches alone."""
 
 

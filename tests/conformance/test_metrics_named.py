@@ -286,10 +286,8 @@ def of_one_row(sequence_log_ratio):
     return of_weights(np.exp(sequence_log_ratio - sequence_log_ratio.max()))
 
 
-ROWS, WIDE = (
-    "conforms, where it is given one weight a row",
-    "taken for one weight a row, [B]; of tokens, [B, T], it has",
-)
+ROWS = "conforms, where it is given one weight a row"
+WIDE = "taken for one weight a row, [B]; of tokens, [B, T], it has"
 
 
 @pytest.mark.parametrize(
