@@ -16,6 +16,7 @@ from scipy import optimize, stats
 
 from asyncsim import claims, validation
 from asyncsim.claims._trial import untouched
+from tests.statistics import binomial_band
 
 pytestmark = pytest.mark.long
 
@@ -34,12 +35,6 @@ SAMPLED = {
 
 TERM = "noise of staleness 1"
 """The part of the bound that its repetitions lower: a delay's, at the point where it is tight."""
-
-
-def band(rate: float) -> tuple[int, int]:
-    """Counts that a rate leaves with probability at most LEVEL."""
-    law = stats.binom(REPETITIONS, rate)
-    return int(law.ppf(LEVEL / 2)), int(law.isf(LEVEL / 2))
 
 
 @pytest.fixture(scope="module", params=sorted(SAMPLED))
@@ -67,11 +62,11 @@ def test_rates_of_the_stated_effect(repeated) -> None:
     false = [validation.join(claim, [point], [m], [shifted], effect) for m in measured]
     rates = [next(t.false_pass for t in v.terms if t.term == TERM) if bound else v.false_pass for v in true]
     violated, passed = sum(v.verdict == "violated" for v in true), sum(v.verdict != "violated" for v in false)
-    low, high = band(float(np.mean([v.false_fail for v in true])))
+    low, high = binomial_band(REPETITIONS, float(np.mean([v.false_fail for v in true])), LEVEL)
     assert low <= violated <= high, (violated, low, high)
     # A verdict over several quantities is held only if each is, so its rate is at most that of the weakest one.
     passed = passed if bound else sum(v.verdict == "held" for v in false)
-    assert passed <= band(float(np.mean(rates)))[1], passed
+    assert passed <= binomial_band(REPETITIONS, float(np.mean(rates)), LEVEL)[1], passed
 
 
 def test_a_bet_against_a_true_claim_is_not_won(repeated) -> None:

@@ -101,21 +101,15 @@ class Endless(Counter):
     """Has no time limit."""
 
 
-def register(name, made, **settings):
-    id = f"asyncsim-tests/{name}-v0"
+def register(made, steps=5):
+    id = f"asyncsim-tests/{made.__name__}-v0"
     if id not in gymnasium.registry:
-        gymnasium.register(id, entry_point=made, **settings)
+        gymnasium.register(id, entry_point=made, max_episode_steps=steps)
     return id
 
 
-COUNTER = register("Counter", Counter, max_episode_steps=5)
-NESTED = register("Nested", Nested, max_episode_steps=5)
-SEVERAL = register("Several", Several, max_episode_steps=5)
-ENDLESS = register("Endless", Endless)
-WIDE = register("Wide", Wide, max_episode_steps=5)
-SEEDED = register("Seeded", Seeded, max_episode_steps=5)
-LIAR = register("Liar", Liar, max_episode_steps=5)
-CHOOSY = register("Choosy", Choosy, max_episode_steps=5)
+COUNTER, NESTED, SEVERAL, WIDE = (register(made) for made in (Counter, Nested, Several, Wide))
+SEEDED, LIAR, CHOOSY, ENDLESS = register(Seeded), register(Liar), register(Choosy), register(Endless, steps=None)
 
 
 def drawn(shape, batch=0, replicates=None, trajectory=None):
