@@ -15,6 +15,7 @@ CLAIMS = (
         "systems_stories",
         when="the cap bounds which samples start, not how stale they become",
         held="bounded",
+        also="system_frontier",
         test="the stalest sample of a run is at most 4 versions old",
     ),
     Claim(
@@ -27,6 +28,7 @@ CLAIMS = (
         when="the trainer is the bottleneck",
         subject="AReaL",
         held="capped",
+        also="system_frontier",
         test="mean staleness is within {systems_stories:near} % of the cap",
     ),
     _claim(

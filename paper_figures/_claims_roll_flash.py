@@ -17,6 +17,7 @@ CLAIMS = (
         "roll_flash",
         when="long-tailed lengths and ratios of three or more; at ratio two, only with 128 GPUs",
         held="reasoning",
+        also="roll_sizes",
         test="training reaches the paper's maximum, {roll_flash:rlvr} times synchronous speed",
     ),
     _claim(
@@ -27,6 +28,7 @@ CLAIMS = (
         "roll_flash",
         when="ratios of four or more; at ratio two, only compared with lockstep rollouts",
         held="agentic",
+        also="roll_agents",
         test="training reaches the paper's maximum, {roll_flash:agents} times synchronous speed",
     ),
     _claim(

@@ -14,6 +14,7 @@ from paper_figures import _roll_sizes as shared
 from paper_figures import _script
 from paper_figures import _vcpo as look
 from paper_figures._claim import Setting, decided
+from paper_figures.roll_flash import PAPER
 
 __all__ = ["EXPERIMENTS", "draw", "numbers"]
 
@@ -116,4 +117,10 @@ def held(rows: Any) -> dict[str, list[Setting]]:
     for less, more, deviation in zip(own, own[1:], roll_sizes.SPREADS[1:], strict=False):
         grown = decided(more["low"] > less["high"], more["high"] < less["low"])
         found.append(Setting(("seconds of deviation", f"{deviation:g}"), grown))
-    return {"latency": found}
+    paper = []
+    for arm, name in (("lockstep", "lockstep"), ("environment", "environment-level")):
+        pair = (shared.one(rows, "agents", each, roll_sizes.LATENCY) for each in (arm, "asynchronous, none spare"))
+        gain, factor = shared.faster(*pair), PAPER["agentic"]
+        place = ("latency of 10 s, ratio 2, synchronous rollouts", name)
+        paper.append(Setting(place, decided(gain["low"] >= factor, gain["high"] < factor), False))
+    return {"latency": found, "agentic": paper}

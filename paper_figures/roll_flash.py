@@ -8,8 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
-from experiments import _store, roll_flash, roll_sizes
-from paper_figures import _roll_sizes as shared
+from experiments import roll_flash
 from paper_figures import _script
 from paper_figures import _vcpo as look
 from paper_figures._claim import Setting, decided
@@ -111,7 +110,7 @@ def numbers(rows: Any) -> dict[str, str]:
 
 
 def held(rows: Any) -> dict[str, list[Setting]]:
-    """Whether training is as many times as fast as the paper says; with pools of GPUs, rows of `roll_sizes`."""
+    """Whether training is as many times as fast as the paper says."""
     found: dict[str, list[Setting]] = {workload: [] for workload in PAPER}
     for workload, sigma in ARMS:
         factor = PAPER[workload]
@@ -119,16 +118,4 @@ def held(rows: Any) -> dict[str, list[Setting]]:
             met = sigma >= 1.0 and ratio >= (3 if workload == "reasoning" else 4)
             place = (f"spread {sigma:g} at ratios" if sigma else "equal lengths at ratios", str(ratio))
             found[workload].append(Setting(place, decided(value - half >= factor, value + half < factor), met))
-    pools = _store.read("roll_sizes", False)
-    for spread in (shared.TIGHT, shared.LONG):
-        for count in roll_sizes.GPUS:
-            pair = (shared.one(pools, "gpus", arm, count, spread=spread) for arm in ("batch", "asynchronous"))
-            own, factor = shared.faster(*pair), PAPER["reasoning"]
-            place = (f"spread {spread:g}, ratio 2, on GPUs", str(count))
-            found["reasoning"].append(Setting(place, decided(own["low"] >= factor, own["high"] < factor), False))
-    for arm, name in (("lockstep", "lockstep"), ("environment", "environment-level")):
-        pair = (shared.one(pools, "agents", each, roll_sizes.LATENCY) for each in (arm, "asynchronous, none spare"))
-        own, factor = shared.faster(*pair), PAPER["agentic"]
-        place = ("latency of 10 s, ratio 2, synchronous rollouts", name)
-        found["agentic"].append(Setting(place, decided(own["low"] >= factor, own["high"] < factor), False))
     return found

@@ -14,6 +14,7 @@ from paper_figures import _roll_sizes as shared
 from paper_figures import _script
 from paper_figures import _vcpo as look
 from paper_figures._claim import Setting, decided
+from paper_figures.roll_flash import PAPER
 
 __all__ = ["EXPERIMENTS", "draw", "numbers"]
 
@@ -126,7 +127,7 @@ def replicated(rows: Any, prompts: int, samples: int, spread: float) -> tuple[fl
 
 def held(rows: Any) -> dict[str, list[Setting]]:
     """Whether a ratio of 2 has most of the largest speed, less of it with half as many samples; and by GPUs."""
-    found, smaller, grows = [], [], []
+    found, smaller, grows, paper = [], [], [], []
     for spread in (shared.TIGHT, shared.LONG):
         for size in roll_sizes.SIZES:
             own = speeds(rows, size, spread)
@@ -142,7 +143,11 @@ def held(rows: Any) -> dict[str, list[Setting]]:
             less, more = (gained(rows, each, spread) for each in (few, many))
             place = (f"spread {spread:g}, GPUs", str(many))
             grows.append(Setting(place, decided(more["low"] > less["high"], more["high"] < less["low"])))
-    return {"modest": found, "smaller": smaller, "grows": grows}
+        for count in roll_sizes.GPUS:
+            own, factor = gained(rows, count, spread), PAPER["reasoning"]
+            place = (f"spread {spread:g}, ratio 2, on GPUs", str(count))
+            paper.append(Setting(place, decided(own["low"] >= factor, own["high"] < factor), False))
+    return {"modest": found, "smaller": smaller, "grows": grows, "reasoning": paper}
 
 
 def reached(rows: Any, size: int, spread: float) -> dict[str, float]:

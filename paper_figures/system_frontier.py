@@ -11,6 +11,8 @@ from matplotlib.figure import Figure
 from asyncsim.plotting import _style
 from paper_figures import _script
 from paper_figures import _vcpo as look
+from paper_figures._claim import Setting
+from paper_figures.systems_stories import capped
 
 EXPERIMENTS = {"system_frontier": {"part": "frontier", "task": "none (timing only)"}}
 PLACES = 32
@@ -108,3 +110,18 @@ def numbers(rows: Any) -> dict[str, str]:
         "few": f"{at('areal', 'staleness', 4, FEW):.1f}",
         "few_places": str(FEW),
     }
+
+
+def held(rows: Any) -> dict[str, list[Setting]]:
+    """Whether AReaL's cap of 4 is the maximum and the mean staleness, on other machines than those of the stories."""
+    found, largest = [], []
+    for count in (8, 16, 32):
+        place = ("groups in progress", str(count))
+        own = _script.pick(rows, part="frontier", places=count, system="areal", knob=4.0)
+        found.append(Setting(place, capped(_script.pick(own, quantity="staleness")), count == 32))
+        largest.append(Setting(place, bool(_script.pick(own, quantity="largest").value.max() <= 4.0)))
+    for regime in ("slow trainer", "long tails"):
+        own = _script.pick(rows, part="learning", regime=regime, system="areal", quantity="staleness", knob=4.0)
+        name = "slow trainer" if regime == "slow trainer" else "long tails, slow generation"
+        found.append(Setting((f"learning, {name}",), capped(own), regime == "slow trainer"))
+    return {"capped": found, "bounded": largest}

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from asyncsim import claims
 from asyncsim.plotting import _style
-from experiments import _store, systems_stories
+from experiments import systems_stories
 from paper_figures import _script
 from paper_figures._claim import Setting, decided
 
@@ -158,7 +158,7 @@ def _covered(rows: Any, length: str) -> np.ndarray:
 
 
 def held(rows: Any) -> dict[str, list[Setting]]:
-    """Whether AReaL's cap of 4 is the maximum and the mean staleness; other machines are rows of `system_frontier`."""
+    """Whether AReaL's cap of 4 is the maximum and the mean staleness."""
     found, largest = [], []
     own = _script.pick(rows, story="straggler", system="areal", quantity="mean")
     stalest = _script.pick(rows, story="straggler", system="areal", quantity="largest")
@@ -166,17 +166,6 @@ def held(rows: Any) -> dict[str, list[Setting]]:
         place: tuple[str, ...] = (f"slow trainer, {kind} lengths",)
         found.append(Setting(place, capped(own[own.length == length]), True))
         largest.append(Setting(place, bool(stalest[stalest.length == length].value.max() <= 4.0)))
-    rows_of = _store.read("system_frontier", False)
-    other = _script.pick(rows_of, system="areal", quantity="staleness", knob=4.0)
-    for count in (8, 16, 32):
-        place = ("groups in progress", str(count))
-        found.append(Setting(place, capped(_script.pick(other, part="frontier", places=count)), count == 32))
-        most = _script.pick(rows_of, part="frontier", places=count, system="areal", quantity="largest", knob=4.0)
-        largest.append(Setting(place, bool(most.value.max() <= 4.0)))
-    for regime in ("slow trainer", "long tails"):
-        learned = _script.pick(other, part="learning", regime=regime)
-        name = "slow trainer" if regime == "slow trainer" else "long tails, slow generation"
-        found.append(Setting((f"learning, {name}",), capped(learned), regime == "slow trainer"))
     return {"capped": found, "bounded": largest}
 
 
