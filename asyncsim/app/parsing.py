@@ -174,27 +174,26 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
     context: Any = getattr(error, "ctx", None)
     see = f"see `{context.command_path if context else 'asyncsim'} --help`"
     if kind == "NoSuchOption":
-        takes = {each.name: each.param_type_name for each in context.command.params} if context else {}
-        described = {"task", "method"} <= set(takes)
+        takes = {each.name: each.param_type_name for each in context.command.params}
+        options = [each for each in takes if takes[each] == "option"]
+        command, described = context.command.name, {"task", "method"} <= {*takes}
         part, dot, key = error.option_name.lstrip("-").partition(".")
         written = f"write --set {part}.{key}=VALUE" if dot else ""
-        near = checks.near(part, [each for each in takes if takes[each] == "option"], cutoff=0.7)
-        name, worded = part.replace("-", "_"), described or {"smallest", "grid"} & set(takes)
-        preset = _value_of("--system", arguments) or ""
+        near = checks.near(part, options, cutoff=0.7)
+        name, worded = part.replace("-", "_"), described or {"smallest", "grid"} & {*takes}
+        word, preset = _value_of(error.option_name, arguments) or "VALUE", _value_of("--system", arguments) or ""
         # A system of a user's file is not imported for the sake of a message.
         knobs = {} if ":" in preset else wording.knobs_of(preset)
         close = checks.near(part, DESCRIBES, cutoff=3.0)
         if worded and ((close and (described or close != near)) or plugins.kinds_of(name) or name in knobs):
             near = []
-        alone = [name for name in checks.near(part, takes) if takes[name] == "argument"]
-        if alone:
+        if {*checks.near(part, takes)} - {*options}:
             written = f"write its value alone, without --{part}"
         elif "preset" in takes:
             named = (word for word in arguments if word.replace("-", "_") in plugins.summaries("asyncsim.systems"))
             written = next((wording.of_preset(preset, name) for preset in named), "")
-            written = written.replace("VALUE", _value_of(error.option_name, arguments) or "VALUE")
-        elif context and context.command.name in ("advise", "calibrate", "forecast") and not near:
-            written = _as_fields(context.command.name, takes, arguments)
+        elif command in ("advise", "calibrate", "forecast") and not near:
+            written = _as_fields(command, takes, arguments)
         elif worded and not dot and not near:
             given = [(o[2:], w) for o, w in itertools.pairwise(arguments) if o[:2] == "--"]
             # Of arms and grids, --task NAME has become --set task=NAME.
@@ -206,36 +205,29 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
             # Elsewhere words of a spec stand behind --set.
             written = written if described or "--" in written else re.sub(r" (?=[\w.]+=)", " --set ", written)
             written = written or calls.ELSEWHERE.get(f"words {name}", "")
-        meant = checks.near(name, [each for each in takes if takes[each] == "option"], 3, 3.0)
-        own = [_dashed(each) for each in takes if takes[each] == "option"]
-        word = _value_of(error.option_name, arguments) or "VALUE"
-        beside = getattr(context and context.parent and context.parent.command, "commands", {})
-        opts = {each: [o for parameter in other.params for o in parameter.opts] for each, other in beside.items()}
-        takers = [each for each in opts if error.option_name in opts[each]]
-        behind = arguments[arguments.index(error.option_name) + 1 :] if error.option_name in arguments else []
-        values = " ".join(itertools.takewhile(lambda text: text[:1] != "-", behind)).replace(",", " ")
-        own_words = (f"asyncsim{place} {name}" for place in (f".{context.command.name}" * bool(context), ""))
-        advice = next((calls.ELSEWHERE[each] for each in own_words if each in calls.ELSEWHERE), "")
-        advice = advice.replace("VALUES", values or word.replace(",", " ").replace("VALUE", "grpo gspo"))
-        fits = re.fullmatch(r"-?[\d.]+(e-?\d+)?", word) or re.match("write --(like|adapter) ", advice)
-        advice = advice.replace("VALUE", word) if fits else advice
+        meant = checks.near(name, options, 3, 3.0)
+        beside = getattr(context.parent and context.parent.command, "commands", {})
+        takers = [each for each in beside if any(error.option_name in other.opts for other in beside[each].params)]
+        behind = [*itertools.dropwhile(lambda text: text != error.option_name, arguments)][1:]
+        values = " ".join(itertools.takewhile(lambda text: text[:1] != "-", behind)) or word
+        advice = calls.ELSEWHERE.get(f"asyncsim.{command} {name}") or calls.ELSEWHERE.get(f"asyncsim {name}", "")
+        advice = advice.replace("VALUES", "grpo gspo" if values == "VALUE" else values.replace(",", " "))
         if len(meant) > 1:
             see = f"write {' or '.join(f'{_dashed(each)} VALUE' for each in meant)}"
         elif near:
             see = f"did you mean {_dashed(near[0])}?"
         elif takers:
             see = f"{see}; {' and '.join(takers[:3])} take{'s' * (len(takers) == 1)} {error.option_name}"
-        elif own and len(own) <= LISTED:
-            see = f"it has {', '.join(own)}"
-        helps = {_dashed(each.name): each.help or "" for each in context.command.params if takes[each.name] == "option"}
+        elif options and len(options) <= LISTED:
+            see = f"it has {', '.join(map(_dashed, options))}"
+        helps = {_dashed(each.name): each.help or "" for each in context.command.params if each.name in options}
         remedy = advice or written or see
-        if remedy.count("VALUE") == 1 and all(checks.is_number(wording.value(each)) for each in word.split(",")):
-            remedy = remedy.replace("VALUE", word)
+        anything = "preset" in takes or re.match("write --(like|adapter) ", advice)
+        remedy = wording.filled(remedy, word, every=bool(advice or anything), anything=bool(anything))
         refusal = checks.InputError("option", error.option_name, "an option of the command", remedy)
         for other in (w.partition("=")[0] for w in arguments if w.startswith("--") and "--set" not in written):
-            mine = checks.near(other[2:], [each for each in takes if takes[each] == "option"], 1, 0.7)
-            also = calls.ELSEWHERE.get(f"asyncsim.{context.command.name} {other[2:].replace('-', '_')}")
-            also = also or (f"did you mean {_dashed(mine[0])}?" if mine else "")
+            mine = [f"did you mean {_dashed(each)}?" for each in checks.near(other[2:], options, 1, 0.7)]
+            also = calls.ELSEWHERE.get(f"asyncsim.{command} {other[2:].replace('-', '_')}") or "".join(mine)
             if also and other not in (error.option_name, *helps):
                 refusal.add_note(f"  also {other}: {also}")
         return refusal if advice or written or near or len(meant) > 1 else refusal.explaining(name, helps)
@@ -300,31 +292,14 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
     names = ("sweep",) * ("," in value) + ("grid", "set", "store")
     option = next((n for n in names if context and n in [each.name for each in context.command.params]), None)
     before = arguments[arguments.index(value) - 1] if value in arguments[1:] else ""
-    if option == "store" and before and re.fullmatch("[0-9a-f]{3,}", value):
-        see = f"write {value} --store {before}"
-    elif before.startswith("--") and "=" not in value:
-        see = f"write {before} --like {value}" if before == "--metric" else f"write {before} alone"
-    elif option and "--" not in value and ("=" in value or option == "store"):
-        see = f"write --{option} {value}"
-    elif re.search(r"\.(ya?ml|json)$", value) and context and context.command.name == "timeline":
-        see = f"write asyncsim advise {value}, which reads the description of a system"
-    elif re.search(r"\.(csv|jsonl|parquet)$", before) and re.search(r"\.(csv|jsonl|parquet)$", value):
-        see = f"give one log; two settings are compared by asyncsim judge {before} {value}"
-    elif context and context.command.name == "export":
-        see = f"write asyncsim export METHOD --for {before or 'TRAINER'}"
-        see = f"give one value: --set {before}" if "=" in before else see
-    elif option == "grid" and (kinds := plugins.kinds_of(value.replace("-", "_"))):
-        see = f"write --{plugins.PARTS[kinds[0]]} {value}"
-    elif context and f"asyncsim.{context.command.name} ()" in calls.ELSEWHERE:
-        see = calls.ELSEWHERE[f"asyncsim.{context.command.name} ()"]
-    elif option == "grid" and (each := re.findall(r"[^,\s]+", value)) and {value, each[0]} & {*arguments[1:]}:
-        name = arguments[arguments.index(value if value in arguments else each[0]) - 1]
-        see = f"write --grid {name}={','.join(each)}"
-    elif context and context.command.name == "conformance" and before.endswith(".py") and value.isidentifier():
-        see = f"write {before}:{value}"
-    elif context and context.command.name in ("log", "conformance") and not {"--stack", "--like"} & {*arguments}:
-        name = next((word for word in (value, before) if word.isidentifier()), "NAME")
-        see = f"write --{'stack' if context.command.name == 'log' else 'like'} {name}"
+    command = context.command.name if context else ""
+    advice = calls.advised("extra", " | ".join([command, option or "", before, value, *arguments]))
+    if option == "grid" and not advice:
+        kinds, each = plugins.kinds_of(value.replace("-", "_")), re.findall(r"[^,\s]+", value)
+        typed = next((word for word in (value, *each[:1]) if word in arguments[1:]), "")
+        advice = f"write --grid {arguments[arguments.index(typed) - 1]}={','.join(each)}" if typed and each else ""
+        advice = f"write --{plugins.PARTS[kinds[0]]} {value}" if kinds else advice
+    see = advice or calls.ELSEWHERE.get(f"asyncsim.{command} ()", see)
     return checks.InputError("arguments", value, "left out, as the command takes no more", see)
 
 

@@ -2,8 +2,9 @@
 
 import fnmatch
 import itertools
+import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -59,16 +60,18 @@ def verify(
     papers = {word: [id for each in sentences for id in each.claims] for word, sentences in said.items()}
     patterns = ((word, word if "*" in word else f"{word}/*") for word in request.claims)
     asked = (papers[word] or fnmatch.filter(every, pattern) or [_registry.taken(word)] for word, pattern in patterns)
+    ledger, at = None, request.at or {}
+    first = " ".join(f"--at {key}={value}" for key, value in at.items())
     try:
         ids = list(dict.fromkeys(itertools.chain(*asked))) or every
+        elsewhere = [calls.ELSEWHERE.get(f"{id} {key}") for id in ids * (len(ids) > 1) for key in at]
+        remedy = next(filter(None, elsewhere), "")
+        checks.require(not remedy, "--at", first, "used with one claim", remedy)
     except checks.InputError as error:
-        raise _at_these(error, request.at or {}) from error
-    ledger = None
+        # The command to write has the values that were asked for.
+        remedy = re.sub(r"(\w+)=VALUE", lambda found: f"{found[1]}={at.get(found[1], 'VALUE')}", error.remedy)
+        raise checks.InputError(error.field, error.value, error.bound, remedy) from error
     if request.at is not None:
-        first = " ".join(f"--at {key}={value}" for key, value in request.at.items())
-        elsewhere = [calls.ELSEWHERE.get(f"{id} {key}") for id in ids * (len(ids) > 1) for key in request.at]
-        if remedy := next(filter(None, elsewhere), ""):
-            raise _at_these(checks.InputError("--at", first, "used with one claim", remedy), request.at)
         have = [id for id in ids if len(ids) > 1 and {*request.at} <= {*claims.claim(id).point.parameters}] or ids
         some = ", ".join([*have[:12], *["..."] * (len(have) > 12)])
         remedy = f"write asyncsim verify CLAIM {first}, and for CLAIM one of {some}"
@@ -125,14 +128,6 @@ def verify(
         streams.complain(f"stopped by {stopping.NAMES[number]} after {extent}. Run it again for the others")
         return result, 128 + number
     return result, outputs.status(128 + received[0] if received else judgments.status(verdicts, bets))
-
-
-def _at_these(error: checks.InputError, at: Mapping[str, Any]) -> checks.InputError:
-    """The refusal whose command has the values that were asked for."""
-    remedy = error.remedy
-    for key, value in at.items():
-        remedy = remedy.replace(f"{key}=VALUE", f"{key}={value}")
-    return checks.InputError(error.field, error.value, error.bound, remedy)
 
 
 def _measured(

@@ -42,20 +42,8 @@ def settings(pairs: Sequence[str], option: str = "--set") -> dict[str, Any]:
         kinds = plugins.kinds_of(pair.replace("-", "_"))
         part = plugins.PARTS[kinds[0]] if kinds else "method" if ":" in pair else ""
         remedy = f"write {part}={pair}" if part else f"write {key.strip(' -+') or 'KEY'}=VALUE"
-        pairs_of = re.fullmatch(r"([\w.-]+)[: ]+([-+\d.e]+|true|false|none)", pair)
-        if checks.is_number(value(pair)):
-            remedy = "several values are joined by commas, as --staleness 0,4,16"
-            remedy = f"write --at PARAMETER={pair}, of `asyncsim list claims NAME`" if option == "--at" else remedy
-        elif pairs_of:
-            remedy = f"write {pairs_of[1]}={pairs_of[2]}"
-        elif re.match(r"model\.", pair) and not equals:
-            own = pair.removeprefix("model.")
-            theirs = f"hub:{own}" if re.fullmatch(r"\w[\w.-]*/[\w.-]+", own) else "char"
-            theirs = own if own == "smollm2" or Path(own).is_dir() else theirs
-            model = f"--policy causal-lm --set policy.model={theirs}"
-            remedy = f"write {model} for a language model; --model takes settings of a system, as --model rate=30"
-        elif re.search(r"\.(csv|jsonl|parquet)$", pair):
-            remedy = "logs are compared by asyncsim judge A.csv B.csv"
+        folder = " (a folder)" * Path(pair.removeprefix("model.")).is_dir()
+        remedy = calls.advised("pair", f"{pair}{folder} | {option}") or remedy
         checks.require(bool(key and equals), option, pair, "of the form KEY=VALUE", remedy)
         # A value may be a mapping itself, columns=OURS=THEIRS,OURS=THEIRS.
         joined = re.match(r"[\w.-]+=[^=,;\s\"'{(\[]*[,;\s]+[a-z][\w.-]*=", pair)
@@ -112,6 +100,16 @@ def understood(value: Any, default: Any, annotation: Any = "") -> Any:
     return -math.inf if word == "-inf" else value
 
 
+def filled(remedy: str, word: str, every: bool = False, anything: bool = False) -> str:
+    """The remedy with the typed numbers (or `anything`) in place of its only VALUE, or of `every` one.
+
+    A value of a mapping stays: what was typed is a text there.
+    """
+    fits = anything or all(checks.is_number(value(each)) for each in word.split(","))
+    fits = fits and (every or remedy.count("VALUE") == 1)
+    return re.sub("(?<!: )VALUE", lambda _: word, remedy) if fits else remedy
+
+
 def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> Any:
     """A part made by its public function, with unknown or missing arguments refused by name."""
     _refuse_valued(kind, name, prefix)
@@ -143,8 +141,7 @@ def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> 
         remedy = calls.ELSEWHERE.get(f"asyncsim.{kind} {key}", remedy)
         if kind == "systems" and asked not in calls.ELSEWHERE:
             remedy = (prefix and of_others(name, key)) or of_preset(name, key, prefix) or remedy
-        if checks.is_number(arguments[key]) and remedy.count("VALUE") == 1:
-            remedy = remedy.replace("=VALUE", f"={arguments[key]}")
+        remedy = filled(remedy, str(arguments[key]))
         if not signature.parameters:
             raise checks.InputError(f"{name} argument", key, "left out", f"{name} takes no arguments")
         known = calls.meanings(make, signature.parameters) if remedy == unknown else None
@@ -640,11 +637,8 @@ def _of_method(word: str) -> str:
     if snake in known or of_paper or re.fullmatch(r"[\w./]+:\w+", word):
         return f"method={word}"
     close = checks.near(word, known, 1, 0.8)
-    place = (
-        f"write {word}:NAME, the name of a loss in it"
-        if word.endswith(".py")
-        else calls.ELSEWHERE.get(f"arm {snake}", "")
-    )
+    file = f"write {word}:NAME, the name of a loss in it" if word.endswith(".py") else ""
+    place = calls.ELSEWHERE.get(f"arm {snake}", file)
     checks.require(not place, "arm", word, "a method or KEY=VALUE", place)
     checks.require("=" in word or not close, "arm", word, "a method or KEY=VALUE", f"write {''.join(close)}")
     return word

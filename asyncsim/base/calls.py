@@ -38,6 +38,14 @@ arguments that do not fit, = for names that an argument may not have, [] for an 
 """
 _SPLIT = ((places.split(), words.split(), advice) for places, words, advice in _PLACES)
 ELSEWHERE |= {f"{of} {word}": advice for places, words, advice in _SPLIT for of in places for word in words}
+
+
+def advised(place: str, said: str) -> str:
+    """The advice of a place's first row whose words are a regular expression of what was `said`; "" if none fits."""
+    rows = ((re.fullmatch(words, said), advice) for at, words, advice in _PLACES if at == place)
+    return next((found.expand(advice) for found, advice in rows if found), "")
+
+
 _TAKES: dict[str, inspect.Signature] = {}
 """Arguments of the calls that make parts, by the name of the call."""
 _MADE: dict[int, tuple[weakref.ref[Any], Made]] = {}

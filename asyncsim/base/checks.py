@@ -338,11 +338,8 @@ def one_of(
     if getattr(value, "ndim", 0) > 0 or value not in allowed:
         names = [str(name) for name in allowed]
         some = f"{len(names)} names, {', '.join(near(str(value), names, 6, 0.5) or names[:6])}, ..."
-        close = (
-            []
-            if re.search("did you mean|^leave it out|^it is an arg|^[A-Z][\\w. +]* is ", remedy)
-            else near(str(value), names, 1, 0.75)
-        )
+        answered = re.search("did you mean|^leave it out|^it is an arg|^[A-Z][\\w. +]* is ", remedy)
+        close = [] if answered else near(str(value), names, 1, 0.75)
         remedy = f"did you mean {close[0]}? {remedy}" if close and f"{close[0]}=" not in remedy else remedy
         bound = "one of " + (", ".join(names) if len(names) <= MANY else some)
         raise InputError(field, value, bound, remedy).explaining(str(value), meanings or {}, most)

@@ -277,9 +277,8 @@ def _average(case: Case) -> Finding | None:
         return Finding(PADDED, "note", evidence, remedy) if found == "constant" else None
     if found == case.like.aggregator:
         return None
-    remedy = (
-        f"{case.like.name} divides by {averages[case.like.aggregator]}; if yours is meant: --set aggregator={found}"
-    )
+    meant = averages[case.like.aggregator]
+    remedy = f"{case.like.name} divides by {meant}; if yours is meant: --set aggregator={found}"
     padded = found == "constant"
     return Finding(PADDED if padded else "another average", "bug" if padded else "note", evidence, remedy)
 

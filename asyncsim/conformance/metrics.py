@@ -10,19 +10,9 @@ import numpy as np
 
 from asyncsim.base import calls, checks
 from asyncsim.conformance import _metric_catalogue as catalogue
+from asyncsim.conformance import _metric_search as search
 from asyncsim.conformance._metric_catalogue import Batch, Entry
-from asyncsim.conformance._metric_search import (
-    RATIOS,
-    Fit,
-    Pair,
-    Subject,
-    batches,
-    fits,
-    nearest,
-    numbers,
-    quietly,
-    same,
-)
+from asyncsim.conformance._metric_search import RATIOS, Fit, Pair, Subject, numbers, quietly, same
 from asyncsim.conformance.reports import Finding, MetricReport, refuse_settings
 
 _ESS, _MEANS, _AGES, CLIPS, _OF, UNITS, _SCALES, _KNOWN = checks.table(__file__, "metrics.toml").values()
@@ -286,24 +276,23 @@ def _tried(subject: Subject, *asked: Any) -> MetricReport:
         return rows
     if rows is None or report.conforms or not (rows.conforms or rows.name == rows.like):
         return report
-    of_tokens = (
-        f"taken for one weight a row, [B]; of tokens, [B, T], it has the bugs: {', '.join(report.bugs) or 'none'}"
-    )
-    note = Finding("of rows", "note", of_tokens, "name it sequence_ratio, or for tokens add an argument mask")
+    bugs = f"of tokens, [B, T], it has the bugs: {', '.join(report.bugs) or 'none'}"
+    remedy = "name it sequence_ratio, or for tokens add an argument mask"
+    note = Finding("of rows", "note", f"taken for one weight a row, [B]; {bugs}", remedy)
     return replace(rows, findings=(*rows.findings, note))
 
 
 def _compared(
     subject: Subject, like: str | None, allow: Sequence[str], strict: bool, tolerance: float, seed: int
 ) -> MetricReport:
-    probes = batches(seed, subject.masked)
+    probes = search.batches(seed, subject.masked)
     values = [subject.ask(probe) for probe in probes]
     again = subject.ask(probes[0])
     remedy = "seed or leave out what is random, and keep no state between calls"
     checks.require(same(again, values[0], 1e-12), "metric", (values[0], again), "the same number twice", remedy)
     still = all(same(value, values[0], tolerance) for value in values)
     # What no ordinary batch moves may be a share beyond their log ratios.
-    found = [one for one in fits(subject, values, seed, tolerance) if not still or one.entry.family == "clip"]
+    found = [one for one in search.fits(subject, values, seed, tolerance) if not still or one.entry.family == "clip"]
     named = [fit for fit in found if name(fit.entry) == like] or found
     best = named[0] if named else None
     findings = []
@@ -315,7 +304,7 @@ def _compared(
         findings = [*known(best, values, probes, like, signed), *edges(subject, best, probes[1], tolerance)]
     counted = any(finding.counts(allow, strict) for finding in findings)
     right = best is not None and like in (None, name(best.entry))
-    target = best if right else nearest(subject, values, seed, lambda e: like in (None, name(e)))
+    target = best if right else search.nearest(subject, values, seed, lambda e: like in (None, name(e)))
     # The first batch on which the function has another number.
     difference = ""
     if target and not right:

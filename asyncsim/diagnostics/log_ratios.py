@@ -6,11 +6,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from asyncsim.base import checks
 from asyncsim.base.parts import number
 from asyncsim.diagnostics._diagnostic import ANY, POSITIVE, READS, SHARE, metric
 from asyncsim.diagnostics._levels import LEVEL, OF, advantages, over_tokens, token_share, weights_of
 from asyncsim.step import ratios
 from asyncsim.step.step import Step
+
+_TEXTS = checks.table(__file__, "texts.toml")["log_ratios"]
 
 
 @metric("in nats per sequence", ANY, "textbook", READS)
@@ -38,16 +41,14 @@ staleness_variance = log_ratio_variance(
     "staleness",
     name="staleness_variance",
     doc="Variance of the part of the sequence log ratio that is due to stale weights.",
-    also="For normal log ratios ESS/N = exp(-v), whatever the length. Blind to a common shift of the log ratios.",
-    source="1511.01437 for its use",
+    **_TEXTS["staleness_variance"],
 )
 
 mismatch_variance = log_ratio_variance(
     "mismatch",
     name="mismatch_variance",
     doc="Variance of the part of the sequence log ratio that is due to the sampler's numerics.",
-    also="0 where the sampler is the trainer. Blind to a common shift.",
-    source="this package",
+    **_TEXTS["mismatch_variance"],
 )
 
 _EXTREME = "in nats, infinite where a ratio is, NaN where one is NaN"
@@ -113,18 +114,14 @@ kl_staleness = kl_k1(
     "staleness",
     name="kl_staleness",
     doc="Part of the divergence of behavior from current policy that is due to stale weights, k1 estimate.",
-    also="With `kl_mismatch` it adds up to `kl_k1` exactly. It is no divergence where the sampler is another law than "
-    "pi_behavior. Blind to the sampler's numerics.",
-    source="this package",
+    **_TEXTS["kl_staleness"],
 )
 
 kl_mismatch = kl_k1(
     "mismatch",
     name="kl_mismatch",
     doc="Divergence between the sampler and the trainer at equal weights, k1 estimate.",
-    also="0 where the sampler is the trainer; minus log of the kept mass for top-p and top-k alone. Unbiased where "
-    "reports are right. Blind to staleness.",
-    source="this package",
+    **_TEXTS["kl_mismatch"],
 )
 
 

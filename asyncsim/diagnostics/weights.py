@@ -10,11 +10,14 @@ from typing import Any
 import torch
 from torch import Tensor, full_like
 
+from asyncsim.base import checks
 from asyncsim.base.parts import number
 from asyncsim.diagnostics._diagnostic import ANY, POSITIVE, READS, SHARE, metric
 from asyncsim.diagnostics._levels import LEVEL, OF, over_samples, token_share, weights_of
 from asyncsim.step import ratios
 from asyncsim.step.step import Step
+
+_TEXTS = checks.table(__file__, "texts.toml")["weights"]
 
 
 @metric(
@@ -35,32 +38,25 @@ def ess(step: Step, of: str = "sequence") -> Tensor:
 ess_token = ess(
     "token",
     doc="Effective sample size of the token ratios divided by the number of tokens, full step.",
-    also="It is 1 iff all token ratios are equal. Blind to how ratios multiply along a sequence: it hardly moves where "
-    "`ess` has collapsed.",
-    source="as in PipelineRL (2509.19128), on untruncated ratios",
+    **_TEXTS["ess_token"],
 )
 
 ess_applied = ess(
     "applied",
     doc="Effective sample size of the method's weights after truncation, clip and masks.",
-    also="NaN where every weight is 0. Blind to what was cut off (`ess` has the same of untruncated ratios), to "
-    "penalties, and to a common factor.",
-    source="Kong 1992; on applied weights this package",
+    **_TEXTS["ess_applied"],
 )
 
 ess_staleness = ess(
     "staleness",
     doc="Effective sample size of the part of the sequence ratios that is due to stale weights.",
-    also="Together with `ess_mismatch` it splits `ess`, whose log ratio is the sum of the two. Equal to `ess` where "
-    "the sampler is the trainer. Blind to what the sampler's rounding adds.",
-    source="Kong 1992; the split is this package's",
+    **_TEXTS["ess_staleness"],
 )
 
 ess_mismatch = ess(
     "mismatch",
     doc="Effective sample size of the part of the sequence ratios that is due to the sampler's numerics.",
-    also="Exactly 1 where the sampler is the trainer. Blind to staleness (`ess_staleness`).",
-    source="Kong 1992; the split is this package's",
+    **_TEXTS["ess_mismatch"],
 )
 
 
@@ -126,17 +122,14 @@ token_ratio_mean = mean_weight(
     "token",
     name="token_ratio_mean",
     doc="Mean token ratio, which is 1 if the logged probabilities are those of the sampler.",
-    also="It is 1 in expectation on full support where all sequences have equal lengths. Blind to errors that cancel, "
-    "and to products along a sequence (`mean_weight`).",
-    source="textbook",
+    **_TEXTS["token_ratio_mean"],
 )
 
 applied_mean = mean_weight(
     "applied",
     name="applied_mean",
     doc="Mean size of the method's weights after truncation, clip and masks.",
-    also="It is 1 for the plain policy gradient. Blind to the spread, and to penalties.",
-    source="this package",
+    **_TEXTS["applied_mean"],
 )
 
 
@@ -156,8 +149,7 @@ max_applied_share = max_weight_share(
     "applied",
     name="max_applied_share",
     doc="Maximum share of one sample, or of one token, in the method's total weight after truncation, clip and masks.",
-    also="NaN where every weight is 0. Blind to all but the largest, and to the advantages.",
-    source="this package",
+    **_TEXTS["max_applied_share"],
 )
 
 
@@ -173,13 +165,7 @@ def chi_square(step: Step, of: str = "sequence") -> Tensor:
     return ratios.chi_square(*weights_of(step, of)[:2])
 
 
-chi_square_token = chi_square(
-    "token",
-    doc="Second moment of the token ratios minus one.",
-    also="It is chi^2 of pi from mu per token where E r = 1. Blind to products along a sequence: over T independent "
-    "tokens `chi_square` is (1 + chi^2)^T - 1.",
-    source="textbook",
-)
+chi_square_token = chi_square("token", doc="Second moment of the token ratios minus one.", **_TEXTS["chi_square_token"])
 
 
 @metric("a pure number, infinite where it exceeds the largest float", POSITIVE, "textbook", READS)

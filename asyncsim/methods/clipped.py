@@ -18,6 +18,8 @@ from asyncsim.methods._weights import Clip, Weight, at_most, band, clipped, mova
 from asyncsim.step import ratios
 from asyncsim.step.step import Step
 
+_TEXTS = checks.table(__file__, "texts.toml")["clipped"]
+
 _SHARE = number(2e-4, "part of the step's tokens, 0.0002 in print", 0.0, 1.0, above=True)
 _ROUNDING = 1e-12
 """A log ratio, or a difference of covariances, that is 0 but for rounding."""
@@ -35,14 +37,7 @@ def ppo_clip(
     *,
     critic: float = CRITIC.but(0.0),
     entropy: float = ENTROPY,
-    dual: Any = number(
-        None,
-        "upper bound of the ratio for A < 0, 3 as published",
-        1.0,
-        above=True,
-        optional=True,
-        remedy="an upper bound up to 1 would stop unchanged tokens; use 3",
-    ),
+    dual: Any = number(None, low=1.0, above=True, optional=True, **_TEXTS["dual"]),
 ) -> Weight:
     """PPO with a clipped token ratio to the chosen anchor.
 
@@ -135,12 +130,8 @@ def gspo(step: Step, a: Tensor, low: Any = LOW.but(3e-4), high: Any = HIGH.but(4
 def gmpo(
     step: Step,
     a: Tensor,
-    low: Any = number(
-        0.4, "in nats; the lower bound of the log ratio is -low", 0.0, remedy="the lower bound of the log ratio is -low"
-    ),
-    high: Any = number(
-        0.4, "in nats; the upper bound of the log ratio is high", 0.0, remedy="the upper bound of the log ratio is high"
-    ),
+    low: Any = number(0.4, low=0.0, **_TEXTS["low"]),
+    high: Any = number(0.4, low=0.0, **_TEXTS["high"]),
 ) -> Tensor:
     """GMPO: the geometric mean of token ratios, each clipped in log space.
 

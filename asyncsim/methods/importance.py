@@ -16,6 +16,8 @@ from asyncsim.methods._weights import NoRatio, Ratio, TruncatedClip, Weight, at_
 from asyncsim.step import ratios
 from asyncsim.step.step import Step
 
+_TEXTS = checks.table(__file__, "texts.toml")["importance"]
+
 
 @dataclass(frozen=True)
 class BoundedRatio(Weight):
@@ -141,14 +143,7 @@ def _at_level(step: Step, level: str) -> Tensor:
 
 
 _DEFAULTS = {"sequence": (8.0, "sequence_mean"), "token": (2.0, "token_mean"), "geometric": (2.0, "sequence_mean")}
-_FLOOR = number(
-    None,
-    "least ratio",
-    0.0,
-    1.0,
-    optional=True,
-    remedy="a floor above 1 lifts on-policy samples; give a ratio such as 0.5",
-)
+_FLOOR = number(None, low=0.0, high=1.0, optional=True, **_TEXTS["floor"])
 _SAYS = "which ratio multiplies the score"
 _KEEPS = "which ratio multiplies what is kept"
 # What a mask reads the mask itself checks.

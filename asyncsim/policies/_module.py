@@ -20,6 +20,8 @@ from asyncsim.policies._policy import Act, Forward, Replicates, fingerprint, num
 from asyncsim.step.batch import Batch, Draws, Outputs
 from asyncsim.step.versions import View
 
+_TEXTS = checks.table(__file__, "texts.toml")["_module"]
+
 _HEAD = Categorical()
 _TRIAL = 3
 """Observations that a module is tried on."""
@@ -178,22 +180,10 @@ def _output(name: str, raw: Tensor, value: Tensor | None, action: Tensor) -> Ten
     return _HEAD.log_prob(raw, _spread(raw), action) if name == "log_prob" else _HEAD.entropy(raw, _spread(raw))
 
 
-@made(
-    "this package",
-    "a policy with outputs `log_prob`, `entropy`, `log_probs` and, with a critic, `value`",
-    "a module of other shapes, without parameters, or one that `vmap` cannot run",
-)
+@made(**_TEXTS["module"])
 def module(
-    make: Any = handed_on(
-        ...,
-        "a function that makes the `nn.Module`, called once for each replicate with a seed of its own (a module "
-        "itself: all replicates start from its parameters; or the place of either, my.py:Net); "
-        "it maps observations `[n, D]` to logits `[n, A]`, or with "
-        "`critic` to logits and values `[n]` or `[n, 1]`",
-    ),
-    observation: int = whole(
-        ..., "D, numbers of an observation", 1, checks.LARGEST, remedy="give the numbers of an observation"
-    ),
+    make: Any = handed_on(..., **_TEXTS["make"]),
+    observation: int = whole(..., low=1, high=checks.LARGEST, **_TEXTS["observation"]),
     actions: int = whole(..., "A, number of actions", 2, checks.LARGEST, remedy="an action needs a choice"),
     critic: bool = flag("the module returns values too"),
     sampler: str | None = SAMPLER,

@@ -20,6 +20,8 @@ from asyncsim.policies._policy import Act, Forward, Policy, Replicates, Written,
 from asyncsim.step.batch import Batch, Draws, Outputs
 from asyncsim.step.versions import View, Weights, current
 
+_TEXTS = checks.table(__file__, "texts.toml")["causal_lm"]
+
 if TYPE_CHECKING:
     from asyncsim.policies._language_network import Model
     from asyncsim.policies._language_sampling import Memory
@@ -367,77 +369,24 @@ _TEMPERATURE = real(1.0, "temperature", 0.0, 1e6, above=True, remedy="1 samples 
 _TOP_P = real(1.0, "probability that the likeliest tokens must hold", 0.0, 1.0, above=True, remedy="1 keeps all tokens")
 
 
-@made(
-    "textbook",
-    "a policy of P trained weights with the outputs `log_prob` and `entropy` per token in nats, `[R, G, N, T]`. A "
-    "critic adds `value` of everything before the token, in units of reward, `[R, G, N, T]`. A "
-    "reference adds `reference`, its log-prob of the token in nats, and `reference_log_probs` of the vocabulary. Where "
-    "a part asks for it there is `log_probs` of the vocabulary, `[R, G, N, T, V]`",
-    "settings outside these ranges",
-)
+@made(**_TEXTS["causal_lm"])
 def causal_lm(
-    model: str = handed_on(
-        "char",
-        '"char" (a transformer of 0.9 million weights, pretrained once on two-digit addition and kept on disk), '
-        '"smollm2" (SmolLM2-135M-Instruct, whose 4-bit weights are made float32), or the folder of a model for '
-        "`transformers`, or hub:OWNER/NAME",
-    ),
+    model: str = handed_on("char", **_TEXTS["model"]),
     temperature: float = _TEMPERATURE,
     top_p: float = _TOP_P,
-    top_k: int = whole(
-        0, "how many of the likeliest tokens can be drawn (0: all)", 0, checks.LARGEST, remedy="0 keeps every token"
-    ),
-    sampler: str = choice(
-        *("float32", "bfloat16", "int8", "float64", "tf32"),
-        words="number format in which tokens are drawn (int8: weights rounded by row; tf32: float32, but operands of "
-        "matrix products with 10 bits behind the point; off on cuda in all other formats, whatever torch is set to)",
-        remedy="choose a number format",
-    ),
-    compute: str = choice(
-        *("float32", "bfloat16", "float64", "tf32"),
-        words="format of the trainer (bfloat16 and tf32, and float32 on a GPU, round otherwise token by token than in "
-        "one pass over a text, which counts as mismatch)",
-        remedy="choose a number format",
-    ),
-    train_layers: int | None = handed_on(
-        None, "how many of the last blocks are trained, with the final norm (None: every weight)"
-    ),
-    micro_batch: int | None = handed_on(
-        None, "most sequences in one pass of the trainer, of which one is in memory at a time (None: all)"
-    ),
-    recipe: Mapping[str, Any] | None = handed_on(
-        None, 'fields of the "char" model\'s shape and pretraining (`steps=0`: random weights)'
-    ),
-    cache: str = choice(
-        *("reread", "keep"),
-        words="what an install inside a response does to keys and values: it is read again with the new ones, or goes "
-        "on with the old entries, 2 numbers a layer, token and unit of width for every response in flight, in systems "
-        'whose samples go on under new weights (mode "keep")',
-        remedy="say what an install does to keys and values",
-    ),
-    decode: str = choice(
-        *("auto", "packed", "fixed"),
-        words="how tokens are drawn: rows that are alike read once and finished ones dropped (packed), or every row to "
-        "the end in one loop of fixed shapes, without a wait (fixed); auto: packed on the CPU",
-        remedy="leave it out: packed on the CPU, fixed elsewhere",
-    ),
+    top_k: int = whole(0, low=0, high=checks.LARGEST, **_TEXTS["top_k"]),
+    sampler: str = choice("float32", "bfloat16", "int8", "float64", "tf32", **_TEXTS["sampler"]),
+    compute: str = choice("float32", "bfloat16", "float64", "tf32", **_TEXTS["compute"]),
+    train_layers: int | None = handed_on(None, **_TEXTS["train_layers"]),
+    micro_batch: int | None = handed_on(None, **_TEXTS["micro_batch"]),
+    recipe: Mapping[str, Any] | None = handed_on(None, **_TEXTS["recipe"]),
+    cache: str = choice("reread", "keep", **_TEXTS["cache"]),
+    decode: str = choice("auto", "packed", "fixed", **_TEXTS["decode"]),
     distributions: bool = flag("the sampler records whole distributions"),
     critic: bool = flag("there is a value head"),
-    lora: int | Mapping[str, Any] | None = handed_on(
-        None,
-        "rank r of low-rank adapters beside every linear map but the head, which alone are trained (alpha is 8, as in "
-        '`peft`), or fields of `peft.LoraConfig` as {"r": 8, "lora_alpha": 16, "target_modules": ["q_proj", "v_proj"]} '
-        "(None: the weights themselves are trained)",
-    ),
-    truncate: str = choice(
-        *("both", "sampler"),
-        words="who cuts the distribution to `top_k` and `top_p`: sampler and trainer, or the sampler alone, while the "
-        "trainer scores the whole softmax, as most trainers do, which counts as mismatch",
-        remedy="say who truncates",
-    ),
-    reference: str | None = choice(
-        "start", words="which policy KL penalties and TBA hold close: the one that training starts from"
-    ).but(None, optional=True),
+    lora: int | Mapping[str, Any] | None = handed_on(None, **_TEXTS["lora"]),
+    truncate: str = choice("both", "sampler", **_TEXTS["truncate"]),
+    reference: str | None = choice("start", **_TEXTS["reference"]).but(None, optional=True),
 ) -> CausalLM:
     """A causal language model, sampled with a key-value cache; all weights, last layers or adapters are trained.
 

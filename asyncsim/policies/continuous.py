@@ -15,6 +15,8 @@ from asyncsim.policies._policy import Act, Forward, Policy, Replicates, count, g
 from asyncsim.step.batch import Batch, Draws, Outputs
 from asyncsim.step.versions import View
 
+_TEXTS = checks.table(__file__, "texts.toml")["continuous"]
+
 WIDTH = real(1.0, "standard deviation in units of the action", 0.0, above=True, remedy="width 0 has no score")
 
 
@@ -77,23 +79,12 @@ class Gaussian(Policy):
         return {"policy": "gaussian", "dimension": self.dimension, "width": self.width, **sampler}
 
 
-@made(
-    "textbook",
-    "a policy of P = D parameters with the output `log_prob` per action in nats, `[R, G, N, 1]`",
-    "values outside these ranges",
-)
+@made(**_TEXTS["gaussian"])
 def gaussian(
     dimension: int = whole(1, "D, numbers of an action", 1, remedy="give the action a dimension"),
     width: float = WIDTH,
     start: float = real(0.0, "initial mean in the same unit", remedy="give a finite mean"),
-    temperature: float = real(
-        1.0,
-        "temperature of the sampler, which draws with width sqrt(temperature) and reports its own log-probs",
-        0.0,
-        1e6,
-        above=True,
-        remedy="1 samples from the policy as it is",
-    ),
+    temperature: float = real(1.0, low=0.0, high=1e6, above=True, **_TEXTS["temperature"]),
 ) -> Gaussian:
     """A normal policy of fixed width with its mean as the parameter; importance ratios are unbounded.
 
@@ -153,11 +144,7 @@ class Quadratic(Policy):
         return {"policy": "quadratic", "curvatures": list(self.curvatures), "noise": self.noise, "start": self.start}
 
 
-@made(
-    "textbook",
-    "a policy of P = D parameters with the output `loss`, `[R, G, N, 1]`",
-    "a curvature that is not positive, a negative noise, or a start that is not finite",
-)
+@made(**_TEXTS["quadratic"])
 def quadratic(
     curvatures: Any = handed_on((1.0,), "lambda, positive, one per coordinate, in loss per squared parameter"),
     noise: float = real(1.0, "standard deviation of a sample's gradient noise, per coordinate (0: mean dynamics)", 0.0),

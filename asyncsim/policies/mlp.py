@@ -15,6 +15,8 @@ from asyncsim.policies._tables import Shared
 from asyncsim.step.batch import Batch, Draws, Outputs
 from asyncsim.step.versions import View
 
+_TEXTS = checks.table(__file__, "texts.toml")["mlp"]
+
 _WIDE = ("log_probs", "action_values")
 """Outputs with one number for each action."""
 
@@ -220,32 +222,16 @@ class Mlp(network.Networked):
             at.valuer.pull(every, layout.valuer(gradient))
 
 
-@made(
-    "1707.06347, section 6.1 (shape of the networks); orthogonal weights 1312.6120",
-    "a policy of P parameters with the outputs `log_prob` and `entropy` in nats and `value` (or `action_value`, Q of "
-    "the action taken) in units of reward, each `[R, G, N, T]`. Of all choices there are `log_probs` (and "
-    "`action_values`), `[R, G, N, T, A]`",
-    "sizes below 1 (2 choices), an unknown head or critic, or numbers that are not finite",
-)
+@made(**_TEXTS["mlp"])
 def mlp(
     observation: int = whole(..., "D, coordinates of what it reads", 1, remedy="a policy reads at least one number"),
     actions: int = handed_on(..., "number of choices, or coordinates of a Gaussian action"),
     head: str = choice(*network.HEADS, words="how actions are drawn", remedy="choose how actions are drawn"),
     hidden: tuple[int, ...] = handed_on((64, 64), "units of each hidden layer"),
-    critic: bool | str = handed_on(
-        True,
-        'whether there is an output `value` (True or False), or "action": a network with one value Q(s, a) for each '
-        "action, whose state value is sum_a pi(a|s) Q(s, a)",
-    ),
-    normalize: bool = handed_on(
-        False,
-        "whether observations become (s - mean) / sqrt(variance + 1e-8), cut to +-10, with the moments of all batches "
-        "trained so far: the last 2 D + 1 parameters, which move by no gradient and are published with the weights",
-    ),
+    critic: bool | str = handed_on(True, **_TEXTS["critic"]),
+    normalize: bool = handed_on(False, **_TEXTS["normalize"]),
     log_std: float = real(0.0, "initial log of the spread in units of the action"),
-    gain: float = real(
-        0.01, "of the policy's last layer", 0.0, remedy="use 0.01, or 0 for a policy that begins uniform"
-    ),
+    gain: float = real(0.01, low=0.0, **_TEXTS["gain"]),
     sampler: str | None = network.SAMPLER,
 ) -> Mlp:
     """Two perceptrons with tanh units, one for actions and one for values, vectorized over replicates.

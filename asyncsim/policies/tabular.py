@@ -7,44 +7,24 @@ from asyncsim.base.parts import choice, handed_on, made, real, whole
 from asyncsim.policies._engine import Engine
 from asyncsim.policies._tables import Tabular
 
+_TEXTS = checks.table(__file__, "texts.toml")["tabular"]
 
-@made(
-    'textbook; Bailey 1994 for draws of "student"',
-    "a policy of P = S A parameters with the outputs `log_prob`, `entropy`, `kl` = KL(pi || reference) and `reference` "
-    "(log-prob of the token under it), each per token in nats, `[R, G, N, T]`. Of all actions there are `log_probs` "
-    "and `reference_log_probs`, `[R, G, N, T, A]`",
-    "sizes below 1 (2 actions), logits of another shape, or an engine outside these ranges",
-)
+
+@made(**_TEXTS["tabular"])
 def tabular(
     rows: int = whole(1, "S, number of states", 1, remedy="give every state a row"),
     actions: int = whole(2, "A, number of actions", 2, remedy="a policy needs a choice"),
     logits: Any = handed_on(None, "initial values `[S, A]` in nats (None: zeros)"),
-    reference: Any = handed_on(
-        None, "logits `[S, A]` of the distribution that the outputs `kl` and `reference` refer to (None: uniform)"
-    ),
+    reference: Any = handed_on(None, **_TEXTS["reference"]),
     temperature: float = real(
         1.0, "temperature of the engine", 0.0, 1e6, above=True, remedy="1 samples from the policy as it is"
     ),
-    top_p: float = real(
-        1.0,
-        "the probability that the likeliest actions must hold; equal ones go together",
-        *(0.0, 1.0),
-        above=True,
-        remedy="1 keeps every action, 0 would keep none",
-    ),
+    top_p: float = real(1.0, low=0.0, high=1.0, above=True, **_TEXTS["top_p"]),
     top_k: int = handed_on(0, "how many of the likeliest actions are kept (0: all)"),
     noise: float = real(0.0, "standard deviation of e in nats", 0.0, 10.0),
     noise_law: str = handed_on("normal", '"normal", "uniform", or "student" (5 degrees of freedom; student:3 has 3)'),
-    noise_per: str = choice(
-        *("token", "sequence", "prompt", "version"),
-        words="how long one draw of the noise lasts (of a prompt: at all versions)",
-    ),
-    noise_in: str = choice(
-        *("logits", "reports"),
-        words="the engine samples from logits that are off, each action by its own e, and reports what it sampled "
-        "from; or it samples rightly and the log-probs that it reports are off by one e",
-        remedy="say whether sampling is off, or only what is recorded of it",
-    ),
+    noise_per: str = choice("token", "sequence", "prompt", "version", **_TEXTS["noise_per"]),
+    noise_in: str = choice("logits", "reports", **_TEXTS["noise_in"]),
 ) -> Tabular:
     """A softmax over a table of logits: one row per state, one column per action, with closed-form pullbacks.
 

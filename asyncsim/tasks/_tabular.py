@@ -22,6 +22,8 @@ from asyncsim.step.batch import Batch, Draws, Outputs
 from asyncsim.step.versions import View, Weights
 from asyncsim.tasks._task import Outcomes, Task
 
+_TEXTS = checks.table(__file__, "texts.toml")["_tabular"]
+
 OUTCOME_LIMIT = 1_000_000
 CELLS = 1 << 22
 """Arms at most: each mean is a number of the task."""
@@ -31,27 +33,13 @@ _COUNTLESS = 10**30
 _ENGINE = tuple(field.name for field in fields(Engine))
 """Arguments of a policy's sampler."""
 
-REWARDS = choice(
-    *("fixed", "bernoulli", "gaussian"),
-    words="fixed (its mean), 1 with the mean as probability, or with noise",
-    remedy="choose how rewards are drawn",
-)
+REWARDS = choice("fixed", "bernoulli", "gaussian", **_TEXTS["rewards"])
 DEVIATION = real(1.0, "standard deviation of that noise", 0.0, remedy="give the noise of gaussian rewards")
-KL_COEF = real(
-    0.0, "beta in reward per nat: r - beta sum_t (log p - log reference) is earned", 0.0, remedy="use 0 for no penalty"
-)
-REFERENCE = handed_on(
-    None,
-    'logits like those of the table, one row, or "start", the policy that training begins with (None: uniform, an '
-    "entropy bonus up to a constant)",
-)
+KL_COEF = real(0.0, low=0.0, **_TEXTS["kl_coef"])
+REFERENCE = handed_on(None, **_TEXTS["reference"])
 KL_AT = choice("behavior", "current", words="which log-probs the penalty reads")
 LOGITS = handed_on(None, "initial values of the table in nats")
-START = handed_on(
-    None,
-    'in place of `logits`: "peaked:0.02:0.9" begins with chance .02 of the best action of a row and .9 of a wrong one, '
-    'the second best; other actions share the rest. "peaked:0.02" shares all of it',
-)
+START = handed_on(None, **_TEXTS["start"])
 
 
 class Cells(NamedTuple):

@@ -18,6 +18,8 @@ from asyncsim.step.versions import Weights
 from asyncsim.tasks import _tabular
 from asyncsim.tasks._task import Turn
 
+_TEXTS = checks.table(__file__, "texts.toml")["bandits"]
+
 _OWN = "a task whose own policy is `policies.tabular`"
 
 
@@ -157,14 +159,8 @@ class TokenBandit(_tabular.TabularTask):
 def token_bandit(
     actions: int = whole(3, "A, number of actions", 2, checks.LARGEST, remedy="a token needs a choice"),
     horizon: int = whole(4, "T, length in tokens", 1, checks.LARGEST, remedy="a sequence has at least one token"),
-    dependence: str = choice(
-        *("iid", "position", "markov"),
-        words="which row of the table `[S, A]` a token reads (S = 1, S = T or S = A + 1: row 0 the start, row 1 + a "
-        "after token a)",
-    ),
-    success: float | None = handed_on(
-        None, "reward 1 when at least this fraction of the T tokens is token 0 (None: the fraction itself)"
-    ),
+    dependence: str = choice("iid", "position", "markov", **_TEXTS["dependence"]),
+    success: float | None = handed_on(None, **_TEXTS["success"]),
     ends: bool = flag("the last token ends the sequence"),
     rewards: str = _tabular.REWARDS,
     deviation: float = _tabular.DEVIATION,
@@ -267,22 +263,13 @@ class ToolBandit(_tabular.TabularTask):
 
 @made("this package", _OWN, "values outside these ranges, or a horizon that the opening reply fills")
 def tool_bandit(
-    words: int = whole(
-        2, "K: tokens 0 to K - 1 are words, token K is the call", 2, 1 << 10, remedy="a guess needs a choice"
-    ),
+    words: int = whole(2, low=2, high=1 << 10, **_TEXTS["words"]),
     horizon: int = handed_on(6, "T, length in tokens, replies included"),
-    reply_tokens: int = whole(
-        2,
-        "L, tokens of a reply: L - 1 of filling and a word, drawn uniformly the first time and then repeated",
-        *(1, 1 << 10),
-        remedy="a reply has at least one token",
-    ),
+    reply_tokens: int = whole(2, low=1, high=1 << 10, **_TEXTS["reply_tokens"]),
     accuracy: float = handed_on(1.0, "q in [1/K, 1], chance that the tool says the right word"),
     price: float = real(0.0, "price of a call in units of reward", 0.0, remedy="give what a call costs"),
     opens: bool = flag("a reply stands in front"),
-    rewards: str = choice(
-        "fixed", "bernoulli", words="the mean or 1 with it (without a price)", remedy="choose how rewards are drawn"
-    ),
+    rewards: str = choice("fixed", "bernoulli", **_TEXTS["rewards"]),
     kl_coef: float = _tabular.KL_COEF,
     reference: Any = _tabular.REFERENCE,
     kl_at: str = _tabular.KL_AT,

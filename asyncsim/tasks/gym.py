@@ -17,6 +17,8 @@ from asyncsim.step.batch import Draws
 from asyncsim.tasks._task import Task, Turn
 from asyncsim.tasks._worlds import PHYSICS, CartPoles, Engine, Loop, Moved, Surface, World, opened, settings_of, surface
 
+_TEXTS = checks.table(__file__, "texts.toml")["gym"]
+
 
 @dataclass(frozen=True)
 class Gym(Task):
@@ -184,29 +186,11 @@ def _zeroed(observation: np.ndarray, bad: np.ndarray) -> np.ndarray:
     return np.where(bad[:, None], 0, observation).astype(observation.dtype)
 
 
-@made(
-    "gymnasium (Towers et al. 2024, arXiv:2407.17032); CartPole: Barto, Sutton, Anderson 1983",
-    "a task whose own policy is `policies.mlp`",
-    "an unknown id, a missing package, settings that the environment does not take, or other spaces. Also for an "
-    "observation outside its space, a segment without length or an episode without time limit",
-)
+@made(**_TEXTS["gym"])
 def gym(
-    id: str = handed_on(
-        "CartPole-v1",
-        "a registered environment with Box observations (flattened to `[D]`) or Discrete ones (unit vectors), and "
-        "Discrete or Box actions",
-    ),
-    trajectory: str = choice(
-        *("episode", "segment"),
-        words="from the start to termination or truncation (later tokens are masked), or T steps with resets inside "
-        "that go on in the next batch where they stopped (a future behind the last token counts as cut off)",
-        remedy="say what one trajectory is",
-    ),
-    steps: int | None = handed_on(
-        None,
-        "the horizon T in tokens: for episodes a time limit in place of the environment's own (None: its own), for "
-        "segments their length",
-    ),
+    id: str = handed_on("CartPole-v1", **_TEXTS["id"]),
+    trajectory: str = choice("episode", "segment", **_TEXTS["trajectory"]),
+    steps: int | None = handed_on(None, **_TEXTS["steps"]),
     settings: Mapping[str, Any] | None = handed_on(None, "arguments of the environment"),
 ) -> Gym:
     """A gymnasium environment, as full episodes or as consecutive segments.

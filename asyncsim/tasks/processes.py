@@ -17,6 +17,8 @@ from asyncsim.step.versions import Weights
 from asyncsim.tasks._tabular import LOGITS, TabularTask, cells, edges, nested, tilted
 from asyncsim.tasks._task import Outcomes, Turn
 
+_TEXTS = checks.table(__file__, "texts.toml")["processes"]
+
 _TRANSITION = (((1.0, 0.0), (0.2, 0.8)), ((0.5, 0.5), (0.0, 0.9)))
 _REWARDS = ((0.0, 0.2), (0.0, 1.0))
 _ROUNDING = 1e-12
@@ -214,15 +216,11 @@ class FrozenLake(TabularMDP):
     "an unknown map, rows of different lengths, or numbers outside their ranges",
 )
 def frozen_lake(
-    map_name: str = choice(
-        "4x4", "8x8", words="which map of gymnasium", remedy="choose a map of gymnasium, or give desc"
-    ),
+    map_name: str = choice("4x4", "8x8", **_TEXTS["map_name"]),
     slippery: bool = flag("steps may go astray", True),
     horizon: int | None = handed_on(None, 'T in steps (None, that of gymnasium: 100, or 200 for "8x8")'),
     discount: float = _DISCOUNT,
-    desc: Sequence[str] | None = handed_on(
-        None, "rows of a map in gymnasium's letters (S start, F ice, H hole, G goal), in place of `map_name`"
-    ),
+    desc: Sequence[str] | None = handed_on(None, **_TEXTS["desc"]),
 ) -> FrozenLake:
     """gymnasium's frozen lake: cross the ice to the goal; exact values by recursion over its own tables.
 
@@ -323,9 +321,7 @@ class Mdp(TabularMDP):
     "tables of other shapes, or for probabilities that are negative or add up to more than 1",
 )
 def mdp(
-    transition: Any = handed_on(
-        _TRANSITION, "P, `[S, A, S]`; what a row lacks to 1 is the probability that the episode ends there"
-    ),
+    transition: Any = handed_on(_TRANSITION, **_TEXTS["transition"]),
     rewards: Any = handed_on(_REWARDS, "r, `[S, A]`"),
     start: Any = handed_on(None, "distribution of the first state, `[S]` (None: the first one)"),
     horizon: int = _STEPS.but(20),

@@ -17,6 +17,8 @@ from asyncsim.base import checks, files, outside
 from asyncsim.base.parts import choice, flag, handed_on, made, whole
 from asyncsim.tasks._language import PARTS, Answer, LanguageTask, chosen, reward_of
 
+_TEXTS = checks.table(__file__, "texts.toml")["text"]
+
 _OWN = ("prompts", "completions", "completion_ids", "ended")
 """What a reward may ask for beside the columns of the data."""
 
@@ -127,25 +129,14 @@ class Text(LanguageTask):
         return super()._ended(ids) or (self.watches and str(self.stop) in self.tokenizer.decode(ids))
 
 
-@made(
-    "this package; rewards take the arguments of those of TRL",
-    "a task for `policies.causal_lm`, SmolLM2 unless a spec names another",
-    "missing files, columns or rows, empty prompts, and settings outside these ranges",
-)
+@made(**_TEXTS["text"])
 def text(
-    data: str = handed_on(
-        ..., "a .jsonl or .parquet file, or a folder of `datasets`, with right answers unless `reward` is a function"
-    ),
+    data: str = handed_on(..., **_TEXTS["data"]),
     prompt: str = handed_on("prompt", 'name of the column that is asked, or a format such as "Q: {question}\\nA:"'),
     answer: str | None = handed_on(None, 'name of the column with the right answer (None: "answer" for "exact")'),
-    reward: Any = handed_on(
-        "exact",
-        '"exact" (1 for the right answer, white space around it aside, else 0), a function, or its place as my.py:name',
-    ),
+    reward: Any = handed_on("exact", **_TEXTS["reward"]),
     stop: str | None = handed_on(None, "text that ends an answer beside the model's own end (None: nothing else)"),
-    template: str | None = choice(
-        "chat", words="that the prompt is a message, or a list of messages, in the model's chat format"
-    ).but(None, optional=True),
+    template: str | None = choice("chat", **_TEXTS["template"]).but(None, optional=True),
     horizon: int = whole(64, "T, tokens of the longest answer", 1, checks.LARGEST, remedy="give at least one token"),
     bos: bool = flag("the token that begins a text stands in front of every prompt"),
     prompts: int | None = handed_on(None, "Q, how many rows are asked (None: all)"),

@@ -13,6 +13,8 @@ from asyncsim.policies._policy import Policy
 from asyncsim.policies._pretraining import CALL, OPERATIONS
 from asyncsim.tasks._language import PARTS, SIGNS, LanguageTask, chosen, few_shot, shuffled
 
+_TEXTS = checks.table(__file__, "texts.toml")["texts"]
+
 _STYLES = {"char": "{}{}{}=", "spaced": "{} {} {} = "}
 _TWO = re.compile(r"(-?\d+) ?([-+*]) ?(\d+)")
 
@@ -21,11 +23,7 @@ _TOO_MANY = "values outside these ranges, and for more prompts than there are pr
 _OPERATION = choice(*SIGNS, words="what is asked", remedy="choose what is asked")
 _DIGITS = whole(2, "digits of an operand", 1, 3, remedy="operands have 1 to 3 digits")
 _PROMPTS = handed_on(64, "Q, how many problems are asked")
-_PART = choice(
-    *PARTS,
-    words="everything, or one half of all problems: for one seed and equal shots the two share none, whatever Q is",
-    remedy="ask everything, or one of two halves that share no problem",
-)
+_PART = choice(*PARTS, **_TEXTS["part"])
 _SEED = whole(0, "of the order of problems", 0, 2**63 - 1, remedy="give a non-negative integer seed")
 _HORIZON = whole(16, "T, length in tokens", 1, checks.LARGEST, remedy="an answer has at least one token")
 
@@ -47,17 +45,11 @@ def arithmetic(
     operation: str = _OPERATION,
     digits: int = _DIGITS,
     shots: int = handed_on(0, "solved problems in front of each prompt, the same for all and never asked"),
-    style: str = choice(
-        *_STYLES,
-        words="`12+34=`, as the character model was taught, or `12 + 34 = `, for models of words",
-        remedy="'char' for the character model, 'spaced' for models of words",
-    ),
+    style: str = choice(*_STYLES, **_TEXTS["style"]),
     prompts: int = _PROMPTS,
     part: str = _PART,
     seed: int = _SEED,
-    horizon: int | None = handed_on(
-        None, "T, length in tokens (None: the longest answer, one token for a character, and the line break)"
-    ),
+    horizon: int | None = handed_on(None, **_TEXTS["horizon"]),
 ) -> Arithmetic:
     """Written sums, differences and products for a language model; answers must match exactly.
 
@@ -167,10 +159,7 @@ def calculator(
     prompts: int = _PROMPTS,
     part: str = _PART,
     seed: int = _SEED,
-    horizon: int | None = handed_on(
-        None,
-        "T, length in tokens, those of results included (None: the longest answer with its calls and the line break)",
-    ),
+    horizon: int | None = handed_on(None, **_TEXTS["calculator_horizon"]),
 ) -> Calculator:
     """Arithmetic with a calculator: a question mark calls the tool, which inserts its result into the response.
 
