@@ -110,7 +110,7 @@ def test_what_to_do_is_the_same_text_everywhere(tmp_path: Path) -> None:
         *("chance", "theory", "code", "suspects", "where", "more")
     ]
     plain = "\n".join(steps)
-    for words in ("through: loop", "clamped weights", "--seed 5 --size full", judgments.PAGE):
+    for words in ("It runs: loop", "clamped weights", "--seed 5 --size full", judgments.PAGE):
         assert words in plain
     assert (Path(__file__).parents[1] / judgments.PAGE).exists()
     assert all(len(part.split()) <= 25 for step in steps for part in re.sub("`[^`]*`", "code", step).split(". "))
@@ -135,7 +135,7 @@ def test_the_point_that_is_named_is_the_worst_one_and_can_be_asked(tmp_path: Pat
     predicted = [claim.predict(point) for point in trial.points]
     measured = [{"ess": Estimate(row["ess"] * factor, 1e-4)} for row, factor in zip(predicted, (1.0, 1.1), strict=True)]
     broken = validation.join(claim, trial.points, measured, predicted, 0.02)
-    (step,) = (step for step in judgments.steps(broken, Page([broken], {})) if step.startswith("where?"))
+    (step,) = (step for step in judgments.steps(broken, Page([broken], {})) if step.startswith("Where?"))
     assert step.count("--at") == 2 and "'behavior_logits=(0.3, -0.2, 0.5)'" in step
     import shlex
 

@@ -318,6 +318,7 @@ def read_mapping(path: Where, what: str = "spec") -> dict[str, Any]:
     Plain.add_implicit_resolver(
         "tag:yaml.org,2002:float", re.compile(r"^[-+]?\d+(\.\d*)?[eE][-+]?\d+$"), list("-+0123456789")
     )
+    named("path", path)
     with decoding(path, f"{what} file", remedy if os.path.exists(path) else checks.beside(path) + remedy):
         with open(path, "rb") as file:
             data = file.read(LONGEST + 1)

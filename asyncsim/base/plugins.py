@@ -271,12 +271,11 @@ class Public(ModuleType):
 
 @cache
 def public(name: str) -> ModuleType:
-    """A module as users see it, whose functions answer wrong arguments."""
-    module = importlib.import_module(name)
-    module.__class__ = Public
-    functions = {each: f for each in module._known() if inspect.isfunction(f := vars(module)[each])}
-    vars(module).update({each: calls.named(f) for each, f in functions.items()})
-    return module
+    """A module as users see it, whose functions answer wrong arguments; the module itself stays as it is."""
+    module, view = importlib.import_module(name), Public(name)
+    vars(view).update(vars(module))
+    vars(view).update({each: calls.named(f) for each in view._known() if inspect.isfunction(f := vars(view)[each])})
+    return view
 
 
 class Namespace(Public):
@@ -326,6 +325,9 @@ class Namespace(Public):
 
     def __dir__(self) -> list[str]:
         return sorted({*listed(self.__name__), *(n for n in vars(self) if n.startswith("__"))})
+
+    def _known(self) -> list[str]:
+        return sorted(listed(self.__name__))
 
 
 def expose(package: str, beside: Mapping[str, str] | None = None, tools: Mapping[str, str] | None = None) -> None:

@@ -384,7 +384,7 @@ def test_a_mean_of_heavy_tails_has_numbers_and_no_word_and_a_median_has_one(tmp_
     b = a.replace(update=sim.chain(sim.updates.adam(0.3)))
     a = a.replace(update=sim.chain(sim.updates.adam(0.31)))
     answer = sim.compare(a, b, metric="chi_square", smallest=0.1, tune=None)
-    assert answer.word == "cannot tell" and "take the statistic median, iqm or improvement" in str(answer)
+    assert answer.word == "cannot tell" and "use the statistic median, iqm or improvement" in str(answer)
     assert "not tuned" in str(answer) and len(answer.table()) == 2 and math.isfinite(answer.difference)
     assert answer.interval == (-math.inf, math.inf) and answer.row()["tasks"][0]["pairs"][0]["why"]
     sim.plot(answer, tmp_path / "answer.png")
