@@ -149,8 +149,8 @@ def _admission(
     for key, value in arguments.items():
         its = f"it is an argument of {factory.__name__}: write --set controller.{key}={value}"
         elsewhere = calls.ELSEWHERE.get(f"asyncsim.conformance {key}", "see asyncsim.conformance.check_admission")
-        remedy = its if key in inspect.signature(factory).parameters else elsewhere.replace("VALUE", str(value))
-        checks.one_of("--set", key, known, remedy)
+        elsewhere = wording.filled(elsewhere, str(value), every=True, anything=True)
+        checks.one_of("--set", key, known, its if key in inspect.signature(factory).parameters else elsewhere)
     arguments = {key: wording.understood(value, every[key].default) for key, value in arguments.items()}
     lacks = [key for key in ("batch_size", "max_staleness") if key not in arguments]
     remedy = f"add {' '.join(f'--set {key}=VALUE' for key in lacks)}"

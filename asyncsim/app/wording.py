@@ -6,6 +6,7 @@ import ast
 import inspect
 import json
 import math
+import os
 import re
 import shlex
 import warnings
@@ -42,7 +43,7 @@ def settings(pairs: Sequence[str], option: str = "--set") -> dict[str, Any]:
         kinds = plugins.kinds_of(pair.replace("-", "_"))
         part = plugins.PARTS[kinds[0]] if kinds else "method" if ":" in pair else ""
         remedy = f"write {part}={pair}" if part else f"write {key.strip(' -+') or 'KEY'}=VALUE"
-        folder = " (a folder)" * Path(pair.removeprefix("model.")).is_dir()
+        folder = " (a folder)" * os.path.isdir(pair.removeprefix("model."))
         remedy = calls.advised("pair", f"{pair}{folder} | {option}") or remedy
         checks.require(bool(key and equals), option, pair, "of the form KEY=VALUE", remedy)
         # A value may be a mapping itself, columns=OURS=THEIRS,OURS=THEIRS.

@@ -15,7 +15,7 @@ from asyncsim.conformance._metric_catalogue import Batch, Entry
 from asyncsim.conformance._metric_search import RATIOS, Fit, Pair, Subject, numbers, quietly, same
 from asyncsim.conformance.reports import Finding, MetricReport, refuse_settings
 
-_ESS, _MEANS, _AGES, CLIPS, _OF, UNITS, _SCALES, _KNOWN = checks.table(__file__, "metrics.toml").values()
+_ESS, _MEANS, _AGES, CLIPS, _OF, UNITS, _SCALES, _KNOWN, _BLIND = checks.table(__file__, "metrics.toml").values()
 """Names and words by form and level; endings of words by family and divisor; mistakes, their meaning and remedy."""
 _SUMS = "add numerators and denominators over the step, then divide once"
 _EDGES = ("one token", "a row without tokens", "masked NaN", "absolute epsilon", "overflow")
@@ -80,13 +80,8 @@ def known(
     if entry.of == "geometric" and entry.family == "ess":
         what = "the mean of log ratios, in place of their sum, hides length"
         yield Finding("geometric mean", "hazard", what, "sum log ratios along a row")
-    blind = {
-        "within": "it is blind to how weights differ between rows",
-        "frames": "it is blind to products along a row",
-        "broadcast": "long rows count more than short ones",
-    }
-    if entry.family == "ess" and entry.of in blind:
-        yield Finding("scope", "note", blind[entry.of], "log the ESS of sequence ratios beside it")
+    if entry.family == "ess" and entry.of in _BLIND:
+        yield Finding("scope", "note", _BLIND[entry.of], "log the ESS of sequence ratios beside it")
 
 
 UNDIVIDED = "not divided by the count"
