@@ -158,8 +158,8 @@ class Law(calls.Told):
         # Raise the shape of the gamma law.
         mean, shape = (*self.parameters, 1.0)[:2]
         scale = mean / shape
-        full_moment = scale**power * special.poch(shape, power)
-        return float(full_moment * special.gammainc(shape + power, limit / scale))
+        share = special.gammainc(shape + power, limit / scale)
+        return float(scale**power * special.poch(shape, power) * share) if share else 0.0
 
     def expected_max(self, n: int) -> float:
         """E[max of n draws] = integral over x > 0 of 1 - F(x)^n, by quadrature; raises `InputError` if it is infinite.
