@@ -29,7 +29,13 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--out", type=Path, metavar="DIR", help="folder for the figures of --rows (default: theirs)")
     parser.add_argument("--text", action="store_true", help="the pages alone, where the pictures stand")
-    options = parser.parse_args(arguments)
+    options, unknown = parser.parse_known_args(arguments)
+    if unknown:
+        asked = next(iter(options.names), "FIGURE")
+        experiment = next(iter(_pipeline.script(asked).EXPERIMENTS)) if asked in _pipeline.names() else "EXPERIMENT"
+        again = f"python -m experiments {experiment} --set KEY=VALUE --out rows"
+        again += f", then python -m paper_figures {asked} --rows rows"
+        parser.error(f"{unknown[0]} is no option; settings belong to the experiment: {again}")
     if options.rows and not options.names:
         parser.error("name the figures that --rows are for")
     if options.out and not options.rows:

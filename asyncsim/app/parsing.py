@@ -404,7 +404,8 @@ def refuse(arguments: Sequence[str], command: Any) -> None:
             remedy = f"write --{other} {values[0]}" if other in rows else f"write {option} NAME.{name}"
             checks.require(not other, option, ", ".join(values), f"the path of a {name.upper()} file", remedy)
         arms = " ".join(f"{name}={value}" for value in values)
-        joined = f"write {option} {','.join(values)}" if all("=" in value for value in values) else "give one of them"
+        listed = name in ("diagnostics", "metric") or all("=" in value for value in values)
+        joined = f"write {option} {','.join(values)}" if listed else "give one of them"
         remedy = f"compare several with asyncsim compare {arms}" if name in PARTS else joined
         once = len(values) < 2 or row.kind in (bool, list[str])
         checks.require(once, option, ", ".join(values), "given once", remedy)

@@ -116,6 +116,8 @@ def predict(
         }.get(
             next((kind for kind in scored if counts[kind] < LEAST), ""), "more updates, lead=(0,) or a shorter window="
         )
+        if 0 < counts["collapsed"] < LEAST:
+            take = f"more replicates, about {math.ceil(2 * LEAST / counts['collapsed'])} times as many"
         # Without collapses none is scored, however many are healthy.
         late = late if counts["collapsed"] else "healthy runs are cut where others collapse"
         why = f"at least {LEAST} of each must be scored, and {few} are; take {take}"

@@ -123,6 +123,8 @@ def boundary(
                 rows.append({**cell.setting, "low": math.nan, "high": math.nan, "narrow": False, "none": str(wrong)})
             shown.add()
     if len(refused) == len(cells):
+        if others := len(cells) - 1:
+            refused[0].add_note(f"at the other {others} settings, the values hold no boundary either")
         raise refused[0]
     return Boundary(knob, tuple(cells[0].setting), tuple(rows), str(reading), share, error, claim or "")
 

@@ -183,7 +183,7 @@ def test_the_runs_that_an_area_rests_on_are_counted():
     assert found.alarms["noise"].area[0].freedom == 19.0
     few = asked({name: values[:, 3:] for name, values in made(runs=20)[0].items()})
     assert few.scored["collapsed"] == 7 and "scored: 7 of 7" in str(few)
-    assert "at least 8 of each must be scored, and 7 of 7 collapsed are; take a larger" in few.reason
+    assert "at least 8 of each must be scored, and 7 of 7 collapsed are; take more replicates" in few.reason
     with pytest.raises(checks.InputError, match="at least 8 of each"):
         sim.plot(few)
 
