@@ -15,6 +15,7 @@ from asyncsim.conformance._loss_subject import Probe
 LARGEST, LONGEST, FARTHEST = 20.0, 40, 25.0
 """Advantages, rows and log ratios of single tokens that are probed, at most."""
 INSIDE, LARGE, LONG = "advantages that differ inside a row", "large advantages", "long rows"
+PADS = "odd batches with padding in every row"
 _OTHER_LENGTHS = (7, 8, 13, *range(17, 32), 33, 34, 35, 37, 38, 39)
 
 LIMITS = (
@@ -61,9 +62,7 @@ _DRAWN: dict[str, Callable[[int], list[Probe]]] = {
     "likely tokens": lambda seed: [
         _likely(seed, 93, "", lambda rng: -np.exp(rng.uniform(math.log(1e-4), math.log(0.3), (8, 6))))
     ],
-    "odd batches with padding in every row": lambda seed: [
-        _padded(_drawn(seed, index, "", n, n, 10, 0.2, 0.4)) for index, n in ((94, 5), (95, 7))
-    ],
+    PADS: lambda seed: [_padded(_drawn(seed, index, "", n, n, 10, 0.2, 0.4)) for index, n in ((94, 5), (95, 7))],
     "rows of other lengths": lambda seed: [
         _lengths(seed, _drawn(seed, 96, "", len(_OTHER_LENGTHS), 4, LONGEST, 0.05, 0.1))
     ],

@@ -4,6 +4,7 @@ Constants are measured on single tokens: powers of the three policies in the wei
 the coefficient of a KL term inside the advantage, and what becomes of advantages.
 """
 
+import itertools
 import math
 import tomllib
 from collections.abc import Callable, Iterator
@@ -107,13 +108,14 @@ def _late(first: bool) -> Callable[[Probe], Probe]:
     return of
 
 
-def _by_length(times: Callable[[Tensor, int], Tensor]) -> Callable[[Probe], Probe]:
-    """Log ratios times a number of their row, from its share of generated tokens and the width of the batch."""
+def _by_length(times: Callable[[Tensor, int], tuple[Tensor, Tensor]], live: bool) -> Callable[[Probe], Probe]:
+    """Log ratios times a number of their row, from its tokens and the width; by the chain rule a live weight, too."""
 
     def of(probe: Probe) -> Probe:
-        size = times(probe.mask.sum(-1, keepdim=True).clamp(min=1.0), probe.mask.shape[-1])
+        size, chain = times(probe.mask.sum(-1, keepdim=True).clamp(min=1.0), probe.mask.shape[-1])
         now, before = (probe.behavior + size * (x - probe.behavior) for x in (probe.log_prob, probe.proximal))
-        return probe.but(probe.name, log_prob=now, proximal=before)
+        advantages = chain * probe.advantages if live else probe.advantages
+        return probe.but(probe.name, log_prob=now, proximal=before, advantages=advantages)
 
     return of
 
@@ -136,12 +138,18 @@ _BATCHES: dict[str, Callable[[Probe], Probe]] = {
     "centered over groups": _centered("group"),
     "late": _late(first=False),
     "late but the first": _late(first=True),
-    "over columns": _by_length(lambda n, width: n / width),
-    "summed": _by_length(lambda n, width: n),
-    "averaged": _by_length(lambda n, width: 1 / n),
-    "averaged over columns": _by_length(lambda n, width: 1 / torch.full_like(n, width)),
 }
-BATCHES = tuple(_worded("batches", key, of) for key, of in _BATCHES.items())
+_LENGTHS: dict[str, Callable[[Tensor, int], tuple[Tensor, Tensor]]] = {
+    "over columns": lambda n, width: (n / width, n / width),
+    "summed": lambda n, width: (n, n),
+    "averaged": lambda n, width: (1 / n, n / n),
+    "averaged over columns": lambda n, width: (n / n / width, n / width),
+}
+_WAYS = itertools.product(_LENGTHS, (True, False))
+BATCHES = (
+    *(_worded("batches", key, of) for key, of in _BATCHES.items()),
+    *(_worded("batches", key, _by_length(_LENGTHS[key], live)) for key, live in _WAYS),
+)
 """What shows in batches alone."""
 
 
