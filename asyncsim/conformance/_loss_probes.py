@@ -18,16 +18,6 @@ INSIDE, LARGE, LONG = "advantages that differ inside a row", "large advantages",
 PADS = "odd batches with padding in every row"
 _OTHER_LENGTHS = (7, 8, 13, *range(17, 32), 33, 34, 35, 37, 38, 39)
 
-LIMITS = (
-    f"advantages beyond {LARGEST:g} or of a size below 1e-3 but 0",
-    f"rows of more than {LONGEST} tokens, batches of more than {len(_OTHER_LENGTHS)} rows",
-    f"log ratios beyond {FARTHEST:g}, and clamps where the weight is below 1e-7 of that at ratio 1",
-    "rows whose log ratios add up to more than 19",
-    "what needs several rare things at once (a place in the row, a size, a probability, a number of rows)",
-    "tensors in anything but float64, and calls on several processes",
-)
-"""What is not probed."""
-
 
 @lru_cache(8)
 def ordinary(seed: int) -> list[Probe]:
@@ -69,6 +59,8 @@ _DRAWN: dict[str, Callable[[int], list[Probe]]] = {
     INSIDE: lambda seed: [_mixed(seed, index, *row) for index, row in enumerate(_MIXED)],
 }
 _TEXTS = checks.table(__file__, "loss_batches.toml")
+LIMITS = tuple(x.format(LARGEST, LONGEST, len(_OTHER_LENGTHS), FARTHEST) for x in _TEXTS.pop("limits"))
+"""What is not probed."""
 ORDINARY = _TEXTS.pop("ordinary")
 """Log ratios of proximal to behavior and of current to proximal policy are normal with these deviations, in nats."""
 FURTHER = {name: Further(drawn, *_TEXTS[name]) for name, drawn in _DRAWN.items()}

@@ -326,8 +326,8 @@ def search(
 def alike(evidence: Evidence, name: str, numbers: Mapping[str, Any], families: Sequence[methods.Family]) -> list[Fit]:
     """Fits of methods but that name with these numbers, where single tokens have the same weights."""
     others = [one for one in families if one.name != name and one.numbers.keys() & numbers.keys()]
-    shared = {one: {k: v for k, v in numbers.items() if k in one.numbers} for one in others}
-    tried = [(one, {**settings, **shared[one]}) for one in others for settings in methods.combinations(one)]
+    pairs = ((one, choice) for one in others for choice in methods.combinations(one))
+    tried = [(one, {**choice, **{k: v for k, v in numbers.items() if k in one.numbers}}) for one, choice in pairs]
     return [evidence.fit(*each) for each in tried if evidence.curve(*each) <= 1e-6]
 
 
