@@ -89,9 +89,10 @@ def _loss(
         checks.require(not parts[part], option, parts[part], "left out for a loss", "it is no controller")
     like, adapter = o.like, o.adapter
     # Settings that the method of --like does not have are those of the loss.
-    own = {*arguments} & {*(inspect.signature(subject).parameters if inspect.isfunction(subject) else ())}
-    if own and like:
-        own -= {*inspect.signature(plugins.load("asyncsim.methods", like, "method")).parameters}
+    takes = inspect.signature(subject).parameters if inspect.isfunction(subject) and arguments else {}
+    made = inspect.signature(plugins.load("asyncsim.methods", like, "method")).parameters if takes and like else {}
+    own = ({*arguments} & {*takes}) - {*made}
+    mine = [name for name, x in takes.items() if x.default is not x.empty and name not in made]
     if own:
         subject = with_settings(subject, {key: arguments.pop(key) for key in sorted(own)})
     remedy = "name the method, or an argument of your loss that has a default; of an adapter write adapter.KEY=VALUE"
@@ -116,6 +117,7 @@ def _loss(
     report = check_loss(fn, method, anchor=anchor, **asked)
     findings = [finding for finding in report.findings if o.hazards or finding.kind != "hazard"]
     lines, folded = report.heading(), len(report.findings) - len(findings)
+    lines += [f"--set {', '.join(mine)}: of the loss; --set {', '.join(made)}: of {like}"] * bool(mine and made)
     lines += [f"{plural(folded, 'hazard')} not printed: add --hazards to see them"] * bool(folded)
     for finding in findings:
         lines += [f"{finding.kind}: {finding.name}", f"  {finding.evidence}", f"  remedy: {finding.remedy}"]

@@ -131,12 +131,12 @@ def bind(
     missing = [role for role in needed if role not in words.values()]
     if not (unknown or missing):
         first = tuple(p.name for p in named if p.kind is p.POSITIONAL_ONLY and p.name in words)
-        return Binding(fn, words, first, _notes(named, words))
+        return Binding(fn, words, first, _notes(fn, named, words))
     # Else bind by position, or refuse. A name that means something else is not taken for a tensor.
     telling = [name for name in unknown if len(name) > 1 and _words_in(name) & _TELLING]
     if _in_order(named, roles, several) and not telling:
         notes = [f"{name} is {DOCUMENTED[[p.name for p in named].index(name)]}" for name in unknown]
-        lines = (f"{GUESSED}: {', '.join(notes)}", *_defaults(named[5:])) if notes else ()
+        lines = (f"{GUESSED}: {', '.join(notes)}", *_defaults(fn, named[5:])) if notes else ()
         return Binding(fn, {}, notes=lines)
     if unknown:
         bound = f"a name that says which tensor it is ({', '.join((*DOCUMENTED, *more))})"
@@ -207,7 +207,7 @@ def _in_order(named: Sequence[inspect.Parameter], roles: Mapping[str, str | None
     return fits and placed and not others
 
 
-def _notes(named: Sequence[inspect.Parameter], words: Mapping[str, str]) -> tuple[str, ...]:
+def _notes(fn: Any, named: Sequence[inspect.Parameter], words: Mapping[str, str]) -> tuple[str, ...]:
     """Where the binding differs from the documented names and order."""
     lines = []
     if list(words.values()) != list(DOCUMENTED):
@@ -215,12 +215,15 @@ def _notes(named: Sequence[inspect.Parameter], words: Mapping[str, str]) -> tupl
         absent = [role for role in DOCUMENTED if role not in words.values()]
         notes = [f"by name: {renamed}" if renamed else "by name"]
         lines.append("; ".join(notes + ([f"it takes no {' and no '.join(absent)}"] if absent else [])))
-    return (*lines, *_defaults([p for p in named if p.name not in words]))
+    return (*lines, *_defaults(fn, [p for p in named if p.name not in words]))
 
 
-def _defaults(others: Sequence[inspect.Parameter]) -> tuple[str, ...]:
-    names = ", ".join(f"{p.name}={checks.shown(p.default)}" for p in others)
-    return (f"left at their defaults: {names}",) if names else ()
+def _defaults(fn: Any, others: Sequence[inspect.Parameter]) -> tuple[str, ...]:
+    kinds: dict[str, list[str]] = {}
+    for p in others:
+        kind = "set" if p.name in getattr(fn, "keywords", ()) else "left at their defaults"
+        kinds.setdefault(kind, []).append(f"{p.name}={checks.shown(p.default)}")
+    return tuple(f"{kind}: {', '.join(names)}" for kind, names in kinds.items())
 
 
 @dataclass(frozen=True)

@@ -87,7 +87,7 @@ def notes(reading: Reading, specs: Mapping[str, Spec], seed: int) -> tuple[str, 
         lines.append(f"arms train on different numbers of samples per update: {each}")
     headers = {name: spec.describe() for name, spec in specs.items()}
     # With one token, the ratio of a token is that of its sequence.
-    longer = {name: str(spec.method.weight.level) for name, spec in specs.items() if spec.task.horizon > 1}
+    longer = {name: str(headers[name].get("level")) for name, spec in specs.items() if spec.task.horizon > 1}
     levels = {name: str(each.method.weight.level) for name, each in specs.items() if each.task.horizon == 1}
     if who := " and ".join(name for name, level in levels.items() if level not in ("none", "token")):
         equal = "the ratio of a sequence equals that of its token, as sequences have one"

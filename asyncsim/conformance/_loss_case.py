@@ -16,7 +16,7 @@ from asyncsim.conformance import _loss_parts as parts
 from asyncsim.conformance import _loss_probes as batches
 from asyncsim.conformance import _loss_search
 from asyncsim.conformance._loss_readings import Reading, readings
-from asyncsim.conformance._loss_search import Evidence, Fit, apart, order, search
+from asyncsim.conformance._loss_search import Evidence, Fit, alike, apart, order, search
 from asyncsim.conformance._loss_subject import Loss, Probe, Subject
 from asyncsim.conformance.reports import Disagreement
 from asyncsim.methods._method import ANCHORS, Method
@@ -121,8 +121,7 @@ class Case:
         """Whether a live ratio of the row gives every token the mean of its row's weights."""
         if batches.INSIDE not in self.further or self.coupling not in ("sequence", "batch"):
             return False
-        method, raw = (self.method, True) if self.reading is None else (None, False)
-        return self.first_off(batches.INSIDE, method, averaged, raw) is None
+        return self.first_off(batches.INSIDE, weigh=averaged) is None
 
     def first_off(
         self, group: str | None, method: Method | None = None, weigh: Weigh | None = None, raw: bool = False
@@ -210,8 +209,7 @@ class Case:
     @cached_property
     def like_reads(self) -> tuple[str, ...]:
         """Which of these log-probs affect the intended method."""
-        like = self.like
-        return () if like is None else read_by(lambda probe: methods.plain(like, probe), self._drifted)
+        return () if self.like is None else read_by(partial(methods.plain, self.like), self._drifted)
 
     @property
     def _drifted(self) -> tuple[Probe, ...]:
@@ -329,11 +327,16 @@ def _read(case: Case, fits: list[Fit]) -> Iterator[tuple[Case, list[Fit]]]:
     """The case under each interpretation of the inputs that explains every token of every batch."""
     first = case.like.name if case.like else None
     near = [fit for fit in fits if fit.curve <= case.tolerance][:_FEW]
+    if not case.exact and case.coupling == "sequence":
+        # A clip of tokens may be one of rows, with its numbers.
+        rows = [one for one in methods.families()[0] if one.name == "gspo"]
+        near += [x for fit in near for x in alike(case.evidence, "", {**fit.family.numbers, **fit.settings}, rows)]
     every = [*case.probes, *(probe for group in case.further.values() for probe in group)]
     sizes = torch.cat([probe.advantages.flatten() for probe in every]).unique()
-    for reading in readings(case.curves, sizes, case.exact):
-        fresh = batches.on_policy(case.probes)
-        divisor = parts.divisor_of(case.subject, fresh, [reading.read(probe) for probe in fresh])
+    fresh, every_reading = batches.on_policy(case.probes), readings(case.curves, sizes, case.exact)
+    read = ((x, parts.divisor_of(case.subject, fresh, [x.read(probe) for probe in fresh])) for x in every_reading)
+    # One whose average is known goes before one that needs a factor beside it.
+    for reading, divisor in sorted(read, key=lambda pair: pair[1].rule is not None):
         evidence = case.evidence.read(reading, divisor)
         found = [evidence.fit(fit.family, fit.settings) for fit in (fits[:_NEAR] if reading.shape else near)]
         if reading.shape:
@@ -361,8 +364,8 @@ def _shared(case: Case, fits: list[Fit]) -> Iterator[tuple[Case, list[Fit]]]:
     for over in ("product", "mean") if of_rows else ():
         evidence = case.evidence.beside(factors=(methods.Shared(cap, "h", over, masked),))
         found = search(evidence, methods.families()[0], kinks, smooth=False)
-        exact = found[0].exact(case.evidence.tolerance)
-        yield from _holding(case.explained(evidence, found[0]), found) if exact else ()
+        if found[0].exact(case.evidence.tolerance):
+            yield from _holding(case.explained(evidence, found[0]), found)
 
 
 def _evidence(subject: Subject, probes: Sequence[Probe], curves: parts.Curves, tolerance: float) -> Evidence:

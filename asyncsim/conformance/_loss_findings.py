@@ -12,7 +12,7 @@ from torch import Tensor
 from asyncsim.conformance._loss_case import Case
 from asyncsim.conformance._loss_methods import expected_alone, plain, singles
 from asyncsim.conformance._loss_parts import FIRST, LAST, REJECTING, RULES, Kink, fewest, idle, shape_of
-from asyncsim.conformance._loss_probes import FURTHER, INSIDE, LONG, Points, emptied, garbage, points
+from asyncsim.conformance._loss_probes import FURTHER, INSIDE, LONG, PADS, Points, emptied, garbage, points
 from asyncsim.conformance._loss_readings import AVERAGED, LEVELS, NAMED, ROWS, TEXTS, Reading, of_the_sign, rounding
 from asyncsim.conformance._loss_subject import Probe
 from asyncsim.conformance.reports import KINDS, Finding
@@ -270,16 +270,17 @@ def _average(case: Case) -> Finding | None:
     if case.reading or case.divisor.rule or not case.exact or found is None:
         return None
     averages = TEXTS["averages"]
-    evidence = f"it divides by {averages[found]}"
+    evidence, padded = f"it divides by {averages[found]}", found == "constant"
+    if padded and case.first_off(PADS):
+        return None  # by the longest row, for one
     if case.like is None:
         usual = f"GRPO divides by {averages['sequence_mean']}; DAPO by {averages['token_mean']}"
         remedy = f"{usual}; right where the columns are a constant, as in Dr. GRPO (verl's seq-mean-token-sum-norm)"
-        return Finding(PADDED, "note", evidence, remedy) if found == "constant" else None
+        return Finding(PADDED, "note", evidence, remedy) if padded else None
     if found == case.like.aggregator:
         return None
     meant = averages[case.like.aggregator]
     remedy = f"{case.like.name} divides by {meant}; if yours is meant: --set aggregator={found}"
-    padded = found == "constant"
     return Finding(PADDED if padded else "another average", "bug" if padded else "note", evidence, remedy)
 
 

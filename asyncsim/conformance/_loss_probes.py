@@ -15,17 +15,8 @@ from asyncsim.conformance._loss_subject import Probe
 LARGEST, LONGEST, FARTHEST = 20.0, 40, 25.0
 """Advantages, rows and log ratios of single tokens that are probed, at most."""
 INSIDE, LARGE, LONG = "advantages that differ inside a row", "large advantages", "long rows"
+PADS = "odd batches with padding in every row"
 _OTHER_LENGTHS = (7, 8, 13, *range(17, 32), 33, 34, 35, 37, 38, 39)
-
-LIMITS = (
-    f"advantages beyond {LARGEST:g} or of a size below 1e-3 but 0",
-    f"rows of more than {LONGEST} tokens, batches of more than {len(_OTHER_LENGTHS)} rows",
-    f"log ratios beyond {FARTHEST:g}, and clamps where the weight is below 1e-7 of that at ratio 1",
-    "rows whose log ratios add up to more than 19",
-    "what needs several rare things at once (a place in the row, a size, a probability, a number of rows)",
-    "tensors in anything but float64, and calls on several processes",
-)
-"""What is not probed."""
 
 
 @lru_cache(8)
@@ -61,15 +52,15 @@ _DRAWN: dict[str, Callable[[int], list[Probe]]] = {
     "likely tokens": lambda seed: [
         _likely(seed, 93, "", lambda rng: -np.exp(rng.uniform(math.log(1e-4), math.log(0.3), (8, 6))))
     ],
-    "odd batches with padding in every row": lambda seed: [
-        _padded(_drawn(seed, index, "", n, n, 10, 0.2, 0.4)) for index, n in ((94, 5), (95, 7))
-    ],
+    PADS: lambda seed: [_padded(_drawn(seed, index, "", n, n, 10, 0.2, 0.4)) for index, n in ((94, 5), (95, 7))],
     "rows of other lengths": lambda seed: [
         _lengths(seed, _drawn(seed, 96, "", len(_OTHER_LENGTHS), 4, LONGEST, 0.05, 0.1))
     ],
     INSIDE: lambda seed: [_mixed(seed, index, *row) for index, row in enumerate(_MIXED)],
 }
 _TEXTS = checks.table(__file__, "loss_batches.toml")
+LIMITS = tuple(x.format(LARGEST, LONGEST, len(_OTHER_LENGTHS), FARTHEST) for x in _TEXTS.pop("limits"))
+"""What is not probed."""
 ORDINARY = _TEXTS.pop("ordinary")
 """Log ratios of proximal to behavior and of current to proximal policy are normal with these deviations, in nats."""
 FURTHER = {name: Further(drawn, *_TEXTS[name]) for name, drawn in _DRAWN.items()}

@@ -4,23 +4,23 @@ Constants are measured on single tokens: powers of the three policies in the wei
 the coefficient of a KL term inside the advantage, and what becomes of advantages.
 """
 
+import itertools
 import math
-import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from asyncsim.base import checks
 from asyncsim.conformance._loss_parts import Curves, Kink, fewest, idle, shape_of, tidy
 from asyncsim.conformance._loss_probes import Points, points
 from asyncsim.conformance._loss_subject import TENSORS, Probe
 from asyncsim.step import ratios
 
 _STEP, _SAME = 1e-4, 1e-6
-TEXTS = tomllib.loads(Path(__file__).with_name("loss_readings.toml").read_text("utf-8"))
+TEXTS = checks.table(__file__, "loss_readings.toml")
 """Names, evidence and remedies of readings, and words for average and ratio."""
 AVERAGED, *LEVELS = TEXTS["rows"]["mean"][0], TEXTS["batches"]["summed"][0], TEXTS["batches"]["averaged"][0]
 
@@ -107,13 +107,14 @@ def _late(first: bool) -> Callable[[Probe], Probe]:
     return of
 
 
-def _by_length(times: Callable[[Tensor, int], Tensor]) -> Callable[[Probe], Probe]:
-    """Log ratios times a number of their row, from its share of generated tokens and the width of the batch."""
+def _by_length(times: Callable[[Tensor, int], tuple[Tensor, Tensor]], live: bool) -> Callable[[Probe], Probe]:
+    """Log ratios times a number of their row, from its tokens and the width; by the chain rule a live weight, too."""
 
     def of(probe: Probe) -> Probe:
-        size = times(probe.mask.sum(-1, keepdim=True).clamp(min=1.0), probe.mask.shape[-1])
+        size, chain = times(probe.mask.sum(-1, keepdim=True).clamp(min=1.0), probe.mask.shape[-1])
         now, before = (probe.behavior + size * (x - probe.behavior) for x in (probe.log_prob, probe.proximal))
-        return probe.but(probe.name, log_prob=now, proximal=before)
+        advantages = chain * probe.advantages if live else probe.advantages
+        return probe.but(probe.name, log_prob=now, proximal=before, advantages=advantages)
 
     return of
 
@@ -129,19 +130,24 @@ def _centered(over: str) -> Callable[[Probe], Probe]:
     return _advantages(of)
 
 
-REVERSED, SCALED, INSIDE_CLIP = "log ratio reversed", "log ratios scaled", "rollout weight inside the clip"
+REVERSED, SCALED, INSIDE_CLIP = "log ratio reversed", "log ratios scaled", TEXTS["rollout"]["inside"][0]
 _BATCHES: dict[str, Callable[[Probe], Probe]] = {
     "centered over tokens": _centered("tokens"),
     "centered over padding": _centered("padded"),
     "centered over groups": _centered("group"),
     "late": _late(first=False),
     "late but the first": _late(first=True),
-    "over columns": _by_length(lambda n, width: n / width),
-    "summed": _by_length(lambda n, width: n),
-    "averaged": _by_length(lambda n, width: 1 / n),
-    "averaged over columns": _by_length(lambda n, width: 1 / torch.full_like(n, width)),
 }
-BATCHES = tuple(_worded("batches", key, of) for key, of in _BATCHES.items())
+_LENGTHS: dict[str, Callable[[Tensor, int], tuple[Tensor, Tensor]]] = {
+    "over columns": lambda n, width: (n / width, n / width),
+    "summed": lambda n, width: (n, n),
+    "averaged": lambda n, width: (1 / n, n / n),
+    "averaged over columns": lambda n, width: (n / n / width, n / width),
+}
+BATCHES = (
+    *(_worded("batches", key, of) for key, of in _BATCHES.items()),
+    *(_worded("batches", k, _by_length(_LENGTHS[k], live)) for k, live in itertools.product(_LENGTHS, (True, False))),
+)
 """What shows in batches alone."""
 
 
@@ -248,12 +254,8 @@ def _limited(curves: Curves) -> Iterator[Reading]:
 
             sides = (f"at least {least:g}" * bool(least), f"at most {most:g}" * (most < math.inf))
             words = " and ".join(filter(None, sides))
-            floors = most == math.inf
-            name = "rollout weight limited from below" if floors else INSIDE_CLIP
-            evidence = f"tokens with pi_prox / mu below {least:g} have the weight {least:g}"
-            evidence = evidence if floors else f"the clip sees pi / pi_prox times pi_prox / mu of {words}"
-            remedy = "none needed; OpenRLHF and slime do this" if floors else "clip pi / pi_prox, then multiply"
-            kind = "note" if floors else "bug"
+            name, evidence, remedy, kind = TEXTS["rollout"]["floor" if most == math.inf else "inside"]
+            evidence = evidence.format(least=least, words=words)
             yield Reading(name, evidence, remedy, of, kind, f"with pi_prox / mu of {words}")
 
 
@@ -284,9 +286,8 @@ def _in_advantages(name: str, term: Callable[[Tensor], Tensor], beta: float, to:
         return probe.advantages - beta * (values.sum(-1, keepdim=True) if row else values)
 
     where = "its row" if row else "the token"
-    evidence = f"the advantage of every token is A - {beta:.6g} {name} of {where}, toward {to}"
-    remedy = "right as a reward where it is meant: say so, and hand over advantages that contain it"
-    return Reading("KL inside the advantage", evidence, remedy, _advantages(of), "note")
+    title, evidence, remedy = TEXTS["advantages"]["paid"]
+    return Reading(title, evidence.format(beta, name, where, to), remedy, _advantages(of), "note")
 
 
 def rounding(curves: Curves) -> Reading | None:
@@ -303,9 +304,8 @@ def rounding(curves: Curves) -> Reading | None:
             def rounded(p: Probe, kind: torch.dtype = kind) -> Probe:
                 return p.but(p.name, **{name: getattr(p, name).to(kind).double() for name in names})
 
-            evidence = f"weights of tokens of -9 nats move in the steps of {name}, and not between them"
-            remedy = "subtract log-probs in float32: a rounded ratio is off by up to 3 percent at -10 nats"
-            return Reading(f"log-probs rounded to {name}", evidence, remedy, rounded, within=within)
+            title, evidence, remedy = TEXTS["numbers"]["rounded"]
+            return Reading(title.format(name), evidence.format(name), remedy, rounded, within=within)
     return None
 
 

@@ -316,14 +316,19 @@ def search(
         fits += _descended(evidence, descents, candidates(kinks))
     best = min(fits, key=by)
     if best.exact(tolerance):
-        others = [one for one in families if one.name != best.family.name and one.numbers.keys() & best.settings.keys()]
-        shared = {one: {k: v for k, v in best.settings.items() if k in one.numbers} for one in others}
-        tried = [(one, {**settings, **shared[one]}) for one in others for settings in methods.combinations(one)]
-        fits += [evidence.fit(*each) for each in tried if evidence.curve(*each) <= 1e-6]
+        fits += alike(evidence, best.family.name, best.settings, families)
     elif smooth and not known and best.score < _HOPELESS:
         for fit in sorted(fits, key=by)[:_REFINED]:
             fits.append(_refined(evidence, fit))
     return sorted({_key(fit.family, fit.settings): fit for fit in fits}.values(), key=by)
+
+
+def alike(evidence: Evidence, name: str, numbers: Mapping[str, Any], families: Sequence[methods.Family]) -> list[Fit]:
+    """Fits of methods but that name with these numbers, where single tokens have the same weights."""
+    others = [one for one in families if one.name != name and one.numbers.keys() & numbers.keys()]
+    pairs = ((one, choice) for one in others for choice in methods.combinations(one))
+    tried = [(one, {**choice, **{k: v for k, v in numbers.items() if k in one.numbers}}) for one, choice in pairs]
+    return [evidence.fit(*each) for each in tried if evidence.curve(*each) <= 1e-6]
 
 
 def order(fit: Fit, aggregator: str | None, first: str | None = None) -> tuple[Any, ...]:

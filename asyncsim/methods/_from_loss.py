@@ -77,7 +77,7 @@ class Loss(Weight):
         name = getattr(loss, "__name__", type(loss).__name__)
         settings = getattr(loss, "keywords", {})
         own = {"aggregator": "the loss's own"} if self.averages else {}
-        return {"weight": "loss", "level": self.level, "loss": name, "asked": asked, **own, **settings}
+        return {"weight": "loss", "level": "the loss's own", "loss": name, "asked": asked, **own, **settings}
 
 
 def _gradients(loss: Callable[..., Tensor], rows: dict[str, Tensor], vectorized: bool) -> Tensor:

@@ -1,5 +1,7 @@
 """Losses of trainers are named rightly: closed CISPO, factors, clamps, the snapshot's VESPO, covariance selections."""
 
+import itertools
+
 import pytest
 import torch
 
@@ -229,3 +231,22 @@ def test_what_is_summed_or_averaged_in_another_place_is_named(name):
     report = check_loss(loss, like, bias=False)
     assert (report.conforms, report.bugs) == (conforms, bugs) and report.name != "unknown", report
     assert words in str(report), report
+
+
+@pytest.mark.parametrize("over", [SUMMED, "lengths of rows include padding", None])
+@pytest.mark.parametrize(
+    ("average", "low", "high"),
+    [("token_mean", 3e-3, 4e-3), ("sequence_mean", 3e-4, 4e-4), ("sequence_sum", 0.2, 0.2), ("constant", 0.2, 0.28)],
+)
+def test_a_live_ratio_of_rows_is_named_under_every_average(over, average, low, high):
+    def loss(log_prob, old_log_prob, advantages, mask):
+        apart = (log_prob - old_log_prob) * mask
+        sizes = {SUMMED: 1.0, None: mask.sum(1, True)}
+        ratio = (apart.sum(1, True) / sizes.get(over, mask.shape[1])).exp()
+        return -mean_of(surrogate(ratio, advantages, low, high), mask, average)
+
+    meant, bugs = sim.methods.gspo(low=low, high=high, aggregator=average), (over,) if over else ()
+    for per, like in itertools.product(("token", "sequence"), (meant, None)):
+        report = check_loss(loss, like, advantages_per=per, bias=False)
+        assert report.conforms == (over is None) and report.name.startswith("gspo("), report
+        assert report.aggregator == average and report.bugs == (() if like is None and over == SUMMED else bugs), report

@@ -105,6 +105,8 @@ def outcomes(tmp_path_factory):
         "settings.load_profile('busy')\n",
         encoding="utf-8",
     )
+    # So that a configuration in a folder above it, as in /tmp, is not read.
+    (folder / "pytest.ini").touch()
     for name, (text, _) in FILES.items():
         (folder / f"test_{name}.py").write_text(text, encoding="utf-8")
     # Without what is installed here, so that the plugin loads once, whatever its entry point says.
