@@ -34,8 +34,7 @@ def write(diagnosis: "Diagnosis", path: Path, title: str = TITLE) -> None:
         text = "\n\n".join(parts) + "\n"
     else:
         # One style for both pages: it stands in the report's template.
-        report = checks.resource(__file__, reporting.TEMPLATE)
-        style = Markup(report.partition("<style>")[2].partition("</style>")[0])
+        style = Markup(checks.resource(__file__, reporting.TEMPLATE).partition("<style>")[2].partition("</style>")[0])
         about: dict[str, Any] = {"found": found, "facts": facts, "harmless": HARMLESS, "classes": CLASSES}
         about |= {"signs": SIGNS, "title": title, "style": style, "diagnosis": diagnosis}
         filters = {"measured": measured, "predicted": predicted, "coded": reporting.coded}

@@ -247,8 +247,7 @@ def lines(page: Page, verbose: bool = False, said: Sequence[Any] = ()) -> list[s
     others += f", {untested} hold without a test against defects" * bool(untested)
     brief = len(verdicts) > MANY and not verbose
     reasons = [f"{v.id}: {v.reason}" for v in verdicts if v.verdict in (LOOSE, UNTESTED) and not brief]
-    status = Counter(each.status for each in said)
-    counts = ", ".join(f"{number} {name}" for name, number in status.items())
+    counts = ", ".join(f"{number} {name}" for name, number in Counter(each.status for each in said).items())
     what, papers = ("formulas", f"; of the claims of the paper above: {counts}") if said else ("claims", "")
     planted = page.summary["defects"]
     turned = f"{planted['caught']} of {planted['planted']} injected bugs changed the verdict to violated"

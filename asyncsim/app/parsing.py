@@ -126,7 +126,8 @@ def _typed(message: str, known: Collection[str], answer: bool = False) -> str:
         remedy = re.sub(r"\bsim\.tasks\.(\w+)\((\w+=\w+)\)", r"--task \1 --set task.\2", remedy)
     remedy = re.sub(r"write (\w+=\[.*?\])", r"write --at '\1'", remedy) if "claims" in known else remedy
     values = r"'[\w.,=:/+-]+'" + r"|None|\d+" * (not answer)
-    return head + mark + re.sub(rf"(?<![\w.\x22-])(\w+)=({values})(?![\w=])", option, remedy)
+    written = re.sub(rf"(?<![\w.\x22-])(\w+)=({values})(?![\w=])", option, remedy)
+    return head + mark + written.replace("--over seconds, --columns", "--over seconds --columns")
 
 
 def _parameter(name: str, row: Row) -> inspect.Parameter:

@@ -93,7 +93,8 @@ class Advice(calls.Told):
 
     `knob` is the trainer's name for the limit; `about` describes the system; `share` is the accepted relative slowdown;
     `knee` is the smallest limit with today's machines whose mean seconds exceed the minimum by at most that share.
-    `between` bounds it among all limits, tried or not. `least` is the trainer's smallest limit; `whole`: no fractions.
+    `between` bounds it among all limits, tried or not. `least` is the trainer's smallest limit; `whole`: no fractions;
+    `causes`: seconds of an update that no machine shortens, and what takes them.
     """
 
     trainer: str
@@ -105,6 +106,7 @@ class Advice(calls.Told):
     updates: int
     least: float
     whole: bool
+    causes: tuple[tuple[float, str], ...] = ()
 
     def table(self) -> "pd.DataFrame":
         """One row per setting: limit, machines, slots, and each number as NAME_mean, NAME_low and NAME_high."""
@@ -198,7 +200,10 @@ class Advice(calls.Told):
             mean, low, high = knee.interval(f"{side}_idle_seconds")
             words.append(f"{who} {mean:.3g} s [{low:.3g}, {high:.3g}]")
             busy += [side] if mean - sync < BUSY * seconds else []
-        slower = "Both sides are busy" if busy else "Each side waits for the other"
+        # Of a synchronous step the generator's part is what the trainer waits.
+        taken = (seconds, knee.mean("trainer_idle_seconds") - sync)
+        cause = next((why for own, why in self.causes if any(abs(own - t) <= self.share * own for t in taken)), "")
+        slower = "Both sides are busy" if busy else f"Each side waits for the other{cause}"
         slower = f"The bottleneck is the {busy[0]} side" if len(busy) == 1 else slower
         own = f", of which the sync takes {sync:.3g} s" if sync else ""
         return f"Per update {' and '.join(words)}{own}. {slower}."

@@ -119,8 +119,7 @@ def _hold(name: str, table: Table, column: str, right: Any, bound: str) -> None:
     right = np.broadcast_to(right, table[column].shape)
     if not right.all():
         row = int(np.argmin(right))
-        value = f"{table[column][row]} in row {row}"
-        raise checks.InputError(f"timeline.{name}.{column}", value, bound, _REMEDY)
+        raise checks.InputError(f"timeline.{name}.{column}", f"{table[column][row]} in row {row}", bound, _REMEDY)
 
 
 def _within(name: str, table: Table, columns: str, low: float, high: float, missing: bool = False) -> None:

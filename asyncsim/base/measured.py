@@ -11,6 +11,8 @@ from asyncsim.base import checks, files
 
 TEXT = 16
 """Bytes of memory per byte of a table, at most."""
+SUMMARY = re.compile(r"(?i)(^|[^a-z])(mean|avg|average|median|min|max|minimum|maximum|std|p\d\d?)([^a-z]|$)")
+"""Names of columns with a statistic of many numbers a row."""
 LINES = (".jsonl", ".ndjson")
 """Suffixes of files with one JSON object per line."""
 
@@ -60,6 +62,9 @@ def column(field: str, place: str) -> tuple[str, np.ndarray]:
     several = f"one of {', '.join(numeric) or 'none'}, as {path}:COLUMN"
     likely = [name for name in numeric if re.search("len|token|delay|second|_ms|_s$", name)] or numeric[-1:]
     remedy = f"write {path}:{likely[0]}" if likely else remedy
+    if "length" in field and SUMMARY.search(own := named or [*likely, ""][0]):
+        rows = "give a row a response, or use asyncsim calibrate LOG --preset NAME, which reads mean and maximum"
+        raise checks.InputError(f"{field} column", own, "lengths of single responses, not a number of a step", rows)
     checks.require(bool(named) or len(numeric) == 1, f"{field} column", None, several, remedy)
     name = named or numeric[0]
     # A product beyond the largest number is refused as a row.

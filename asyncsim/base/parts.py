@@ -51,8 +51,7 @@ class Knob:
         except checks.InputError as refused:
             if not self.optional:
                 raise
-            bound = f"{refused.bound}, or None"
-            raise checks.InputError(refused.field, refused.value, bound, refused.remedy) from None
+            raise checks.InputError(refused.field, refused.value, f"{refused.bound}, or None", refused.remedy) from None
 
     def but(self, usual: Any, *, optional: bool = False) -> Any:
         """A copy with another default; `optional`: None is accepted."""

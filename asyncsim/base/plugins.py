@@ -150,10 +150,12 @@ def reporter(name: str) -> str:
 def unrecorded(metric: Any, recorded: Iterable[str]) -> str:
     """A remedy for a metric that is not among those `recorded`, with the near name of one that is none."""
     known = "asyncsim.diagnostics"
-    hint = _hint(known, metric) if isinstance(metric, str) and metric not in summaries(known) else ""
-    name = hint[13:-1] if hint.startswith("did you mean ") else "NAME" if hint else metric
-    record = f"record it with Spec(diagnostics=['default', {name!r}])"
-    return hint if name in recorded else f"{hint} {record}".lstrip()
+    other = isinstance(metric, str) and metric not in summaries(known)
+    hint = (_hint(known, metric) or "see asyncsim list diagnostics") if other else ""
+    if not (near := re.match(r"did you mean (\w+)\?|$", hint)):
+        return hint
+    name = near[1] or metric
+    return near[0] if name in recorded else f"{near[0]} record it with Spec(diagnostics=['default', {name!r}])".lstrip()
 
 
 def _hint(package: str, name: str) -> str:
@@ -316,8 +318,7 @@ class Namespace(Public):
         if name not in summaries(package) and name not in outside.registered(package):
             hint = _hint(package, name)
             it = f"{hint} It" if hint else "it"
-            text = f"{package} has no {name!r}; {it} has {', '.join(listed(package))}"
-            error = calls.unknown_name(text)
+            error = calls.unknown_name(f"{package} has no {name!r}; {it} has {', '.join(listed(package))}")
             if not hint and (note := checks.explained(name, listed(package), 8)):
                 error.add_note(note)
             raise error

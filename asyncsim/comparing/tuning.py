@@ -83,8 +83,7 @@ def tune(
     bound = f"inside the grid {values[0]:g} to {values[-1]:g}, {how}"
     remedy = f"start nearer to its best value, or give tune={{{knob!r}: [...]}} a wider grid"
     checks.require(values[0] < best < values[-1], f"best {knob} of arm {name}", best, bound, remedy)
-    at = values.index(best)
-    beside = tuple(math.sqrt(best * values[at + way]) for way in (-1, 1))
+    beside = tuple(math.sqrt(best * values[values.index(best) + way]) for way in (-1, 1))
     scores |= yield from _scores(spec, knob, beside, reading)
     values = sorted(scores)
     means = {v: _mean(scores[v], reading) for v in values}

@@ -256,8 +256,7 @@ def _level(case: Case) -> Finding | None:
     if found == meant or None in (found, meant):
         return None
     remedy = f"take {meant}, or compare with --like {case.best.family.name}"
-    evidence = f"weights are of {found}; {case.like.name} has {meant}"
-    return Finding("ratio of another level", "note", evidence, remedy)
+    return Finding("ratio of another level", "note", f"weights are of {found}; {case.like.name} has {meant}", remedy)
 
 
 PADDED = "mean over padding"
@@ -486,8 +485,7 @@ def _limited(case: Case) -> Finding | str | None:
     rows = case.coupling in ("sequence", "batch")
     evidence = f"beyond a log ratio of {at:.4g} tokens have no gradient, where asyncsim keeps that of e^20"
     if bound is not None and (bound >= ratios.LOG_LIMIT or rows):
-        remedy = "detach the ratio to keep the gradient"
-        return Finding(LIMITED, "note", f"{evidence}; {_CUSTOMS[bound]}", remedy)
+        return Finding(LIMITED, "note", f"{evidence}; {_CUSTOMS[bound]}", "detach the ratio to keep the gradient")
     if at < ratios.LOG_LIMIT - 1e-3:
         return f"beyond a log ratio of {at:.4g} tokens have no gradient, and the loss a constant value"
     return evidence

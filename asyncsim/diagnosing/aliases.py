@@ -28,7 +28,7 @@ FURTHEST, OLDEST = 64, 256
 COSINES = ("gradient_cosine", "cosine", "rl/grad_cosine_lag")
 WANTED = ("staleness_mean", "staleness_min", "staleness_max", "ess", "kl_k3", "chi_square", "ratio_mean")
 """Quantities of a step that most questions need."""
-MOVES = ("policy_kl", "grad_norm")
+MOVES = ("policy_kl", "policy_ratio_max", "grad_norm")
 """Quantities that say how far updates move the policy."""
 APART = ("kl_k1", "kl_k3", "log_ratio_abs")
 """Quantities that say how far the trainer's log-probs are from the sampler's."""

@@ -347,7 +347,8 @@ def _curve(
         try:
             return read(source, None, Setup(), full, run or None, system=True)
         except checks.InputError as error:
-            advice = remedy or error.remedy
+            split = [each for each in own if each in ("seed", "run", "run_id") and "back to" in error.remedy]
+            advice = f"write a file for each value of column {split[0]}" if split else remedy or error.remedy
             raise checks.InputError(f"{error.field} of {label}", error.value, error.bound, advice) from None
 
     def series(found: Telemetry, quantity: str) -> tuple[np.ndarray, np.ndarray]:
@@ -382,9 +383,12 @@ def _curve(
     x: Any = step if over == "steps" else seconds
     if over not in ("steps", "seconds"):
         checks.one_of(f"over of {label}", over, ["steps", "seconds", *own], "name an axis")
-        x = along(log("clock", over, "name an axis that never falls: steps, seconds or tokens so far"), "clock")
+        spent = f"; of seconds of each step write over='seconds', columns='seconds_step={over}'"
+        remedy = "name an axis that never falls: steps, seconds or tokens so far"
+        x = along(log("clock", over, remedy + spent * bool(re.search("time|second", over))), "clock")
     clock = next((name for name in own if re.search(r"elapsed|clock|second|time", name)), None)
-    remedy = f"use over={clock!r} if that column is a clock" if clock else "export _runtime, or use over='steps'"
+    spent = f"write over='seconds', columns='seconds_step={clock}' for seconds of a step, or over={clock!r} for a clock"
+    remedy = spent if clock else "export _runtime, or use over='steps'"
     checks.require(x is not None, f"over of {label}", over, "an axis of this run, where no clocks are known", remedy)
     # Of two rows of one second the first stands.
     x, first = np.unique(x, return_index=True)

@@ -397,8 +397,7 @@ def finished(step: Step) -> tuple[Tensor, Tensor]:
 
 def range_of(name: str) -> Range | None:
     """Range of a reported number by its name in a trace; None if none is declared."""
-    exact = RANGES.get(name)
-    return exact or next((value for pattern, value in RANGES.items() if fnmatchcase(name, pattern)), None)
+    return RANGES.get(name) or next((value for pattern, value in RANGES.items() if fnmatchcase(name, pattern)), None)
 
 
 def declared_ranges(names: Iterable[str], metrics: Iterable[Metric], earnings: Range) -> dict[str, Range]:

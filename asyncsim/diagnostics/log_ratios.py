@@ -189,8 +189,7 @@ def cache_stale(step: Step) -> Tensor:
     share = E 1[token t read an entry that other weights wrote], over tokens by mass. Blind to how far apart the weights
     are (`cache_gap`).
     """
-    sampled = step.behavior["log_prob"]
-    return (step.share * step.behavior.get("stale_cache", torch.zeros_like(sampled))).sum((1, 2, 3))
+    return (step.share * step.behavior.get("stale_cache", torch.zeros_like(step.behavior["log_prob"]))).sum((1, 2, 3))
 
 
 @metric("in nats, exactly 0 where no entry is old", POSITIVE, "this package", READS)

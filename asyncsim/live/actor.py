@@ -197,8 +197,7 @@ class Actor:
         sampler, version, size = self.sampler, growing.version[None, None], self.sampler.samples
         one = version[..., :1] if (version == version[..., :1]).all() else version
         ids = (group * (size + sampler.redundant) + np.arange(size)).reshape(1, 1, -1)
-        draws = sampler.draws(ids)
-        trajectories, reward = rolled_out(sampler, self.store.view(one), draws, sampler.prompts(ids))
+        trajectories, reward = rolled_out(sampler, self.store.view(one), sampler.draws(ids), sampler.prompts(ids))
         last = growing.t_end == growing.t_end.max()
         growing.t_end[last] = self.now()
         stamps = (growing.t_start, growing.t_end, growing.version)

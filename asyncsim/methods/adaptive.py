@@ -233,8 +233,9 @@ class p3o(Adaptive):
         if not _unlimited(*torch.aminmax(step.log_ratio)):
             # The limit is one of use: where it binds, the statistic is computed in log space, without it.
             log_ratio = parts.rows(step.log_ratio)
-            each = ratios.ess(log_ratio.flatten(0, 1), parts.mass.flatten(0, 1)).reshape(total.shape)
-            ess = torch.where(_unlimited(*torch.aminmax(log_ratio, dim=-1)), ess, each / total)
+            mass = (parts.mass / total.unsqueeze(-1)).flatten(0, 1)
+            each = ratios.ess(log_ratio.flatten(0, 1), mass).reshape(total.shape)
+            ess = torch.where(_unlimited(*torch.aminmax(log_ratio, dim=-1)), ess, each)
         # A part without a single token that counts says nothing.
         ess = torch.where(total > 0, ess, torch.ones_like(ess))
         broken = ~ess.isfinite()

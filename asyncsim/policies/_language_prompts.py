@@ -38,8 +38,7 @@ class Growing:
         self.layers.append((key, value))
         if self.before is None:
             return key, value
-        rows = key.shape[0]
-        old_key, old_value = (x.expand(rows, -1, -1, -1) for x in self.before[layer_idx])
+        old_key, old_value = (x.expand(key.shape[0], -1, -1, -1) for x in self.before[layer_idx])
         return torch.cat([old_key, key], 2), torch.cat([old_value, value], 2)
 
     def get_seq_length(self, layer_idx: int = 0) -> int:

@@ -41,8 +41,7 @@ def tabular(
     """
     tables = []
     for name, value in (("logits", logits), ("reference", reference)):
-        remedy = "give one row per state"
-        own = None if value is None else checks.finite_array(name, value, (rows, actions), remedy)
+        own = None if value is None else checks.finite_array(name, value, (rows, actions), "give one row per state")
         tables.append(None if own is None else tuple(map(tuple, own.tolist())))
     checks.integer("top_k", top_k, 0, "0 keeps every action", actions)
     engine = Engine(temperature, top_p, top_k, noise, noise_law, noise_per, noise_in)

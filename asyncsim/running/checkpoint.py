@@ -80,8 +80,7 @@ def _tensor(tensor: Tensor, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
     repeated = {axis: n for axis, n in enumerate(tensor.shape) if n > 1 and tensor.stride(axis) == 0}
     for axis in repeated:
         tensor = tensor.narrow(axis, 0, 1)
-    strides = tensor.stride()
-    axes = sorted(range(tensor.ndim), key=lambda axis: -strides[axis])
+    axes = sorted(range(tensor.ndim), key=lambda axis: -tensor.stride()[axis])
     about: dict[str, Any] = {"axes": axes, "repeated": {str(axis): n for axis, n in repeated.items()}}
     if tensor.device.type != "cpu":
         about["device"] = tensor.device.type

@@ -144,8 +144,7 @@ def trace_of(spec: Spec, seed: int, source: Source, parts: list[Part], by: str |
     if by is not None:
         complete = sum(size for size, part in zip(sizes, parts, strict=True) if part.updates == spec.updates)
         counts = {"replicates": R, "of_replicates": spec.replicates, "complete": complete}
-        least = min(part.updates for part in parts)
-        header["partial"] = {"by": by, "updates": least, "of": spec.updates, **counts}
+        header["partial"] = {"by": by, "updates": min(part.updates for part in parts), "of": spec.updates, **counts}
     header["settings"] = {name: list(values[:R]) for name, values in spec.settings().items()}
     metrics = _join([part.metrics for part in parts], sizes, longest.metrics)
     header["ranges"] = _diagnostic.declared_ranges(metrics, spec.recorded[0], spec.fitted_task.earnings)

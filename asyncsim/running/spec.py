@@ -48,8 +48,7 @@ def _part(sign: str, folder: str, remedy: str, usual: Any = ...) -> Any:
 
     def check(name: str, part: Any) -> None:
         fits = hasattr(part, sign) and not isinstance(part, type)
-        known = plugins.by_name(part, folder, remedy)
-        checks.require(fits, name, part, f"a {name} (it has no {sign!r})", known)
+        checks.require(fits, name, part, f"a {name} (it has no {sign!r})", plugins.by_name(part, folder, remedy))
 
     return Knob(usual, "", check)
 

@@ -292,8 +292,7 @@ def _replied(
     own = present & (reply < 0)
     act = sampler.policy.act(view.token(t), task.observe(world), draws, t, trajectories.memory, own)
     sampler.policy.hear(trajectories.memory, t, reply, inserted)
-    column = inserted.to(trajectories.mask.dtype)
-    trajectories.inserted = _put(trajectories.inserted, column, t, task.horizon, active)
+    trajectories.inserted = _put(trajectories.inserted, inserted.to(trajectories.mask.dtype), t, task.horizon, active)
     return Act(torch.where(inserted, reply, act.action), act.outputs)
 
 
@@ -377,8 +376,7 @@ def monte_carlo(
     sampler: Sampler, version: np.ndarray, train_version: int, trajectory: np.ndarray, view: View, carried: Any = None
 ) -> Batch:
     """Draw N samples per group, each with mass 1/N; segments continue from the state `carried`."""
-    draws = sampler.draws(trajectory)
-    trajectories, reward = rolled_out(sampler, view, draws, sampler.prompts(trajectory), carried)
+    trajectories, reward = rolled_out(sampler, view, sampler.draws(trajectory), sampler.prompts(trajectory), carried)
     return sampler.batch(trajectories, reward, sampler.samples, (version, train_version, trajectory, view))
 
 

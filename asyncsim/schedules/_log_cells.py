@@ -263,8 +263,7 @@ def of_table(columns: dict[str, Any], budget: files.Budget) -> dict[str, Cells]:
             while hasattr(chunk, "flatten") and not types.is_dictionary(chunk.type) and types.is_nested(chunk.type):
                 chunk = chunk.flatten()
             if types.is_dictionary(chunk.type) and not types.is_primitive(chunk.type.value_type):
-                lengths = compute.binary_length(chunk.dictionary)
-                size += compute.sum(compute.take(lengths, chunk.indices)).as_py() or 0
+                size += compute.sum(compute.take(compute.binary_length(chunk.dictionary), chunk.indices)).as_py() or 0
         budget.take(2 * size)
     # A column leaves as soon as it is converted: both at once would double the memory of a long log.
     return {name: of_arrow(columns.pop(name)) for name in list(columns)}

@@ -118,5 +118,7 @@ def mapping_of(
         checks.require(named, f"columns[{ours}]", theirs, "a name without a factor", "multiply the column in the file")
         near = checks.near(theirs, known) if "/" in ours and ours not in known else [theirs] * (theirs in known)
         other = f"write OURS first: columns='{near[0]}={ours}'" if near else remedy
+        if "seconds_step" in known and re.search("time|second", theirs) and not near:
+            other = f"write columns='seconds_step={theirs}' if it is seconds of each step"
         checks.one_of("columns", ours, known, f"leave {theirs} out if nothing reads it, or {other}")
     return dict(columns)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from asyncsim.base import checks
+from asyncsim.fusing.tape import surely
 
 LOG_LIMIT = 20.0
 """Maximum log ratio that is exponentiated for *use* in a gradient; statistics are never limited."""
@@ -47,6 +48,12 @@ def ess(log_weight: Tensor, mass: Tensor, clamp: float | None = None, low: float
 
     Source: Kong 1992; 2602.17616 for its use on sequence ratios of a whole step.
     """
+    total = _flat(mass).sum(-1, dtype=torch.float64)
+    # A dropped step has no mass; a sum of float32 rounds.
+    if surely(lambda: bool((((total - 1.0).abs() > 1e-6) & (total != 0.0)).any())):
+        one = "write mask / mask.sum(-1, keepdim=True) for a number a row; for one of all tokens x.reshape(1, -1) and"
+        one += " (mask / mask.sum()).reshape(1, -1); for one of n sequences (x * mask).sum(-1).reshape(1, -1) and 1 / n"
+        raise checks.InputError("mass, total of each row", total[:3].tolist(), "1", one)
     if clamp is not None:
         least = 1.0 / clamp if low is None else low
         log_weight = log_weight.clamp(math.log(least) if least > 0.0 else -math.inf, math.log(clamp))

@@ -152,8 +152,7 @@ class Store:
         return self.slot_of[version]
 
     def _move(self, version: int) -> None:
-        slot = self.slot_of[version]
-        self.kept[version] = {name: rows[slot] for name, rows in self.stack.items()}
+        self.kept[version] = {name: rows[self.slot_of[version]] for name, rows in self.stack.items()}
 
     def _grow(self, weights: Weights) -> None:
         capacity = next(iter(self.stack.values())).shape[0] if self.stack else 0

@@ -124,8 +124,19 @@ def advise(
         slots, knobs = machines * given["slots_per_machine"], options_of(trainer, systems[k], machines)
         tried.append(Setting(limit, machines, slots, partial, numbers, tails[k], knobs, differs[k]))
     about = _about(trainer, given)
-    own = (min(trainer.limits), trainer.whole)
+    own = (min(trainer.limits), trainer.whole, _causes(given))
     return Advice(given["trainer"], trainer.limit, about, share, tuple(tried), realizations, updates, *own)
+
+
+def _causes(given: Mapping[str, Any]) -> tuple[tuple[float, str], ...]:
+    """Seconds of an update by the prompts at once, and by the longest response of a batch, and a sentence for each."""
+    size, batch, at_once = (given[name] for name in ("samples_per_prompt", "prompts_per_batch", "prompts_at_once"))
+    many = (min(n, 10_000) for n in (size, size * batch))
+    one, longest = (given["response_lengths"].expected_max(n) / given["tokens_per_second"][1][0] for n in many)
+    more, own = "s on average, on any number of machines", f", since prompts_at_once={at_once} limits: a prompt takes"
+    prompts = (batch * one / (at_once or batch), f"{own} {one:,.4g} {more}. Raise it to see what machines bring")
+    why = f", since the longest response of a batch takes {longest:,.4g} {more}. Fewer tokens at most shorten it"
+    return (*[prompts] * bool(at_once), (longest, why))
 
 
 class Batches(NamedTuple):

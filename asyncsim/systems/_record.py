@@ -246,8 +246,7 @@ def writing_of(state: State, code: np.ndarray) -> Writing:
     place = state.group.place[row]
     first, last = state.sample.v_start[code], state.sample.v_end[code]
     if state.settings.stretched:
-        count = int(state.run.stretches)
-        log = state.stretch[:count]
+        log = state.stretch[: int(state.run.stretches)]
         stretches = stretches_of(code, log.sample, log.clock, log.done)
     else:
         stretches = np.arange(code.size + 1), state.sample.clock[code], np.zeros(code.size)

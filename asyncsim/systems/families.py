@@ -29,8 +29,7 @@ def torchforge(
     >>> torchforge(2, rollout_threads=2, length=1.0, train_time=2.5).staleness(5, 1, 0)[0].max(axis=1).tolist()
     [0.0, 1.0, 1.0, 1.0, 1.0]
     """
-    room = f"hold a batch of batch_size = {batch_size}"
-    capacity = k.optional("max_buffer_size", max_buffer_size, batch_size, room)
+    capacity = k.optional("max_buffer_size", max_buffer_size, batch_size, f"hold a batch of batch_size = {batch_size}")
     buffer = {"capacity": capacity, "overflow": "drop_oldest", "max_uses": 1 + max_resample_count, "order": "random"}
     return k.settings(rollout_threads, batch_size, max_age=max_policy_age, mode="drain", **buffer)
 

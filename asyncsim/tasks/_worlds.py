@@ -213,8 +213,7 @@ class CartPoles:
     def _fresh(self, number: int) -> Carts:
         import gymnasium
 
-        mode = "vector_entry_point"
-        physics: Any = gymnasium.make_vec(self.id, number, mode, **dict(self.settings)).unwrapped
+        physics: Any = gymnasium.make_vec(self.id, number, "vector_entry_point", **dict(self.settings)).unwrapped
         physics.max_episode_steps = self.limit
         return Carts(physics, np.zeros((4, number)), np.zeros(number, dtype=np.int32))
 

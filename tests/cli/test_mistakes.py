@@ -117,7 +117,7 @@ TYPED = {
         "--over c",
     ),
     "a prediction of collapse": ("run --warn ess", "'--warn'", "sim.predict(sim.run(spec), ['ess'], lead=[10])"),
-    "a list of losses": ("compare --losses grpo,cispo", "'--losses'", "asyncsim compare grpo cispo"),
+    "a list of losses": ("compare --losses grpo,cispo", "'--losses'", "asyncsim compare grpo gspo"),
     "arms behind commas": ("compare grpo,cispo", "arm = 'grpo,cispo'", "write grpo cispo, without"),
     "an arm as a call": ("compare 'gspo(low=0.1)' grpo --smallest 1", "arm = ", 'write "method=gspo method.low=0.1"'),
     "an arm named as its method": (
@@ -524,6 +524,29 @@ TYPED = {
         "column s of clock.csv",
         "--columns clock=s",
     ),
+    "means of steps as lengths": (
+        "advise slow.json --set response_lengths=c.csv:critic/score/mean",
+        "'critic/score/mean'",
+        "give a row a response, or use asyncsim calibrate",
+    ),
+    "seconds of a step as an axis": (
+        "judge --a clock.csv --b clock.csv --metric reward --over seconds",
+        "'seconds'",
+        "write --over seconds --columns seconds_step=step_time for",
+    ),
+    "seconds of a step that fall": (
+        "judge --a clock.csv --b clock.csv --metric reward --over step_time",
+        "step_time, row 2",
+        "write --over seconds --columns seconds_step=step_time",
+    ),
+    "seconds of a step by another name": (
+        "judge a.csv b.csv --columns time=step_time",
+        "= 'time'",
+        "or write --columns seconds_step=step_time if",
+    ),
+    "seeds in one file": ("judge seeds.csv a.csv --metric reward", "step, row 4", "for each value of column seed"),
+    "seeds of a group": ("judge a.csv b.csv --group seed", "option = '--group'", "write a file for each seed"),
+    "a trainer of a log": ("calibrate a.csv --trainer verl", "option = '--trainer'", "as --preset verl"),
     "a change of a number": ("forecast a.yaml --set machines=+4", "'machines=+4'", "or the sum for so many more"),
     "machines of replicas": ("timeline verl_fully_async --set machines=8", "= 'machines'", "write --set replicas=8"),
     "two runs of a chart": ("judge a.csv --run p,q", "b = None", "two runs of one file: --run p --run q"),
@@ -562,6 +585,12 @@ TYPED = {
 # In Python: the call, the field and value, the remedy.
 KNOBBED = SPEC.replace(system=sim.systems.areal(4, 8, length=3, load=1))
 WRITTEN = {
+    "a loss of a trace": (
+        lambda: TRACE["loss"],
+        "metric = 'loss'",
+        "; a loss is not recorded; the obj.* trained_return",
+    ),
+    "a reward of a trace": (lambda: TRACE["reward"], "metric = 'reward'", r"; did you mean trained_return\?$"),
     "knob of a system": (lambda: KNOBBED.system.replace(max_head_offpolicy=1), "", r"areal\(..., max_head_offpolicyn"),
     "a knob of a spec's system": (lambda: KNOBBED.replace(max_head_offpolicyness=1), "", r"system=sim.systems.areal\("),
     "knob of a method": (lambda: sim.methods.grpo().replace(high=0.3), "", r"method = sim.methods.grpo\(..., high=0.3"),
@@ -968,8 +997,10 @@ def test_the_command_line_says_what_to_type(name, monkeypatch, tmp_path, capsys)
         )
     percents = (f"{step},{40 + step}" for step in range(50))
     (tmp_path / "percent.csv").write_text("\n".join(["step,reward", *percents, ""]))
-    clock = (f"{step},{60 * step + 5},{step % 3}" for step in range(20))
-    (tmp_path / "clock.csv").write_text("\n".join(["step,s,reward", *clock, ""]))
+    clock = (f"{step},{60 * step + 5},{step % 3},{60 - step % 2}" for step in range(20))
+    (tmp_path / "clock.csv").write_text("\n".join(["step,s,reward,step_time", *clock, ""]))
+    seeds = (f"{row // 3},{row % 3},{row}" for row in range(6))
+    (tmp_path / "seeds.csv").write_text("\n".join(["seed,step,reward", *seeds, ""]))
     (tmp_path / "tab.yaml").write_text("task:\n\tsoftmax_bandit: {}\n")
     (tmp_path / "brace.yaml").write_text("trainer: {areal\nmachines: 4\n")
     (tmp_path / "indented.yaml").write_text("machines: 4\n  slots: 4\n")
@@ -1311,6 +1342,7 @@ def test_a_module_is_no_function_and_its_functions_answer_wrong_calls():
         (lambda: sim.methods(1), "write sim.methods.NAME(...): it has a2c, "),
         (lambda: sim.ratios.ess(x), "then sim.ratios.ess(x, torch.full_like(x, 1 / x.numel())).item()"),
         (lambda: sim.ratios.ess(x[0], x[0]), "write x.reshape(1, -1) of the log weights x"),
+        (lambda: sim.ratios.ess(x, x + 1), "each row = [8.0]: must be 1; write mask / mask.sum(-1, keepdim=True)"),
         (lambda: sim.diagnostics.kl(0.01), "a run records it with Spec(diagnostics=['kl'])"),
     ):
         with pytest.raises((TypeError, checks.InputError), match=re.escape(remedy)):

@@ -179,7 +179,13 @@ def test_a_column_that_is_another_quantity_is_not_used():
 
 @pytest.mark.parametrize(
     "column, cause",
-    [("actor/ppo_kl", "updates grew"), ("actor/grad_norm", "updates grew"), ("rollout_corr/kl", "sampler drifts away")],
+    [
+        ("actor/ppo_kl", "updates grew"),
+        ("actor/grad_norm", "updates grew"),
+        ("rollout_corr/kl", "sampler drifts away"),
+        ("ppo_actor/update/importance_weight/max", "updates grew"),
+        ("ppo_actor/update/behave_kl/avg", "sampler drifts away"),
+    ],
 )
 @pytest.mark.parametrize("times", [2.0, 11.0])
 def test_updates_that_grow_are_noticed_and_steady_ones_are_not(column, cause, times):
