@@ -91,7 +91,7 @@ def _loss(
     # Settings that the method of --like does not have are those of the loss.
     takes = inspect.signature(subject).parameters if inspect.isfunction(subject) and arguments else {}
     made = inspect.signature(plugins.load("asyncsim.methods", like, "method")).parameters if takes and like else {}
-    own = ({*arguments} & {*takes}) - {*made}
+    own = {*arguments} & {*takes} - {*made}
     mine = [name for name, x in takes.items() if x.default is not x.empty and name not in made]
     if own:
         subject = with_settings(subject, {key: arguments.pop(key) for key in sorted(own)})

@@ -219,11 +219,10 @@ def _notes(fn: Any, named: Sequence[inspect.Parameter], words: Mapping[str, str]
 
 
 def _defaults(fn: Any, others: Sequence[inspect.Parameter]) -> tuple[str, ...]:
-    kinds: dict[str, list[str]] = {}
-    for p in others:
-        kind = "set" if p.name in getattr(fn, "keywords", ()) else "left at their defaults"
-        kinds.setdefault(kind, []).append(f"{p.name}={checks.shown(p.default)}")
-    return tuple(f"{kind}: {', '.join(names)}" for kind, names in kinds.items())
+    texts = [(p.name in getattr(fn, "keywords", ()), f"{p.name}={checks.shown(p.default)}") for p in others]
+    kinds = (("set", True), ("left at their defaults", False))
+    found = ((kind, ", ".join(text for given, text in texts if given == own)) for kind, own in kinds)
+    return tuple(f"{kind}: {names}" for kind, names in found if names)
 
 
 @dataclass(frozen=True)

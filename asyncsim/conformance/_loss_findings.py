@@ -150,8 +150,7 @@ def _off(case: Case) -> str | None:
         weights = expected_alone(case.like, singles(at, False))  # type: ignore[arg-type]
         return (sign * weights / weights[-1]).numpy()[:-1]
 
-    clipped = not _unclipped(of_the_method)
-    return "no kink between ratios of 1/e^8 and e^8, where the method has some" if clipped else None
+    return None if _unclipped(of_the_method) else "no kink between ratios of 1/e^8 and e^8, where the method has some"
 
 
 @note("no kink", "cap it if that was meant")
@@ -265,13 +264,12 @@ PADDED = "mean over padding"
 @note(PADDED, "")
 def _average(case: Case) -> Finding | None:
     """Report another denominator than that of the asked method, or a padded mean, which may be one by accident."""
-    found = case.divisor.aggregator
-    if case.reading or case.divisor.rule or not case.exact or found is None:
+    found, averages = case.divisor.aggregator, TEXTS["averages"]
+    # A division by the longest row looks padded, but for some batches.
+    padded = found == "constant" and not case.first_off(PADS)
+    if case.reading or case.divisor.rule or not case.exact or found is None or (found == "constant" and not padded):
         return None
-    averages = TEXTS["averages"]
-    evidence, padded = f"it divides by {averages[found]}", found == "constant"
-    if padded and case.first_off(PADS):
-        return None  # by the longest row, for one
+    evidence = f"it divides by {averages[found]}"
     if case.like is None:
         usual = f"GRPO divides by {averages['sequence_mean']}; DAPO by {averages['token_mean']}"
         remedy = f"{usual}; right where the columns are a constant, as in Dr. GRPO (verl's seq-mean-token-sum-norm)"
@@ -447,8 +445,7 @@ def _advantages(case: Case) -> Finding | str | None:
         weights = plain(method, probe.but(probe.name, advantages=of_the_sign(probe)))
         return weights * (probe.advantages * probe.advantages[:, :1]).sign()
 
-    closed = case.first_off(INSIDE, weigh=by_first) is None
-    return "clips close by the sign of the row's first advantage" if closed else None
+    return None if case.first_off(INSIDE, weigh=by_first) else "clips close by the sign of the row's first advantage"
 
 
 @bug("tokens far back in a row are left out", "mask what was not generated, and nothing else")
