@@ -117,7 +117,7 @@ TYPED = {
         "--over c",
     ),
     "a prediction of collapse": ("run --warn ess", "'--warn'", "sim.predict(sim.run(spec), ['ess'], lead=[10])"),
-    "a list of losses": ("compare --losses grpo,cispo", "'--losses'", "asyncsim compare grpo gspo"),
+    "a list of losses": ("compare --losses grpo,cispo", "'--losses'", "asyncsim compare grpo cispo"),
     "arms behind commas": ("compare grpo,cispo", "arm = 'grpo,cispo'", "write grpo cispo, without"),
     "an arm as a call": ("compare 'gspo(low=0.1)' grpo --smallest 1", "arm = ", 'write "method=gspo method.low=0.1"'),
     "an arm named as its method": (
