@@ -92,9 +92,11 @@ def notes(reading: Reading, specs: Mapping[str, Spec], seed: int) -> tuple[str, 
     if who := " and ".join(name for name, level in levels.items() if level not in ("none", "token")):
         equal = "the ratio of a sequence equals that of its token, as sequences have one"
         lines.append(f"{who}: {equal}; for several tokens write sim.tasks.token_bandit(horizon=32)")
+    # What a loss by hand weighs is not known.
+    rated = {name: level for name, level in longer.items() if level not in ("none", "the loss's own")}
     parts = {
         "method.advantage": {name: str(header.get("advantage")) for name, header in headers.items()},
-        "the level of the ratio (method.level, where it can be set)": {n: x for n, x in longer.items() if x != "none"},
+        "the level of the ratio (method.level, where it can be set)": rated,
     }
     for key in ("low", "high", "cap", *(("aggregator", "anchor") if longer else ())):
         parts[f"method.{key}"] = {name: str(header[key]) for name, header in headers.items() if key in header}
