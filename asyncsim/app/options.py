@@ -46,14 +46,8 @@ class Row(NamedTuple):
     short: str = ""
 
 
-_TYPES: dict[str, Any] = {
-    "int": int,
-    "float": float,
-    "bool": bool,
-    "list": list[str],
-    "path": Path,
-    "paths": list[Path],
-}
+_TYPES: dict[str, Any] = {"int": int, "float": float, "bool": bool, "path": Path}
+_TYPES |= {"list": list[str], "paths": list[Path]}
 
 
 def _row(given: dict[str, Any]) -> Row:

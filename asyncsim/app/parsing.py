@@ -127,7 +127,8 @@ def _typed(message: str, known: Collection[str], answer: bool = False) -> str:
     remedy = re.sub(r"write (\w+=\[.*?\])", r"write --at '\1'", remedy) if "claims" in known else remedy
     values = r"'[\w.,=:/+-]+'" + r"|None|\d+" * (not answer)
     written = re.sub(rf"(?<![\w.\x22-])(\w+)=({values})(?![\w=])", option, remedy)
-    return head + mark + written.replace("--over seconds, --columns", "--over seconds --columns")
+    # Settings side by side are options side by side.
+    return head + mark + re.sub(r"(--[\w-]+ [^\s,]+), (?=--\w)", r"\1 ", written)
 
 
 def _parameter(name: str, row: Row) -> inspect.Parameter:
@@ -405,7 +406,7 @@ def refuse(arguments: Sequence[str], command: Any) -> None:
             remedy = f"write --{other} {values[0]}" if other in rows else f"write {option} NAME.{name}"
             checks.require(not other, option, ", ".join(values), f"the path of a {name.upper()} file", remedy)
         arms = " ".join(f"{name}={value}" for value in values)
-        listed = name in ("diagnostics", "metric") or all("=" in value for value in values)
+        listed = "separated by commas" in row.help or all("=" in value for value in values)
         joined = f"write {option} {','.join(values)}" if listed else "give one of them"
         remedy = f"compare several with asyncsim compare {arms}" if name in PARTS else joined
         once = len(values) < 2 or row.kind in (bool, list[str])

@@ -615,9 +615,8 @@ def _spelled(text: str) -> str:
 
 def words_of(text: str) -> tuple[str, list[str]]:
     """Name ("" where there is none) and words of an arm, in which options such as --system tba are words too."""
-    several = [
-        word for word in re.split(r"[\s,]+", text) if word.strip(".") not in ("", "vs", "versus", "against", "and")
-    ]
+    between = ("", "vs", "versus", "against", "and")
+    several = [word for word in re.split(r"[\s,]+", text) if word.strip(".") not in between]
     listed = {word.replace("-", "_") for word in several} <= {*plugins.summaries("asyncsim.methods")}
     apart = f"write {' '.join(several)}, without commas and quotes" if several else "leave it out"
     checks.require(not listed or several == [text], "arm", text, "one method or its settings", apart)

@@ -28,6 +28,7 @@ GUESSED = "by position, for the names say nothing"
 ADVANTAGE = checks.words_by_name(__file__, "advantage_names.txt")
 """What each argument of an advantage may be, with its names at trainers."""
 MASKED = "add an argument mask, and return the mean over real tokens, (loss * mask).sum() / mask.sum()"
+WITHOUT_KL = ", which leaves out the KL to the reference"
 _WRAP = f"rename it, give it a default, or wrap the loss: lambda {', '.join(DOCUMENTED)}: ..."
 
 
@@ -140,9 +141,8 @@ def bind(
         return Binding(fn, {}, notes=lines)
     if unknown:
         bound = f"a name that says which tensor it is ({', '.join((*DOCUMENTED, *more))})"
-        raise checks.InputError(
-            "loss", f"argument {(telling or unknown)[0]!r}", bound, _remedy(fn, named, words, unknown)
-        )
+        asked = f"argument {(telling or unknown)[0]!r}"
+        raise checks.InputError("loss", asked, bound, _remedy(fn, named, words, unknown))
     bound = f"a function with an argument for {' and '.join(missing)}"
     remedy = MASKED if missing == ["mask"] else _WRAP
     raise checks.InputError("loss", f"arguments {', '.join(p.name for p in named)}", bound, remedy)
@@ -165,7 +165,7 @@ def _remedy(fn: Any, named: Sequence[inspect.Parameter], words: Mapping[str, str
         return _WRAP
     passed = ", ".join(p.name if p.name in words else f"{live}.detach()" for p in named if p.name in {*words, *means})
     code = f"def checked({', '.join(words)}): return {getattr(fn, '__name__', 'loss')}({passed})"
-    return f"write {code} in your file, and name checked, which leaves out the KL to the reference"
+    return f"write {code} in your file, and name checked{WITHOUT_KL}"
 
 
 def _settled(named: Sequence[inspect.Parameter]) -> dict[str, str | None]:

@@ -48,13 +48,10 @@ class InputError(ValueError):
         if written and re.match("an integer|a finite number|a number", bound):
             unit = {"%": 0.01, "k": 1e3, "K": 1e3, "M": 1e6}.get(written[4], 1.0)
             number, whole = float(written[2]) * unit, bound.startswith("an integer")
+            spelled = written[1] or unit > 1.0 or (whole and written[3])
             if ", 1]" in bound and not whole and 5.0 <= number <= 100.0:
                 self.remedy = remedy = f"write {number / 100.0:g} for {number:g} percent"
-            elif (
-                (written[1] or unit > 1.0 or (whole and written[3]))
-                and number.is_integer() >= whole
-                and str(number) not in remedy
-            ):
+            elif spelled and number.is_integer() >= whole and str(number) not in remedy:
                 self.remedy = remedy = f"write {number:.15g}"
         # Names that were given may have line breaks in them, wherever they stand.
         super().__init__(" ".join(f"{field} = {shown(value)}: must be {bound}; {remedy}".split()))

@@ -282,7 +282,7 @@ def decoding(path: Where, what: str, remedy: str, field: str = "path") -> Iterat
     except checks.InputError:
         raise
     except FileNotFoundError:
-        raise checks.InputError(field, str(path), "an existing file", remedy) from None
+        raise checks.InputError(field, str(path), "an existing file", checks.beside(path) + remedy) from None
     except Exception as error:  # zlib.error, OverflowError, RecursionError, ...: every decoder has its own
         reason = " ".join(str(error).split())[:120] or type(error).__name__
         raise checks.InputError(field, str(path), f"a whole {what} ({reason})", remedy) from None
@@ -318,8 +318,7 @@ def read_mapping(path: Where, what: str = "spec") -> dict[str, Any]:
     Plain.add_implicit_resolver(
         "tag:yaml.org,2002:float", re.compile(r"^[-+]?\d+(\.\d*)?[eE][-+]?\d+$"), list("-+0123456789")
     )
-    named("path", path)
-    with decoding(path, f"{what} file", remedy if os.path.exists(path) else checks.beside(path) + remedy):
+    with decoding(path, f"{what} file", remedy):
         with open(path, "rb") as file:
             data = file.read(LONGEST + 1)
         checks.require(len(data) <= LONGEST, "path", str(path), f"at most {LONGEST} bytes long", remedy)

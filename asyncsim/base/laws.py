@@ -263,6 +263,8 @@ def lognormal(mean: float, sigma: float, maximum: float = math.inf) -> Law:
 def pareto(minimum: float, alpha: float, maximum: float = math.inf) -> Law:
     """Pareto: P(X > x) = (minimum / x)^alpha for x >= minimum > 0, tail index alpha > 0; infinite mean for alpha <= 1.
 
+    Numbers above `maximum` > 0 are set to it.
+
     >>> pareto(1.0, 2.0).mean()
     2.0
     """
@@ -272,6 +274,8 @@ def pareto(minimum: float, alpha: float, maximum: float = math.inf) -> Law:
 @calls.named
 def gamma(mean: float, shape: float, maximum: float = math.inf) -> Law:
     """Gamma: density proportional to x^(shape-1) exp(-shape x / mean), mean > 0, shape > 0; shape 1 is exponential.
+
+    Numbers above `maximum` > 0 are set to it.
 
     >>> gamma(3.0, 2.0).mean()
     3.0

@@ -263,7 +263,8 @@ class Public(ModuleType):
     def __call__(self, *arguments: Any, **settings: Any) -> Any:
         """Refuse the call: a module is none."""
         short, known = self.__name__.rpartition(".")[2], self._known()
-        usual = f"write sim.{short}.NAME(...): it has {', '.join(known[: checks.MANY])}{', ...' * (len(known) > 20)}"
+        some = [*known[: checks.MANY], *["..."] * (len(known) > checks.MANY)]
+        usual = f"write sim.{short}.NAME(...): it has {', '.join(some)}"
         raise TypeError(f"sim.{short} is a module; {calls.ELSEWHERE.get(f'{short} module', usual)}")
 
     def _known(self) -> list[str]:

@@ -18,6 +18,7 @@ from asyncsim.base.trace import Trace
 from asyncsim.comparing.readings import Reading, ends
 from asyncsim.comparing.tuning import spread
 from asyncsim.diagnostics._diagnostic import Metric
+from asyncsim.methods._from_loss import OWN
 from asyncsim.running.running import one_weight, run
 from asyncsim.running.spec import Spec
 
@@ -93,7 +94,7 @@ def notes(reading: Reading, specs: Mapping[str, Spec], seed: int) -> tuple[str, 
         equal = "the ratio of a sequence equals that of its token, as sequences have one"
         lines.append(f"{who}: {equal}; for several tokens write sim.tasks.token_bandit(horizon=32)")
     # What a loss by hand weighs is not known.
-    rated = {name: level for name, level in longer.items() if level not in ("none", "the loss's own")}
+    rated = {name: level for name, level in longer.items() if level not in ("none", OWN)}
     parts = {
         "method.advantage": {name: str(header.get("advantage")) for name, header in headers.items()},
         "the level of the ratio (method.level, where it can be set)": rated,

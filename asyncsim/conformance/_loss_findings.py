@@ -597,7 +597,6 @@ def _attached(case: Case) -> str | None:
 
 _ASKED = [name for kind, name, *_ in KNOWN if kind != "note"]
 _DIVISORS = [one.finding for one in RULES if one.kind == "bug"]
-NAMES = tuple(
-    dict.fromkeys((*_ASKED, PADDED, *_DIVISORS, *(further.mistake for further in FURTHER.values()), *NAMED, LAST))
-)
+_IN_BATCHES = [further.mistake for further in FURTHER.values()]
+NAMES = tuple(dict.fromkeys((*_ASKED, PADDED, *_DIVISORS, *_IN_BATCHES, *NAMED, LAST)))
 """Bugs and hazards by name."""

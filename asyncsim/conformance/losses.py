@@ -121,7 +121,7 @@ def _refuse_other(fn: Loss) -> None:
             with suppress(checks.InputError):
                 subject(fn)
                 kinds.append(kind)
-        if not kinds or error.remedy == arguments.MASKED or error.remedy.endswith("to the reference"):
+        if not kinds or error.remedy == arguments.MASKED or error.remedy.endswith(arguments.WITHOUT_KL):
             return  # refused by name where it is asked
         check = f"--kind {kinds[0]} (in Python check_{kinds[0]}, in pytest asyncsim_{kinds[0]})"
         remedy = f"its arguments fit {check}; for a loss {error.remedy}"

@@ -111,13 +111,13 @@ def predict(
     few = " and ".join(f"{scored[kind]} of {counts[kind]} {kind}" for kind in scored if scored[kind] < LEAST)
     if few:
         take = {
-            "collapsed": "a larger learning rate or staleness, or a method without a clip, as truncated_is",
+            "collapsed": f"more replicates, about {math.ceil(2 * LEAST / counts['collapsed'])} times as many"
+            if counts["collapsed"]
+            else "a larger learning rate or staleness, or a method without a clip, as truncated_is",
             "healthy": "a smaller learning rate or staleness, or fewer updates; more runs alone hardly help",
         }.get(
             next((kind for kind in scored if counts[kind] < LEAST), ""), "more updates, lead=(0,) or a shorter window="
         )
-        if 0 < counts["collapsed"] < LEAST:
-            take = f"more replicates, about {math.ceil(2 * LEAST / counts['collapsed'])} times as many"
         # Without collapses none is scored, however many are healthy.
         late = late if counts["collapsed"] else "healthy runs are cut where others collapse"
         why = f"at least {LEAST} of each must be scored, and {few} are; take {take}"

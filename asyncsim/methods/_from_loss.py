@@ -15,6 +15,7 @@ from asyncsim.methods._method import AGGREGATORS, Method
 from asyncsim.methods._weights import Weight
 from asyncsim.step.step import Step
 
+OWN = "the loss's own"
 _TRIAL = (4, 3)
 """Samples and tokens of the batch that a loss is tried on."""
 
@@ -76,8 +77,8 @@ class Loss(Weight):
         asked = [name if role.startswith(name) else f"{name} is {role}" for name, role in words.items()]
         name = getattr(loss, "__name__", type(loss).__name__)
         settings = getattr(loss, "keywords", {})
-        own = {"aggregator": "the loss's own"} if self.averages else {}
-        return {"weight": "loss", "level": "the loss's own", "loss": name, "asked": asked, **own, **settings}
+        own = {"aggregator": OWN} if self.averages else {}
+        return {"weight": "loss", "level": OWN, "loss": name, "asked": asked, **own, **settings}
 
 
 def _gradients(loss: Callable[..., Tensor], rows: dict[str, Tensor], vectorized: bool) -> Tensor:

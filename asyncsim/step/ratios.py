@@ -40,7 +40,8 @@ def ess(log_weight: Tensor, mass: Tensor, clamp: float | None = None, low: float
 
     Invariant to a common factor of the weights (no additive epsilon), 1 iff the weights are equal, at least 1/n. With
     `clamp` = C the weights are first limited to [low, C], `low` 1/C by default. Such an ESS cannot fall below
-    4/(C + 1/C)^2 (`ess/clamp-floor`); with `low` = 0 it can.
+    4/(C + 1/C)^2 (`ess/clamp-floor`); with `low` = 0 it can. `log_weight` (nats) and `mass` are `[R, n]` or have more
+    axes behind R; masses of a row sum to 1, or all are 0. Raises `InputError` for other masses `[R, n]`.
 
     >>> log_weight = torch.tensor([[1.0, 3.0]], dtype=torch.float64).log()
     >>> round(ess(log_weight, torch.full((1, 2), 0.5, dtype=torch.float64)).item(), 12)
