@@ -37,6 +37,8 @@ QUOTING = ("Measured", "Verdict")
 """Paragraphs in which every number comes from rows."""
 PLACEHOLDER = re.compile(r"\{(?:([a-z]\w*):)?([A-Za-z_]\w*)\}")
 FOLD = "<details>"
+TITLE = 95
+"""Most letters of an entry's heading."""
 BEFORE = 110
 """Most words of an entry before its fold."""
 MOST, MOST_INDEX, LINE = 2500, 1500, 60
@@ -66,6 +68,13 @@ QUOTED = re.compile(r"`[^`]*`|\]\([^)]*\)|\b4× rate\b|\b[a-z]+/[a-z][a-z0-9-]+|
 """Where digits may stand: code, targets of links, the 4× rate, ids of claims, arXiv ids, placeholders."""
 BARE = re.compile(r"(?<![A-Za-z0-9_])\d(?:[\w.,]*\w)?")
 """A number; digits within a name (SmolLM2) are none."""
+
+
+def heading(folder: Path, name: str) -> str:
+    """The heading of a figure's entry, its numbers still placeholders; none where there is no entry."""
+    path = folder / _entry(name)
+    first = path.read_text(encoding="utf-8").partition("\n")[0] if path.exists() else ""
+    return first.removeprefix("## ").replace("`", "")
 
 
 def written(page: str) -> str:
@@ -212,6 +221,9 @@ def _within(name: str, text: str, question: bool) -> list[str]:
     parts, picture, wrong = paragraphs(text.partition(FOLD)[0]), f"../{PICTURES}/{name}.png", []
     if not text.startswith("## "):
         wrong.append(": begin it with a heading, ## and what was found")
+    long = len(PLACEHOLDER.sub("0.00", text.partition("\n")[0])) - len("## ")
+    if long > TITLE:
+        wrong.append(f": heading of {long} letters; at most {TITLE}, since it is the picture's title")
     if picture not in LINK.findall(text):
         wrong.append(f": no picture; show ![what is seen]({picture})")
     for head in QUOTING:

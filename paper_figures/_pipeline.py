@@ -6,6 +6,7 @@ import difflib
 import importlib
 import inspect
 import json
+import re
 import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
@@ -85,8 +86,9 @@ def origin(name: str, quick: bool = False, where: Path | None = None) -> dict[st
     """Digests of the rows and of the script that a picture says it was drawn from."""
     rows = [_store.content(each, quick, *place) for each, place in places(name, where).items()]
     roots = ("EXPERIMENTS", "draw", "numbers")
-    code = _contract.version(_contract.own_code(HERE, name.replace("-", "_"), roots, _contract.MACHINERY))
-    return {ROWS: _contract.digest(rows), SCRIPT: code}
+    snake = name.replace("-", "_")
+    code = _contract.version(_contract.own_code(HERE, snake, roots, _contract.MACHINERY))
+    return {ROWS: _contract.digest(rows), SCRIPT: _contract.digest([code, _gallery.heading(HERE, snake)])}
 
 
 def tables(name: str, quick: bool = False, where: Path | None = None) -> list[Any]:
@@ -182,15 +184,24 @@ def settings(name: str, rows: list[Any]) -> dict[str, list[_claim.Setting]]:
 def drawn(name: str, quick: bool = False, where: Path | None = None) -> Drawn:
     """Draw a figure from its rows. Raises `InputError` that names rows which the figure lacks."""
     rows = tables(name, quick, where)
-    figure, looks = picture(name, rows, own(name, rows, where) if where else "")
+    said = numbers(name, rows, not quick and where is None)
+    figure, looks = picture(name, rows, own(name, rows, where) if where else "", "" if where else title(name, said))
     if quick:
         figure.text(
             0.002, 0.002, "QUICK: few samples", ha="left", va="bottom", fontsize=7, color=_style.COLORS["violated"]
         )
     notes = origin(name, quick, where) | {LOOKS: looks, LEVELED: levels(rows)}
-    return Drawn(
-        name.replace("-", "_"), figure, numbers(name, rows, not quick and where is None), notes, page(name, rows)
-    )
+    return Drawn(name.replace("-", "_"), figure, said, notes, page(name, rows))
+
+
+def title(name: str, said: Mapping[str, str]) -> str:
+    """The heading of a figure's entry with its numbers; `said` are the figure's own."""
+
+    def number(found: re.Match[str]) -> str:
+        own = said if not found[1] else numbers(found[1], tables(found[1]), False)
+        return own.get(found[2], found[0])
+
+    return _gallery.PLACEHOLDER.sub(number, _gallery.heading(HERE, name.replace("-", "_")))
 
 
 def own(name: str, rows: list[Any], where: Path) -> str:
@@ -245,11 +256,16 @@ def _without_findings(module: Any) -> Iterator[None]:
             each.finding = function
 
 
-def picture(name: str, rows: list[Any], own: str = "") -> tuple[Figure, str]:
-    """What a script draws from tables, and what is wrong with its looks; `own` says what is special about the rows."""
+def picture(name: str, rows: list[Any], own: str = "", heading: str = "") -> tuple[Figure, str]:
+    """What a script draws from tables, and what is wrong with its looks.
+
+    Arguments: `own`, what is special about the rows; `heading`, the title where they support it.
+    """
     with reading(name, rows), _without_findings(script(name)) if own else nullcontext():
         figure = script(name).draw(*rows)
     checks.require(isinstance(figure, Figure), f"{name}.draw", type(figure).__name__, "a Figure", "return it")
+    if heading and figure.get_label() == _script.FOUND:
+        figure.suptitle(heading, x=0.01, ha="left")
     shown = _looks.panels(figure)
     with reading(name, rows), _style.applied():
         _style.key(figure)

@@ -7,9 +7,13 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from asyncsim.base import uncertainty
 from asyncsim.plotting import _style
+
+FOUND = "found"
+"""Label of a figure whose rows support the heading of its entry."""
 
 
 def interval(values: Any) -> tuple[float, float]:
@@ -31,6 +35,12 @@ def shades(values: Any) -> list[tuple[int, Any]]:
 def finding(holds: Any, words: str, drawn: str) -> str:
     """A title: what the rows show where they do (`holds`), else what is drawn, without a verdict."""
     return words if bool(holds) else drawn
+
+
+def headline(figure: Figure, holds: Any, drawn: str) -> None:
+    """Title a figure with what is drawn; where the rows support it (`holds`), its entry's heading will replace that."""
+    figure.suptitle(drawn, x=0.01, ha="left")
+    figure.set_label(FOUND if bool(holds) else "")
 
 
 def settings(rows: Any, name: str) -> list[Any]:

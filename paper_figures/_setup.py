@@ -14,6 +14,7 @@ from typing import Any
 
 import pandas as pd
 from matplotlib.collections import PolyCollection
+from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.text import Text
@@ -112,10 +113,11 @@ def unnamed(figure: Figure, text: str) -> list[str]:
 
 
 def say(figure: Figure, text: str) -> None:
-    """Write the line with the names of labelled bands at the lower left; the key of marks beside it, or below it."""
+    """Write the line, with what bars and bands are, at the lower left; the key of dashes beside it, or below it."""
+    bars = any(isinstance(each, ErrorbarContainer) for ax in figure.axes for each in ax.containers)
     bands = [each for ax in figure.axes for each in ax.collections if isinstance(each, PolyCollection)]
     named = sorted({str(each.get_label()) for each in bands if not str(each.get_label()).startswith("_")})
-    text = " · ".join(filter(None, [text, *(f"bands: {name}" for name in named)]))
+    text = " · ".join(filter(None, [text, "bars: 95 % intervals" * bars, *(f"bands: {name}" for name in named)]))
     look = {"handlelength": 0.0, "handletextpad": 0.0, "fontsize": 7.0, "labelcolor": _style.COLORS["muted"]}
     more: dict[str, Any] = {"loc": "outside lower left", "frameon": False, **look}
     keys = [each for each in figure.legends if getattr(each, "_outside_loc", None) == "lower"]

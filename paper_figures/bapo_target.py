@@ -49,9 +49,8 @@ def draw(rows: Any) -> Figure:
         name, own = task(rows), swept(rows, task(rows), "rho_0", "mean").set_index("number")
         still, moved = (bounds(rows, name, arm, "high").value for arm in TARGETS)
         gains = 0.4 in own.index and 0.5 in own.index and own.low[0.5] > own.high[0.4]
-        words = f"On {steps.TASKS[name]}, BAPO's bounds move, and its return rises, only at targets of at least 0.5"
         holds = still.max() < still.min() + 0.01 and moved.max() > moved.min() + 0.5 and gains
-        figure.suptitle(_script.finding(holds, words, "BAPO's bounds and return by its target"), x=0.01, ha="left")
+        _script.headline(figure, holds, "BAPO's bounds and return by its target")
     return figure
 
 

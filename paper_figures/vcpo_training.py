@@ -99,11 +99,7 @@ def draw(rows: Any) -> Figure:
         look.shares(lost)
         never = (ends[(ends.arm == "vcpo") & (ends.quantity == "collapsed")].value < 0.05).all()
         lost.set(ylabel="runs that collapse", title="Runs that collapse")
-        words = (
-            "VCPO learns from stale graded rewards, though slowly; truncated IS stalls and some of its runs collapse"
-        )
-        title = _script.finding(holds and longer and never, words, "Training on stale data with graded rewards")
-        figure.suptitle(title, x=0.01, ha="left")
+        _script.headline(figure, holds and longer and never, "Training on stale data with graded rewards")
         look.say(final, -0.3, 0.3, "truncated IS", look.COLOR["stale"])
         look.say(final, -0.3, 0.18, "VCPO", look.COLOR["controlled"])
         words = f"filled: {int(ends.horizon.min())} updates\nhollow: {int(ends.horizon.max())}, at staleness {largest}"

@@ -13,7 +13,6 @@ from typing import Any
 
 from matplotlib import colormaps, font_manager, style
 from matplotlib.axes import Axes
-from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.text import Text
@@ -147,15 +146,12 @@ def bar() -> Line2D:
 
 
 def key(figure: Figure) -> None:
-    """Explain dashes and bars once below the panels: dashes are predictions unless labelled otherwise."""
+    """Explain dashes once below the panels: they are predictions unless labelled otherwise."""
     lines = [line for ax in figure.axes for line in ax.lines if line.get_linestyle() == "--"]
     words = [str(line.get_label()) for line in lines]
     said: dict[str, Any] = {}
     for word in words:
         said["predicted" if word.startswith("_") else word] = Line2D([], [], **PREDICTED)
-    bars = [each for ax in figure.axes for each in ax.containers if isinstance(each, ErrorbarContainer)]
-    if bars:
-        said["95 % interval, where wider than its mark"] = bar()
     if said:
         look = {"handlelength": 2.2, "fontsize": 7.0, "frameon": False, "labelcolor": COLORS["muted"]}
         figure.legend(said.values(), said.keys(), loc="outside lower right", ncols=len(said), **look)

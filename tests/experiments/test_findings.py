@@ -36,7 +36,7 @@ def titles(tree):
     """Literals that are given as titles, but for those that `finding` chooses among."""
     chosen = set()
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("finding"):
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("finding", "headline")):
             chosen |= {id(each) for each in ast.walk(node)}
     for node in ast.walk(tree):
         given = []
@@ -74,6 +74,7 @@ def found_of(name, rows):
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         patch.setattr(_script, "finding", finding)
+        patch.setattr(_script, "headline", lambda figure, holds, drawn: finding(holds, "heading", drawn))
         if hasattr(module, "finding"):
             patch.setattr(module, "finding", finding)
         figure = module.draw(*rows)
