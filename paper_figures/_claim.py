@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 from asyncsim import claims
@@ -23,6 +24,8 @@ OF_OWN = ("holds", *VERDICTS[1:4], "does not hold", *VERDICTS[5:])
 """Of our own claims, which have nothing to reproduce."""
 MOST = 0.75
 """Share of settings from which on it is most of them."""
+MARKS = {True: "✓", False: "✗", None: "?"}
+"""Whether a claim holds in a setting, in a table."""
 SOURCES = ("text", "repo", "notes", "abstract")
 """What is known of an item: its text was read, the authors' code, notes of others on the text, the abstract alone."""
 KINDS = ("figure", "proxy", "none")
@@ -63,8 +66,7 @@ def counted(settings: Sequence[Setting]) -> dict[str, str]:
     counts = [f"{sum(each.held is True for each in part)} of {len(part)} {name}" for name, part in parts.items()]
     share = ", ".join(counts).replace(" settings", "")
     verdict = "under conditions" if bounded else word(*_shares(settings))
-    places = {key: _grouped(settings, held) for key, held in (("holds", True), ("fails", False), ("open", None))}
-    return {"verdict": verdict, "count": ", ".join(counts), "share": share, **places}
+    return {"verdict": verdict, "count": ", ".join(counts), "share": share, "places": _placed(settings)}
 
 
 def _shares(settings: Sequence[Setting]) -> tuple[float, float]:
@@ -80,32 +82,24 @@ def word(held: float, failed: float) -> str:
     return "mostly" if held >= MOST else "mostly not" if few else "mixed"
 
 
-def _grouped(settings: Sequence[Setting], held: bool | None) -> str:
-    """Settings with one answer in words: those that differ in the last part alone together; a dash for none.
+def _placed(settings: Sequence[Setting]) -> str:
+    """Settings with their answers, those that differ in the last part alone on one line.
 
-    Numbers that follow each other among all settings are a range; equal names are counted, outer ones said once.
+    Neighbors with one answer share its mark: numbers as a range, equal names with their count.
     """
-    of: dict[tuple[str, ...], list[list[str]]] = {}
-    before: Setting | None = None
+    lines: dict[tuple[str, ...], list[Setting]] = {}
     for each in settings:
-        *first, last = each.place
-        runs = of.setdefault(tuple(first), [])
-        follows = before is not None and before.held is held and before.place[:-1] == each.place[:-1]
-        if each.held is held and runs and follows and last[0].isdigit():
-            runs[-1].append(last)
-        elif each.held is held:
-            runs.append([last])
-        before = each
-    lines: list[str] = []
-    told: tuple[str, ...] = ()
-    for first, runs in of.items():
-        words = Counter(f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(run) for run in runs)
-        if words:
-            names = [f"{word} ({count})" if count > 1 else word for word, count in words.items()]
-            again = len(first) > 1 and first[:1] == told[:1]
-            lines.append(": ".join([*first[again:], ", ".join(names)]))
-            told = first
-    return "; ".join(lines) or "–"
+        lines.setdefault(each.place[:-1], []).append(each)
+    texts = []
+    for first, own in lines.items():
+        runs = []
+        for held, run in groupby(own, lambda each: each.held):
+            last = [each.place[-1] for each in run]
+            names = [f"{name} ({count})" if count > 1 else name for name, count in Counter(last).items()]
+            ranged = len(names) > 2 and all(name[0].isdigit() for name in names)
+            runs.append(f"{MARKS[held]} {f'{names[0]} to {names[-1]}' if ranged else ', '.join(names)}")
+        texts.append(": ".join([*first, " ".join(runs)]))
+    return "<br>".join(texts)
 
 
 @dataclass(frozen=True)

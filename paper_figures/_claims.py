@@ -28,7 +28,7 @@ from paper_figures import (
     _claims_tba,
     _claims_vcpo,
 )
-from paper_figures._claim import OF_OWN, OWN, UNTESTED, VERDICTS, Claim, Item
+from paper_figures._claim import MARKS, OF_OWN, OWN, UNTESTED, VERDICTS, Claim, Item
 from paper_figures._gallery import BY_SETTING, PLACEHOLDER
 
 SEEDS = (_claims_vcpo, _claims_gac, _claims_m2po, _claims_bapo, _claims_tba, _claims_roll_flash)
@@ -113,12 +113,11 @@ def table(known: Iterable[Claim] = CLAIMS) -> str:
 
 
 def by_setting(known: Iterable[Claim]) -> str:
-    """A folded table of the settings in which each claim holds, with placeholders."""
+    """A folded table of the settings of each claim, with placeholders."""
     tested = [each for each in known if each.held]
-    rows = [f"| {BY_SETTING} | holds if | holds | does not hold | undecided |", "|---" * 5 + "|"]
-    for each in tested:
-        cells = (f"{{{each.figure}:{each.held}_{key}}}" for key in ("holds", "fails", "open"))
-        rows.append(f"| {' | '.join([each.text, each.test, *cells])} |")
+    meant = f"{MARKS[True]} holds, {MARKS[False]} does not hold, {MARKS[None]} undecided"
+    rows = [f"| {BY_SETTING} | holds if | settings: {meant} |", "|---" * 3 + "|"]
+    rows += [f"| {each.text} | {each.test} | {{{each.figure}:{each.held}_places}} |" for each in tested]
     folded = "\n".join(["", "<details><summary>By setting</summary>", "", *rows, "", "</details>", ""])
     return folded if tested else ""
 
@@ -128,7 +127,7 @@ def uncounted(numbers: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, s
     found = {figure: dict(known) for figure, known in numbers.items()}
     for each in CLAIMS:
         if each.held and each.figure in found:
-            found[each.figure] |= {f"{each.held}_{key}": "–" for key in ("count", "share", "holds", "fails", "open")}
+            found[each.figure] |= {f"{each.held}_{key}": "–" for key in ("count", "share", "places")}
     return found
 
 

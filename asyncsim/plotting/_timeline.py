@@ -54,12 +54,15 @@ class Page:
 
     @cached_property
     def shown(self) -> range:
-        """Batches in the picture: from the first one without groups of version 0 on."""
+        """Batches in the picture: up to the stalest group, none before the first batch without groups of version 0."""
         count = len(self.timeline.batches["batch"])
         first = self.timeline.groups["v_submit"] == 0
         warm = 1 + int(self.timeline.groups["batch"][first].max(initial=-1))
         warm = max(0, min(warm, count - BATCHES))
-        return range(warm, min(count, warm + BATCHES))
+        late = np.flatnonzero(self.timeline.uses["batch"] >= warm)
+        stop = 1 + int(self.timeline.uses["batch"][late[self.stale[late].argmax()]]) if len(late) else 0
+        start = min(max(warm, stop - BATCHES), max(0, count - BATCHES))
+        return range(start, min(count, start + BATCHES))
 
     @cached_property
     def begin(self) -> float:
@@ -117,12 +120,13 @@ class Page:
 
     @cached_property
     def levels(self) -> np.ndarray:
-        """Minimum staleness of every color, from 0, and the maximum plus 1; colors are about equally frequent."""
+        """Minimum staleness of every color, from 0, and the maximum plus 1; colors but the last are equally frequent."""
         found = np.concatenate([[0], self.ages[self.samples], *self.trained]).clip(0)
         if found.max() < LEVELS:
             return np.arange(found.max() + 2)
         shares = np.quantile(found, np.linspace(0, 1, LEVELS + 1)[1:-1]).round().astype(int)
-        return np.unique([0, *shares, found.max() + 1])
+        tail = math.ceil(math.sqrt(max(1, shares[-1]) * found.max()))
+        return np.unique([0, *shares, tail, found.max() + 1])
 
     def level(self, age: Any) -> Any:
         """Index of a staleness's color."""
@@ -135,7 +139,7 @@ class Page:
     def words(self, level: int) -> str:
         """Staleness range of a level as text."""
         least, most = self.levels[level], self.levels[level + 1] - 1
-        return f"{least}" if least == most else f"{least}-{most}"
+        return f"{least}" if least == most else f"{least}–{most}"
 
     def look(self, n: int) -> tuple[str, dict[str, Any]]:
         """Fate of a sample, and the style of its box."""
@@ -153,7 +157,8 @@ class Page:
             return f"{name}: nothing is trained"
         over = (groups["t_left"] >= self.begin) & (groups["fate"] != "unfinished")
         lost = float(np.mean(groups["fate"][over] != "trained")) if over.any() else 0.0
-        text = f"{name}: trained data is {self.stale[late].mean():.1f} versions old on average"
+        mean, most = self.stale[late].mean(), self.stale[late].max()
+        text = f"{name}: trained data is {mean:.1f} versions old on average, at most {most}"
         return text + (f", and {lost:.0%} of groups are discarded" if lost > 0.0 else "")
 
 
@@ -167,6 +172,10 @@ def generation(ax: Axes, page: Page) -> None:
         top = row[n] + int(page.timeline.samples["sample"][n]) % page.size - 0.4
         _, look = page.look(n)
         ax.add_patch(Rectangle((start, top), stop - start, 0.8, linewidth=0.6, **look))
+        if page.ages[n] == page.stale.max(initial=0) > LEVELS:
+            middle = (max(start, page.begin) + stop) / 2
+            words = f"{page.ages[n]} versions old"
+            ax.text(middle, top + 0.4, words, ha="center", va="center", color="white", fontsize=7.0, clip_on=True)
     every = math.ceil(len(page.slots) / 8)
     places = page.size * np.arange(len(page.slots))[::every] + (page.size - 1) / 2
     ax.set(ylim=(rows - 0.4, -0.6), ylabel="generator slot" + " (a row a sample)" * (page.size > 1), yticks=places)
@@ -193,7 +202,7 @@ def training(ax: Axes, page: Page) -> None:
     ax.set(ylim=(0, 1), yticks=[0.5], xlim=(page.begin, page.end))
     ax.set_yticklabels(["trained\nbatches"])
     slots, count = len(np.unique(page.timeline.samples["place"])), len(page.timeline.batches["batch"])
-    parts = [f"{len(page.shown)} of {count} batches"] * (count > len(page.shown))
+    parts = [f"{len(page.shown)} of {count} batches, up to the stalest"] * (count > len(page.shown))
     rows = f", {page.size} rows each" * (page.size > 1)
     parts += [f"{len(page.slots)} of {slots} slots{rows}"] * (slots > len(page.slots))
     shown = "; shown: " + ", ".join(parts) if parts else ""

@@ -87,7 +87,7 @@ def test_a_batch_shows_the_ages_in_it_and_installs_are_lines():
     assert lower.get_xlim() == (0.0, 4.5) and lower.get_xlabel().startswith("simulated time (s)")
     assert (
         upper.get_title(loc="left")
-        == "toy: trained data is 1.0 versions old on average, and 50% of groups are discarded"
+        == "toy: trained data is 1.0 versions old on average, at most 1, and 50% of groups are discarded"
     )
 
 
