@@ -39,6 +39,8 @@ PAGES = {
 ASSETS = {
     "paper_figures/pictures/*.png": "gallery/pictures",
     "paper_figures/*.json": "gallery",
+    "notebooks/*.ipynb": "notebooks",
+    "notebooks/lessons.py": "notebooks",
     "benchmarks/*.png": "benchmarks",
 }
 ATLAS = ROOT / "paper_figures" / "atlas.html"
@@ -59,9 +61,10 @@ ENDINGS = re.compile(r"(?<=\. )(?=(?:Returns|Raises|Assumes|Source:) )")
 """In front of the sentences that end a docstring."""
 LONG = 30
 """Most parts of a kind on one page."""
-PREDICTION = re.compile(r"^(```python\nmy_prediction = None\n```)\n(.*?)(?=^## |\*\*Predict\.\*\*|\Z)", re.M | re.S)
+PREDICTION = re.compile(r"^```python\nmy_prediction = None\n```\n(.*?)(?=^## |\*\*Predict\.\*\*|\Z)", re.M | re.S)
 """The cell of a prediction in a notebook, and all up to the next question or heading."""
-ANSWER = "Measurement, theory and conclusion"
+ANSWER = "Show measurement, theory and conclusion"
+DOWNLOAD = "Download [{0}]({0}) and [lessons.py](lessons.py) into one folder to run this notebook."
 SLIDERS = re.compile(r"^(```python\n(?:(?!```).)*lessons\.sliders\((?:(?!```).)*```)$", re.M | re.S)
 STILL = "The sliders need a running kernel. This page shows the picture at the settings of the first cell."
 CLAIMS = re.compile(
@@ -78,6 +81,11 @@ BUTTONS += "[Explorer](docs/explorer.html){ .md-button }"
 INSTALL = "install.md"
 """The page of the README's lines on installing."""
 START = re.compile(r"^## Start\n(.*?)(?=^## )", re.M | re.S)
+COMMAND = re.compile(r"(?:```\n)?(?:asyncsim|make|pip|python3?|jupyter|git) ")
+SEARCHED: dict[str, dict[str, Any]] = {
+    "changelog.md": {"exclude": True}, "log.md": {"exclude": True}, "glossary.md": {"boost": 3},
+}  # fmt: skip
+"""Pages that a search leaves out or puts first."""
 NAMED = re.compile(r">>> (\w+)\([^\n]*\)\.name\n'\1'")
 """An example that says nothing but the name of its part."""
 PYTHON = (
@@ -151,8 +159,13 @@ def shown(book: Path) -> tuple[str, dict[str, bytes]]:
     text, found = MarkdownExporter().from_filename(str(book))
     text = re.sub(r"!\[\w+\]\((output_\d+_\d+\.\w+)\)", rf"![What the code above draws]({book.stem}_\1)", text)
     # A reader of the page predicts before the answer is seen, and has no kernel for the sliders.
-    text = PREDICTION.sub(rf"\1\n\n<details>\n<summary>{ANSWER}</summary>\n\n\2\n\n</details>\n\n", text)
+    first = re.search(r"^!\[.*$", text, re.M)
+    text = PREDICTION.sub(rf"\n<details>\n<summary>{ANSWER}</summary>\n\n\1\n\n</details>\n\n", text)
     text = SLIDERS.sub(rf"\1\n\n*{STILL}*\n", text)
+    # At least one picture is seen without opening an answer.
+    folded = first and "<details>" in text[: text.find(first[0])]
+    head = DOWNLOAD.format(book.name) + (f"\n\n{first[0]}" if first and folded else "")
+    text = re.sub(r"^(# .*)$", lambda found: f"{found[0]}\n\n{head}", text, count=1, flags=re.M)
     return text, {f"{book.stem}_{name}": data for name, data in found["outputs"].items()}
 
 
@@ -160,18 +173,19 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     """The page with links that lead to places of the site."""
     where = places()
     source = ({place: path for path, place in where.items()} | {INSTALL: "README.md"}).get(page.file.src_uri)
+    if page.file.src_uri in SEARCHED:
+        page.meta["search"] = SEARCHED[page.file.src_uri]
     if source is None:
-        return markdown
+        named = re.fullmatch(r"reference/\w+\.md", page.file.src_uri) and not page.title.startswith("All ")
+        return re.sub(r"\A# .*", f"# {page.title}", markdown) if named else markdown
     text = re.sub(r"\A---\n.*?\n---\n", "", markdown, flags=re.S)
     # Notebooks as text: a cell is a block with a language behind braces.
     text = re.sub(r"^```\{code-cell\}[^\n]*\n(?::[^\n]*\n|---\n.*?^---\n)*", "```python\n", text, flags=re.M | re.S)
     if page.file.src_uri == "index.md":
         page.meta["hide"] = ["navigation", "toc"]
         text = re.sub(r"^## (?:Start|Install)$", "## Install { #install }", text, count=1, flags=re.M)
+        text = re.sub(r"^\| a website of all pages .*\n", "", text, flags=re.M)
         text = re.sub(r"^(!\[.*\n(?:\n\*.*\*\n)?)", rf"\1\n{BUTTONS}\n", text, count=1, flags=re.M)
-        text = re.sub(
-            r"^(\*\*.+\?\*\*.*\n(?:.+\n)*\n!\[.*)", r'<div class="card" markdown="1">\n\n\1\n\n</div>', text, flags=re.M
-        )
     text = re.sub(r"^```console\n(.*?)^```$", _session, text, flags=re.M | re.S)
     if source == "paper_figures/README.md":
         page.meta["hide"] = ["toc"]
@@ -192,19 +206,22 @@ def _plain(words: str) -> str:
 
 
 def _session(found: re.Match[str]) -> str:
-    """Commands and what they print as blocks of their own: a command may wrap, and its output keeps its columns."""
+    """Commands, ready to be copied, and what they print as blocks of their own, whose output keeps its columns."""
     runs = re.split(r"^((?:\$ .*\n(?:(?<=\\\n).*\n)*)+)", found[1], flags=re.M)
-    blocks = ((run, "console" if k % 2 else _columns(run)) for k, run in enumerate(runs) if run.strip())
+    runs[1::2] = [re.sub(r"^\$ ", "", run, flags=re.M) for run in runs[1::2]]
+    blocks = ((run, "bash" if k % 2 else _columns(run)) for k, run in enumerate(runs) if run.strip())
     return "\n\n".join(f"```{language}\n{run.strip(chr(10))}\n```" for run, language in blocks)
 
 
-def _columns(output: str) -> str:
-    """The language of an output: `text` keeps its lines, and `output`, of sentences without columns, wraps.
+def _columns(block: str) -> str:
+    """The language of a block without one: commands, output whose lines are kept, or output of sentences, which wraps.
 
-    >>> _columns("  mean     2.004    2"), _columns("  rooted is better than ppo_clip")
-    ('text', 'output')
+    >>> _columns("make test"), _columns("  mean     2.004    2"), _columns("  rooted is better than ppo_clip")
+    ('bash', 'text', 'output')
     """
-    return "text" if re.search(r"\S {2,}\S", output) else "output"
+    if COMMAND.match(block):
+        return "bash"
+    return "text" if re.search(r"\S {2,}\S", block) else "output"
 
 
 def _turned(found: re.Match[str], source: str, where: dict[str, str]) -> str:
@@ -219,6 +236,10 @@ def _turned(found: re.Match[str], source: str, where: dict[str, str]) -> str:
     if claim:
         place = claim_place(f"{claim[1]}/{claim[2].replace('_', '-')}")
         return f"{mark}[{words}]({posixpath.relpath(place, here or '.')})"
+    if target.endswith(".ipynb"):
+        target = target.removesuffix("ipynb") + "md"
+    if (target, anchor) == ("README.md", "start"):
+        return f"{mark}[{words}]({posixpath.relpath(INSTALL, here or '.')})"
     if target not in where:
         # What a notebook draws stands beside its page.
         return found[0] if mark else words

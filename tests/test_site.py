@@ -184,9 +184,9 @@ def test_outputs_keep_their_lines_and_scroll_on_a_phone(browser, name):
     page, found = opened(browser, SITE / f"{name}.html", width=390)
     page.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true; })")
     style = "e => getComputedStyle(e).whiteSpace + getComputedStyle(e).overflowX"
-    outputs, command = page.locator(".language-text code"), page.locator(".language-console code").first
+    outputs, command = page.locator(".language-text code"), page.locator(".language-bash code").first
     assert outputs.count() > 0 and {each.evaluate(style) for each in outputs.all()} == {"preauto"}
-    assert command.inner_text().startswith("$ ") and "pre-wrap" in command.evaluate(style) and found == []
+    assert command.inner_text().startswith("asyncsim ") and "pre-wrap" in command.evaluate(style) and found == []
     page.close()
 
 

@@ -120,7 +120,7 @@ class Page:
 
     @cached_property
     def levels(self) -> np.ndarray:
-        """Minimum staleness of every color, from 0, and the maximum plus 1; colors but the last are equally frequent."""
+        """Minimum staleness of every color, from 0, and the maximum plus 1; all colors but the last are as frequent."""
         found = np.concatenate([[0], self.ages[self.samples], *self.trained]).clip(0)
         if found.max() < LEVELS:
             return np.arange(found.max() + 2)
