@@ -150,7 +150,7 @@ def test_coverage_is_in_every_form_where_there_is_a_map(tmp_path: Path) -> None:
     whole = made(coverage=COVERAGE)
     assert whole.json()["coverage"] == COVERAGE["rows"] and made().json()["coverage"] is None
     # Wilson's interval of 2 in 3.
-    said = "Of all, 2 made a claim fail, 1 more crashed its measurement, 0 passed. Expect 21 to 94 % of new bugs"
+    said = "Claims caught 3 of them: 2 made a claim fail, 1 crashed its measurement. Expect 21 to 94 % of new bugs"
     html = reporting.write_page(whole, tmp_path / "r.html").read_text("utf-8")
     assert said in Read(html).text
     folded = html.split('<h2 id="coverage">')[1].split("<details>")[1].split("</details>")[0]

@@ -228,7 +228,7 @@ def test_the_page_opens_with_one_sentence_and_the_exceptions(page):
     [
         ({}, "Simulation measured x at 2 points; the largest deviation is below 1 % of the smallest effect."),
         ({"value": 2.05}, "the largest deviation is 0.5 times the smallest effect."),
-        ({"value": 2.05}, "The smallest effect that must be seen is 0.1 there, 5 % of the prediction."),
+        ({"value": 2.05}, "The smallest deviation that the test must detect is 0.1 there, 5 % of the prediction."),
     ],
 )
 def test_a_claim_says_what_was_measured_and_how_near(changes, words):

@@ -147,8 +147,8 @@ def detection(rows: Sequence[Mapping[str, Any]]) -> str:
     low, high = (100.0 * end for end in stats.binomtest(seen, len(rows)).proportion_ci(method="wilson"))
     return (
         f"Of {len(rows)} random bugs injected into the code, {run} lie in code that claims run. "
-        f"Of all, {seen} made a claim fail, {broken} more crashed its measurement, {len(rows) - seen - broken} passed. "
-        f"Expect {low:.0f} to {high:.0f} % of new bugs to make a claim fail. Unit tests look for those that pass."
+        f"Claims caught {seen + broken} of them: {seen} made a claim fail, {broken} crashed its measurement. "
+        f"Expect {low:.0f} to {high:.0f} % of new bugs to make a claim fail. Unit tests look for the others."
     )
 
 

@@ -33,7 +33,7 @@ MARKED = re.compile("`([^`]+)`")
 LETTERS = "alpha beta gamma delta epsilon eta theta kappa lambda mu nu xi pi rho sigma tau phi chi psi omega zeta"
 LETTERS += " Gamma Delta Theta"
 FUNCTIONS = "sum exp log ln min max sin cos tan arcsin arctan"
-PLAIN = r"<= \le >= \ge != \ne -> \to || \Vert * \cdot ~ \sim ∑ \sum ≤ \le ≥ \ge ² ^2 ³ ^3 √ sqrt \ \backslash"
+PLAIN = r"<= \le >= \ge != \ne -> \to || \Vert * \cdot ~ \sim ∑ \sum ∫ \int ≤ \le ≥ \ge ² ^2 ³ ^3 √ sqrt \ \backslash"
 SIGNS = dict(zip(PLAIN.split()[::2], PLAIN.split()[1::2], strict=True)) | {sign: rf"\{sign}" for sign in "%&#$"}
 SIGN = re.compile("|".join(map(re.escape, SIGNS)))
 WORDS = {name: f"\\{name} " for name in f"{LETTERS} {FUNCTIONS}".split()} | {"grad": r"\nabla ", "prod": r"\prod "}
@@ -153,7 +153,7 @@ def finding(verdict: records.Verdict) -> str:
     effect, near = _curves.effect_of(row, verdict.kind), f"{abs(deviation):.2g}"
     near = f"is {near} times the smallest effect" if abs(deviation) >= EXACT else "is below 1 % of the smallest effect"
     share = f", {100.0 * effect / abs(row.predicted):.2g} % of the prediction" if row.predicted else ""
-    unit = f" The smallest effect that must be seen is {effect:.2g} there{share}." if effect else ""
+    unit = f" The smallest deviation that the test must detect is {effect:.2g} there{share}." if effect else ""
     far = "distance to the bound" if verdict.kind == "bound" and deviation <= 0.0 else "largest deviation"
     return f"Simulation measured {names} at {points}; the {far} {near}.{unit}"
 

@@ -188,11 +188,11 @@ class Tightness:
         """The test in one line: the share of the bound reached, and how much lower the term could be.
 
         >>> print(Tightness("bound", "delay", False, 0.944, 0.15, 1.0, {}))
-        the term delay could be up to 15 % lower unnoticed; the measurement reaches 0.944 of the bound
+        the measurement reaches 94.4 % of the bound, whose term delay could be up to 15 % smaller
         """
         name = self.term if self.quantity in ("bound", self.term) else f"{self.term} of {self.quantity}"
-        size = f"up to {self.lowering} lower" if math.isfinite(self.seen) else "missing"
-        return f"the term {name} could be {size} unnoticed; the measurement reaches {self.ratio:.3g} of the bound"
+        size = f"up to {self.lowering} smaller" if math.isfinite(self.seen) else "0"
+        return f"the measurement reaches {100.0 * self.ratio:.3g} % of the bound, whose term {name} could be {size}"
 
     @property
     def lowering(self) -> str:

@@ -94,7 +94,7 @@ def join(
         attained = max((term.false_pass for term in terms), default=1.0)
         if verdict in ("held", LOOSE):
             loose = [str(term) for term in terms if not term.tight]
-            verdict, reason = "held", f"every term reaches {TIGHT:g} of the bound where a lower one would be seen"
+            verdict, reason = "held", f"the measurement reaches {100.0 * TIGHT:g} % of the bound, in each of its terms"
             if not terms or loose:
                 verdict = "inconclusive" if undecided else LOOSE
                 reason = "; ".join(loose) or "no quantity that a lower bound would change"

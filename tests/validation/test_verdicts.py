@@ -187,7 +187,7 @@ def test_an_effect_on_a_vector_refers_to_its_norm():
 def test_a_bound_is_tested_only_where_it_is_tight():
     loose = [{"x": Estimate(0.5, 1e-3)}, {"x": Estimate(0.2, 1e-3)}]
     verdict = join(claim("bound"), [{}, {}], loose, [{"x": 1.0}] * 2, effect=0.05)
-    assert verdict.verdict == "holds, not tight" and "0.5 of the bound" in verdict.reason
+    assert verdict.verdict == "holds, not tight" and "reaches 50 % of the bound" in verdict.reason
     assert verdict.false_pass == 1.0 and verdict.measured == 0.5
     tight = [{"x": Estimate(0.99, 1e-3)}, {"x": Estimate(0.2, 1e-3)}]
     verdict = join(claim("bound"), [{}, {}], tight, [{"x": 1.0}] * 2, effect=0.05)
