@@ -46,7 +46,8 @@ CLAIMED = [
     Claimed(
         "Which of the quantities called ESS does my trainer log?",
         "miles #1000 and #3230",
-        "Five definitions are in use, and they differ on the same batch. The ESS of sequences falls with their length. "
+        "Trainers use five definitions, which give different values on the same batch. The ESS of sequences falls with "
+        "their length. "
         "The ESS of clamped weights has a lower bound. An ESS computed within sequences ignores "
         "differences between sequences. "
         "`asyncsim diagnose` compares a log's ESS with each definition.",
@@ -101,15 +102,16 @@ CLAIMED = [
     Claimed(
         "Should the learning rate fall with staleness?",
         "elasticdl #1139",
-        "If delay limits the learning rate, the limit is inversely proportional to staleness. If cumulative drift "
-        "limits training, the limit applies to the number of updates times the learning rate, whatever the staleness.",
+        "If stability under delay limits the learning rate, the maximum learning rate is inversely proportional to "
+        "staleness. If cumulative drift limits training, the product of learning rate and number of updates has a "
+        "maximum, which does not depend on staleness.",
         ("convergence/step-size-law",),
     ),
     Claimed(
         "Should the learning rate scale with the batch size, or with its square root?",
         "HandyRL #321",
-        "The scaling depends on the goal and the optimizer. For an equal noise floor, the learning rate of plain SGD "
-        "scales linearly, and that of Adam scales with the square root.",
+        "The scaling depends on the goal and the optimizer. To keep the noise floor constant, scale the learning rate "
+        "linearly with the batch size for plain SGD, and with its square root for Adam.",
         ("predictor/step-under-inflation",),
     ),
 ]
