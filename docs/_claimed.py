@@ -32,8 +32,8 @@ CLAIMED = [
     Claimed(
         "What is the mean ratio of an unchanged policy under top-p?",
         "TRL #6789 and #6945, verl #6240",
-        "The mean ratio is the product, over all positions, of the policy's probability mass on the kept tokens. The "
-        "mean ratio reveals the lost probability mass, but ESS does not.",
+        "The mean ratio is the product, over all positions, of the policy's probability mass on tokens kept by top-p. "
+        "The mean ratio reveals the lost probability mass, but ESS does not.",
         ("ratio/top-p", "predictor/mean-weight"),
     ),
     Claimed(

@@ -73,7 +73,7 @@ def cached(found: Results) -> str:
     small, large, last = gaps
     held(small["low"] > 0.0 and small["mean"] < large["mean"], "The gap grows at first.")
     least = min(each["mean"] for each in ess)
-    again = held(abs(last["mean"] / large["mean"] - 1.0) < 0.1, "they differ by about as much as at")
+    held(abs(last["mean"] / large["mean"] - 1.0) < 0.1, "the log-probs differ by about as much as at")
     unclear = held(ess[0]["high"] >= 1.0, "cannot be distinguished from one with so few replicates")
     return (
         f"You can keep the cache if you compute ratios from the sampler's log-probs. "
@@ -81,7 +81,7 @@ def cached(found: Results) -> str:
         f"At the lowest learning rate, {small['lr']:g}, ESS/N is {ess[0]['mean']:.2g}, which {unclear}. "
         f"The log-probs with a kept and with a recomputed cache then differ by {small['mean']:.2g} nats. "
         f"At a learning rate of {large['lr']:g}, they differ by "
-        f"{large['mean']:.2g} nats. At {last['lr']:g}, {again} {large['lr']:g}. "
+        f"{large['mean']:.2g} nats. At {last['lr']:g}, the log-probs differ by about as much as at {large['lr']:g}. "
         "Recomputing the cache avoids this mismatch at the cost of a second prefill. "
         "We did not test how the cache affects learning."
     )

@@ -9,9 +9,9 @@ HEAD = """# Questions from trainers' threads
 Users asked these questions in the issue threads of trainers. The tables list all questions by topic, each with a short
 answer. Each link leads to the full answer, the commands that produce its numbers, and selected lines of their output.
 
-Brackets contain 95 % intervals. If a number is not in the output shown, it is in the file that `--json FILE` writes, or
-follows from a formula. All numbers come from simulated systems and small tasks. They show the direction of an effect,
-but your own numbers will differ. [The end of the page](#about-these-numbers) states the assumptions."""
+Brackets contain 95 % intervals. If a number is not in the output shown, the number is in the file that `--json FILE`
+writes, or follows from a formula. All numbers come from simulated systems and small tasks. They show the direction of
+an effect, but your own numbers will differ. [The end of the page](#about-these-numbers) states the assumptions."""
 FOOT = f"""## About these numbers
 
 Answers in seconds and slot-hours hold for the system shown. They depend on response lengths and load, so

@@ -125,7 +125,7 @@ def steps(found: Results) -> str:
         "Several steps per batch add staleness in optimizer updates, but not in versions",
     )
     return (
-        f"{none}. With {count:.3g} steps instead of one, mean staleness in versions remains {versions:.3g}. "
+        f"{none}. With {count:.3g} steps per batch instead of one, mean staleness in versions remains {versions:.3g}. "
         f"In optimizer updates, mean staleness grows from {once['update_staleness']:.3g} to {updates:.3g}. "
         f"Each version takes {count:.3g} updates, and earlier steps on the same batch add "
         f"{updates - count * versions:.3g} updates of staleness on average."
