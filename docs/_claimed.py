@@ -79,8 +79,8 @@ CLAIMED = [
         "Which KL estimator belongs in the loss?",
         "NeMo-RL #2506, TRL #3025 and #4967",
         "With importance ratios as constant (detached) weights, the mean gradient of k1 is zero. "
-        "The mean gradient of k2 is that of the intended "
-        "divergence, and the mean gradient of k3 is that of the reverse divergence. Without a ratio, k1 pushes the "
+        "The mean gradient of k2 equals the gradient of the intended "
+        "divergence, and that of k3 equals the gradient of the reverse divergence. Without a ratio, k1 pushes the "
         "policy away from the data.",
         ("estimator/kl-estimators",),
     ),

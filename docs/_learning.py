@@ -150,8 +150,8 @@ def negative(found: Results) -> str:
         "Yes. The weight is unbounded, and a gate lowers the variance of the gradient, but raises its bias",
     )
     return (
-        f"{trade}. Here, the gate keeps the weight of a token with negative advantage constant once its ratio exceeds "
-        f"two. Without the gate, {unbounded['evidence']}. "
+        f"{trade}. In this example, the gate keeps the weight of a token with negative advantage constant once its "
+        f"ratio exceeds two. Without the gate, {unbounded['evidence']}. "
         f"If the logits of the two policies differ by up to {far['displacement']:g}, the gate lowers the exact "
         f"variance of the gradient from {far['method_variance']:.3f} to {far['variance']:.3f}. "
         f"The gate raises the bias from {far['method_bias']:.3f} to {far['bias']:.3f}. Use a gate if individual tokens "
@@ -166,9 +166,10 @@ def restored(found: Results) -> str:
     events = forgets["failure"]["events"]
     held("forgets its accepted count on recovery" in forgets["failure"]["likely"] and remembers["passed"], "forgets")
     return (
-        f"After a restore, the controller has forgotten its accepted groups, and admits as many new groups. "
+        f"After a restore, the controller has forgotten its accepted groups, and admits the same number of new groups. "
         f"`asyncsim conformance` reproduces this bug with {len(events)} events, and names the bug. "
-        f"If a controller sets the count to version times batch size at the restore, it passes every run."
+        "If a controller sets its count of accepted groups to version times batch size at the restore, it passes every "
+        "run."
     )
 
 

@@ -148,8 +148,8 @@ def pace(found: Results) -> str:
         f"{share(discard['wasted_token_fraction'])} of tokens. Trained responses are on "
         f"average {discard['mean_length_trained'] / discard['mean_length_generated']:.2f} times as long as generated "
         f"ones. Pacing wastes no tokens, but must wait for the longest response, and reaches only "
-        f"{speed:.2f} times the throughput of discarding. At a limit of {last['max_steps_off_policy']:.3g}, pacing "
-        f"reaches {last['mean'] / loose['mean']:.2f} times the throughput of discarding."
+        f"{speed:.2f} times the throughput of discarding. At a limit of {last['max_steps_off_policy']:.3g} versions, "
+        f"pacing reaches {last['mean'] / loose['mean']:.2f} times the throughput of discarding."
     )
 
 
