@@ -32,8 +32,8 @@ CLAIMED = [
     Claimed(
         "What is the mean ratio of an unchanged policy under top-p?",
         "TRL #6789 and #6945, verl #6240",
-        "The mean ratio is the product, over all positions, of the policy's probability mass on the kept tokens. The "
-        "mean ratio reveals the lost probability mass, but ESS does not.",
+        "The mean ratio is the product, over all positions, of the policy's probability mass on tokens kept by top-p. "
+        "The mean ratio reveals the lost probability mass, but ESS does not.",
         ("ratio/top-p", "predictor/mean-weight"),
     ),
     Claimed(
@@ -46,7 +46,8 @@ CLAIMED = [
     Claimed(
         "Which of the quantities called ESS does my trainer log?",
         "miles #1000 and #3230",
-        "Five definitions are in use, and they differ on the same batch. The ESS of sequences falls with their length. "
+        "Trainers use five definitions, which give different values on the same batch. The ESS of sequences falls with "
+        "their length. "
         "The ESS of clamped weights has a lower bound. An ESS computed within sequences ignores "
         "differences between sequences. "
         "`asyncsim diagnose` compares a log's ESS with each definition.",
@@ -78,8 +79,8 @@ CLAIMED = [
         "Which KL estimator belongs in the loss?",
         "NeMo-RL #2506, TRL #3025 and #4967",
         "With importance ratios as constant (detached) weights, the mean gradient of k1 is zero. "
-        "The mean gradient of k2 is that of the intended "
-        "divergence, and the mean gradient of k3 is that of the reverse divergence. Without a ratio, k1 pushes the "
+        "The mean gradient of k2 equals the gradient of the intended "
+        "divergence, and that of k3 equals the gradient of the reverse divergence. Without a ratio, k1 pushes the "
         "policy away from the data.",
         ("estimator/kl-estimators",),
     ),
@@ -101,15 +102,16 @@ CLAIMED = [
     Claimed(
         "Should the learning rate fall with staleness?",
         "elasticdl #1139",
-        "If delay limits the learning rate, the limit is inversely proportional to staleness. If cumulative drift "
-        "limits training, the limit applies to the number of updates times the learning rate, whatever the staleness.",
+        "If stability under delay limits the learning rate, the maximum learning rate is inversely proportional to "
+        "staleness. If cumulative drift limits training, the product of learning rate and number of updates has a "
+        "maximum, which does not depend on staleness.",
         ("convergence/step-size-law",),
     ),
     Claimed(
         "Should the learning rate scale with the batch size, or with its square root?",
         "HandyRL #321",
-        "The scaling depends on the goal and the optimizer. For an equal noise floor, the learning rate of plain SGD "
-        "scales linearly, and that of Adam scales with the square root.",
+        "The scaling depends on the goal and the optimizer. To keep the noise floor constant, scale the learning rate "
+        "linearly with the batch size for plain SGD, and with its square root for Adam.",
         ("predictor/step-under-inflation",),
     ),
 ]

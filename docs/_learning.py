@@ -41,10 +41,10 @@ def long_weight(found: Results) -> str:
     typical = held(variance > 1.0, "The mean weight should be one at any length, but a typical weight is much smaller")
     return (
         f"{typical}. The log weight has a variance of {variance:.2f} nats², so the median weight is about "
-        f"{math.exp(-variance / 2):.2f}. The mean truncated weight is {at['applied_mean']['mean']:.2f}, even "
-        f"without a bug in the code. ESS/N is {at['ess_mismatch']['mean']:.2f} for this batch size, and "
-        f"{math.exp(-variance):.3f} for an infinite batch. Use token ratios, or their geometric mean. "
-        f"The mean truncated weight of {REPORTED:.2f} reported in the thread corresponds to a mismatch of "
+        f"{math.exp(-variance / 2):.2f}. The mean truncated weight is {at['applied_mean']['mean']:.2f}, although "
+        f"the code has no bug. ESS/N is {at['ess_mismatch']['mean']:.2f} for batches of {_pictures.BATCH} sequences, "
+        f"and {math.exp(-variance):.3f} for an infinite batch. Use token ratios, or their geometric mean. "
+        f"In the thread, a mean truncated weight of {REPORTED:.2f} was reported, which corresponds to a mismatch of "
         f"{share(math.sqrt(_engines.variance_at(REPORTED, _pictures.CAP) / tokens))} per token, if "
         "tokens are independent."
     )
@@ -73,14 +73,15 @@ def cached(found: Results) -> str:
     small, large, last = gaps
     held(small["low"] > 0.0 and small["mean"] < large["mean"], "The gap grows at first.")
     least = min(each["mean"] for each in ess)
-    again = held(abs(last["mean"] / large["mean"] - 1.0) < 0.1, "they differ by about as much as at")
+    held(abs(last["mean"] / large["mean"] - 1.0) < 0.1, "the log-probs differ by about as much as at")
     unclear = held(ess[0]["high"] >= 1.0, "cannot be distinguished from one with so few replicates")
     return (
         f"You can keep the cache if you compute ratios from the sampler's log-probs. "
-        f"With a kept instead of a recomputed cache, mean ESS/N is at least {least:.2g} at all three learning rates. "
+        f"With a kept cache, mean ESS/N is at least {least:.2g} at all three learning rates. "
         f"At the lowest learning rate, {small['lr']:g}, ESS/N is {ess[0]['mean']:.2g}, which {unclear}. "
-        f"Log-probs then differ by {small['mean']:.2g} nats. At a learning rate of {large['lr']:g}, they differ by "
-        f"{large['mean']:.2g} nats. At {last['lr']:g}, {again} {large['lr']:g}. "
+        f"The log-probs with a kept and with a recomputed cache then differ by {small['mean']:.2g} nats. "
+        f"At a learning rate of {large['lr']:g}, they differ by "
+        f"{large['mean']:.2g} nats. At {last['lr']:g}, the log-probs differ by about as much as at {large['lr']:g}. "
         "Recomputing the cache avoids this mismatch at the cost of a second prefill. "
         "We did not test how the cache affects learning."
     )
@@ -133,7 +134,7 @@ def different(found: Results) -> str:
     return (
         f"{answer} {verdicts(compared, CALLED)} The metric is the return of the trained policy. Trainers, in contrast, "
         "log the reward of older policies. "
-        f"With one seed for each arm, no difference below {1.96 * hard['unpaired']:.2f} is detectable on the "
+        f"With one seed per staleness value, no difference below {1.96 * hard['unpaired']:.2f} is detectable on the "
         f"{hard['task']}. To detect a difference of {hard['effect']:g} with a power of {share(hard['power'])}, you "
         f"need {hard['replicates']:,} paired replicates."
     )
@@ -149,8 +150,8 @@ def negative(found: Results) -> str:
         "Yes. The weight is unbounded, and a gate lowers the variance of the gradient, but raises its bias",
     )
     return (
-        f"{trade}. Here, the gate keeps the weight of a token with negative advantage constant once its ratio exceeds "
-        f"two. Without the gate, {unbounded['evidence']}. "
+        f"{trade}. In this example, the gate keeps the weight of a token with negative advantage constant once its "
+        f"ratio exceeds two. Without the gate, {unbounded['evidence']}. "
         f"If the logits of the two policies differ by up to {far['displacement']:g}, the gate lowers the exact "
         f"variance of the gradient from {far['method_variance']:.3f} to {far['variance']:.3f}. "
         f"The gate raises the bias from {far['method_bias']:.3f} to {far['bias']:.3f}. Use a gate if individual tokens "
@@ -165,9 +166,10 @@ def restored(found: Results) -> str:
     events = forgets["failure"]["events"]
     held("forgets its accepted count on recovery" in forgets["failure"]["likely"] and remembers["passed"], "forgets")
     return (
-        f"After a restore, the controller has forgotten its accepted groups, and admits the same number again. "
+        f"After a restore, the controller has forgotten its accepted groups, and admits the same number of new groups. "
         f"`asyncsim conformance` reproduces this bug with {len(events)} events, and names the bug. "
-        f"If a controller sets the count to version times batch size at the restore, it passes every run."
+        "If a controller sets its count of accepted groups to version times batch size at the restore, it passes every "
+        "run."
     )
 
 

@@ -7,18 +7,18 @@ from docs import _learning, _seconds, _staleness
 HEAD = """# Questions from trainers' threads
 
 Users asked these questions in the issue threads of trainers. The tables list all questions by topic, each with a short
-answer. Each link leads to the numbers, the commands that produce them, and selected lines of their output.
+answer. Each link leads to the full answer, the commands that produce its numbers, and selected lines of their output.
 
-Brackets contain 95 % intervals. If a number is not in the output shown, it is in the file that `--json FILE` writes, or
-follows from a formula. All numbers come from simulated systems and small tasks. They show the direction of an effect,
-but your own numbers will differ. [The end of the page](#about-these-numbers) states the assumptions."""
+Brackets contain 95 % intervals. If a number is not in the output shown, the number is in the file that `--json FILE`
+writes, or follows from a formula. All numbers come from simulated systems and small tasks. They show the direction of
+an effect, but your own numbers will differ. [The end of the page](#about-these-numbers) states the assumptions."""
 FOOT = f"""## About these numbers
 
 Answers in seconds and slot-hours hold for the system shown. They depend on response lengths and load, so
 repeat the commands with your own values. If a command sets no decoding speed, each sample decodes one token per second.
 On each task, a verdict of `compare` is wrong with probability at most 5 %, if rare events are no larger
-than stated. Unless a verdict is in seconds or slot-hours, it compares the return of the trained policy, averaged over
-updates. Each arm uses its own best learning rate, except with `--tune none`.
+than its output states. Unless a verdict is in seconds or slot-hours, it compares the return of the trained policy,
+averaged over updates. Each arm uses its own best learning rate, except with `--tune none`.
 Differences in return below {_learning.SMALLEST:g} count as too small to matter. In the outputs, `N runs` replaces
 a number that differs between machines.
 

@@ -72,7 +72,7 @@ def split(found: Results) -> str:
     )
     return (
         f"{balanced}: here {generate[best]:.0f} of {GPUS}. With this division, an update takes {seconds(times[best])}. "
-        f"Even so, {share(waste[best])} of tokens become too stale to use. "
+        f"Even with this division, {share(waste[best])} of tokens become too stale to use. "
         f"With {generate[0]:.0f} GPUs for generation, the trainer waits {share(waits[0])} of the time. "
         f"With {generate[-1]:.0f} GPUs for generation, the trainer is the bottleneck, and {share(waste[-1])} of tokens "
         "become too stale to use. We assume that training time is inversely proportional to the number of trainer GPUs."
@@ -88,8 +88,8 @@ def apart(found: Results) -> str:
         0.0 < both["seconds"]["mean"] / alone["seconds"]["mean"] - 1.0 < 0.1
         and abs(both["staleness"]["mean"] - alone["staleness"]["mean"]) < 0.1
         and all(at(shared, n)["seconds"]["high"] < at(own, n)["seconds"]["low"] for n in (0, 1)),
-        "No. If long responses continue under new weights, shared GPUs are faster at low staleness limits, "
-        "and nearly as fast at higher limits",
+        "No. If responses continue under new weights, shared GPUs are faster than separate ones at low staleness "
+        "limits, and nearly as fast at higher limits",
     )
     return (
         f"{near}. At a limit of one version, an update takes {seconds(tight)} with all machines shared. "
@@ -161,7 +161,7 @@ def queue(found: Results) -> str:
         f"{no}. In the simulated OpenRLHF system, the longest response in a batch determines the speed. "
         f"With the shortest queue, an update takes {one['seconds']['mean']:.4g} s. With a queue of {most} batches, an "
         f"update takes {many['seconds']['mean']:.4g} s. "
-        f"In prime-rl, a higher async level compensates for jitter, but not for a bottleneck. With the slowest "
+        f"In prime-rl, a higher async level compensates for random delays, but not for a bottleneck. With the slowest "
         f"trainer, a higher level only makes rollouts staler. Mean staleness is {stale[0]:.2g} version at the "
         f"lowest level, and {stale[1]:.2g} versions at the highest. "
         "The simulation follows an earlier revision of prime-rl."

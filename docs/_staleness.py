@@ -24,7 +24,8 @@ def verl(found: Results) -> str:
     stale = found[0]["staleness"]
     yes = held(stale["max"] == 0, "Yes. In the event model, every batch is on-policy")
     return (
-        f"{yes}. The maximum staleness is {stale['max']}, and a hard bound guarantees this for all response lengths. "
+        f"{yes}. The maximum staleness is {stale['max']}, and a hard bound guarantees this maximum for all response "
+        "lengths. "
         f"The trainer is busy {share(found[0]['trainer_utilization'])} of the time. "
         "The model does not include race conditions or numerical differences between engines."
     )
@@ -40,8 +41,9 @@ def cap(found: Results) -> str:
     )
     yes = held(max(low) < 0.1 * min(high), "Yes, the limit discards rollouts once enough of them are in flight")
     return (
-        f"{yes}. The threshold is the limit times the batch size, here {edge} rollouts. The threshold does not depend "
-        "on `TARGET_LAG`, the number of steps that generation may run ahead. "
+        f"{yes}. The limit starts to discard when the number of rollouts in flight reaches the limit times the batch "
+        f"size, here {edge} rollouts. This number does not depend on `TARGET_LAG`, the number of steps that generation "
+        "may run ahead. "
         f"With {knob(few, 'max_inflight')} rollouts in flight, the mean staleness is {few['staleness']['mean']:.3g}, "
         f"and the limit discards only {share(few['dropped_fraction'])} of groups. "
         f"With {knob(many, 'max_inflight')} rollouts in flight, {share(many['wasted_token_fraction'])} of tokens are "
@@ -86,7 +88,7 @@ def strict(found: Results) -> str:
     drops, keeps = found
     costly = held(
         drops["wasted_token_fraction"] > 0.5 and keeps["dropped_fraction"] == 0.0,
-        "The limit discards most tokens here, but without the limit some groups become very stale",
+        "In this simulation, the limit discards most tokens, but without the limit some groups become very stale",
     )
     return (
         f"{costly}. The limit discards {share(drops['dropped_fraction'])} of groups and "
@@ -123,10 +125,10 @@ def steps(found: Results) -> str:
         "Several steps per batch add staleness in optimizer updates, but not in versions",
     )
     return (
-        f"{none}. With {count:.3g} steps instead of one, mean staleness in versions remains {versions:.3g}. "
+        f"{none}. With {count:.3g} steps per batch instead of one, mean staleness in versions remains {versions:.3g}. "
         f"In optimizer updates, mean staleness grows from {once['update_staleness']:.3g} to {updates:.3g}. "
         f"Each version takes {count:.3g} updates, and earlier steps on the same batch add "
-        f"{updates - count * versions:.3g} updates on average."
+        f"{updates - count * versions:.3g} updates of staleness on average."
     )
 
 
@@ -138,15 +140,16 @@ def pace(found: Results) -> str:
     loose = row(all_discard, "groups_per_hour", max_steps_off_policy=last["max_steps_off_policy"])
     trade = held(
         paced["wasted_token_fraction"] == 0.0 < discard["wasted_token_fraction"] and speed < 1.0,
-        "Discarding is faster, but wastes tokens and trains on shorter responses; slower generation (pacing) "
+        "Discarding is faster, but wastes tokens and trains on shorter responses; slowing generation down (pacing) "
         "avoids both",
     )
     return (
-        f"{trade}. Discarding wastes {share(discard['wasted_token_fraction'])} of tokens. Trained responses are on "
+        f"{trade}. At a limit of {knob(discard, 'max_steps_off_policy'):.3g} versions, discarding wastes "
+        f"{share(discard['wasted_token_fraction'])} of tokens. Trained responses are on "
         f"average {discard['mean_length_trained'] / discard['mean_length_generated']:.2f} times as long as generated "
         f"ones. Pacing wastes no tokens, but must wait for the longest response, and reaches only "
-        f"{speed:.2f} times the throughput of discarding. At a limit of {last['max_steps_off_policy']:.3g}, pacing "
-        f"reaches {last['mean'] / loose['mean']:.2f} times the throughput of discarding."
+        f"{speed:.2f} times the throughput of discarding. At a limit of {last['max_steps_off_policy']:.3g} versions, "
+        f"pacing reaches {last['mean'] / loose['mean']:.2f} times the throughput of discarding."
     )
 
 
