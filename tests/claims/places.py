@@ -116,7 +116,7 @@ ELSEWHERE: dict[str, tuple[dict[str, Any], ...]] = {
     "staleness/stability-boundary": ({"staleness": 24}, {"curvatures": (7.0,)}),
     "staleness/stale-reinforce-is-delayed-ascent": ({"staleness": 0, "samples": 2},),
     "systems/age-cut-length-bias": ({"max_age": 3}, {"length": "gamma:1.0:2.0", "groups_per_batch": 128}),
-    "systems/arrivals-per-update": ({"groups_per_batch": 1}, {"workers": 3, "law": "gamma:1.0:0.5", "cells": 0}),
+    "systems/arrivals-per-update": ({"groups_per_batch": 1}, {"workers": 2, "law": "gamma:1.0:0.3", "cells": 0}),
     "systems/asynchronous-throughput": (
         {"length": "constant:2"},
         {"places": 1, "groups_per_batch": 1, "length": "exponential:1", "train_time": 0.2},
@@ -126,7 +126,6 @@ ELSEWHERE: dict[str, tuple[dict[str, Any], ...]] = {
     "systems/cap-idle": ({"places": 3}, {"places": 96, "groups_per_batch": 12, "length": "gamma:1.0:2.0"}),
     "systems/dynamic-sampling": ({"round": 40}, {"groups_per_batch": 1, "round": 2}),
     "systems/first-k-length-bias": ({"kept": 12}, {"length": "pareto:1:3", "kept": 6}, {"length": "constant:2"}),
-    "systems/geometric": ({"workers": 2, "cells": 3},),
     "systems/hard-bounds": ({"rule": "window:7"}, {"rule": "target", "groups_per_batch": 1}, {"rule": "wait:5"}),
     "systems/in-flight": ({"length": "pareto:1.0:2.5"}, {"period": 2.0, "cells": 1}, {"groups_per_batch": 2}),
     "systems/install-modes": ({"places": 9, "seconds": 0.31},),
@@ -152,5 +151,4 @@ ELSEWHERE: dict[str, tuple[dict[str, Any], ...]] = {
     ),
     "systems/ticket-throughput": ({"release": "dequeue"}, {"tickets": 16}, {"train_time": 0.0}),
     "systems/token-staircase": ({"length": "lognormal:1.0:0.5"}, {"period": 3.0}),
-    "systems/update-on-arrival": ({"workers": 300}, {"workers": 2, "law": "gamma:1.0:0.3"}),
 }

@@ -282,9 +282,8 @@ POINTS: dict[str, Callable[..., dict[str, Any]]] = {
     "estimator/v-trace": ring,
     "ratio/markov-moments": followed,
     # As many rates as workers, or none.
-    **dict.fromkeys(
-        ("systems/geometric", "systems/arrivals-per-update", "systems/update-on-arrival"),
-        then(lambda point, draw: {"rates": draw(Vector(0.0, point["workers"], typical=(0.5, 4.0), optional=True))}),
+    "systems/arrivals-per-update": then(
+        lambda point, draw: {"rates": draw(Vector(0.0, point["workers"], typical=(0.5, 4.0), optional=True))}
     ),
     **dict.fromkeys(
         ("live/learning", "live/staleness", "live/throughput"), permits(Integer(1, typical=(1, 12)), "publish_groups")

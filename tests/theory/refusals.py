@@ -23,7 +23,7 @@ REFUSALS = [
     ("staleness/constant-is-worst", {"law": (0.5, 0.5, 0.0)}, "the last above 0"),
     ("staleness/implicit-momentum", {"rewards": (1.0, 1.0, 1.0)}, "rewards that differ"),
     ("staleness/exponential-workers-second-moment", {"workers": 9, "updates": 8}, "16384"),
-    ("systems/update-on-arrival", {"rates": (1.0, 2.0)}, "shape [3]"),
+    ("systems/arrivals-per-update", {"rates": (1.0, 2.0)}, "shape [3]"),
     ("systems/cap-binds", {"tickets": 2}, "an integer >= 3"),
     ("systems/cap-binds", {"places": 3}, "the text of a distribution where generator slots are few"),
     ("systems/cap-binds", {"places": 3, "zero_train_time": True}, "as many as tickets"),
