@@ -58,7 +58,7 @@ CLAIMED = [
         "ESS ignores a common factor: if all ratios are halved, ESS stays the same. "
         "ESS is not a ratio of variances either: the relative variance of a "
         "gradient can differ from `N/ESS` by any factor.",
-        ("ess/is-not-variance", "ess/invariances"),
+        ("estimator/is-variance", "ess/invariances"),
     ),
     Claimed(
         "Should a sequence-level correction sum log ratios, or average them?",

@@ -75,12 +75,5 @@ def log_ratios(pair: ChainPair) -> tuple[np.ndarray, np.ndarray]:
     return log_expit(pair.current) - log_expit(pair.behavior), log_expit(-pair.current) - log_expit(-pair.behavior)
 
 
-def log_moment(pair: ChainPair, power: float) -> float:
-    """log E_mu W^power of the sequence ratio W, as a sum over bits."""
-    right, wrong = log_ratios(pair)
-    terms = np.logaddexp(log_expit(pair.behavior) + power * right, log_expit(-pair.behavior) + power * wrong)
-    return math.fsum(terms)
-
-
 probabilities = expit
 """Probability of a right bit from its margin."""

@@ -109,8 +109,8 @@ NUMBERS: dict[str, Callable[[], str]] = {
         f"{2.0 * _at('alignment/projection-restores-sync-boundary', 'step'):.0f} at staleness 4"
     ),
     "2602.17616/ess-predicts-collapse": lambda: (
-        f"N/ESS {_at('ess/is-not-variance', 'inverse_ess'):.2f}, "
-        f"variance ratio {_at('ess/is-not-variance', 'inflation'):.2f}"
+        f"N/ESS {_at('estimator/is-variance', 'inverse_ess'):.2f}, "
+        f"variance ratio {_at('estimator/is-variance', 'inflation'):.2f}"
     ),
     "2602.17616/root-of-ess": lambda: (
         f"exponent {_at('predictor/step-under-inflation', 'floor_adam', step=0.01):.2f} with Adam, "

@@ -39,7 +39,6 @@ ELSEWHERE: dict[str, tuple[dict[str, Any], ...]] = {
     "ess/clamp-floor": ({"clamp": 1.0}, {"clamp": 30.0}),
     "ess/finite-sample": ({"horizon": 1}, {"samples": 64}, {"samples": 2, "horizon": 20}),
     "ess/invariances": ({"factor": 0.5}, {"log_weights": (0.0, 0.0)}),
-    "ess/is-not-variance": ({"rewards": (3.0, 2.0)}, {"current_logits": (0.0, 0.5)}),
     "ess/length-law": ({"lengths": (3, 4)}, {"current_logits": (1.0, 0.0, 0.0)}),
     "ess/limit": ({"current_logits": (0.0, 0.0, 0.0)},),
     "ess/stale-gaussian-bandit": ({"width": 2.0}, {"samples": 48}),
@@ -73,7 +72,6 @@ ELSEWHERE: dict[str, tuple[dict[str, Any], ...]] = {
     "predictor/mean-weight": ({"samples": 256}, {"horizon": 4, "samples": 64}),
     "predictor/step-under-inflation": ({"signal": 2.0}, {"noise": 2.5}),
     "ratio/chain-law": ({"horizon": 10, "levels": (-0.3,)},),
-    "ratio/chain-moments": ({"horizon": 1}, {"current_margins": (0.6, 1.4)}),
     "ratio/divergence-chain": ({"largest": 7.0},),
     "ratio/drift-growth": ({"samples": 2, "stalenesses": (1, 3)}, {"means": (0.9, 0.1, 0.9, 0.3), "step": 0.001}),
     "ratio/engine-floor": (
@@ -88,7 +86,6 @@ ELSEWHERE: dict[str, tuple[dict[str, Any], ...]] = {
     "ratio/logit-radius": ({"radius": 1.5, "horizon": 3}, {"samples": 4, "staleness": 1}),
     "ratio/markov-moments": ({"horizon": 1},),
     "ratio/mismatch-adds": ({"temperature": 1.0, "noise": 0.1, "horizon": 5},),
-    "ratio/sequence-product": ({"horizon": 1},),
     "ratio/top-p": ({"horizon": 1, "dependence": "iid"} | dict.fromkeys(("behavior_logits", "current_logits"), ROW),),
     "ratio/unseen-support": ({"samples": 8}, {"bound": 0.1}),
     "sequence/gradient": ({"horizon": 12},),
