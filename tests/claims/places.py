@@ -109,7 +109,6 @@ ELSEWHERE: dict[str, tuple[dict[str, Any], ...]] = {
     "staleness/sawtooth": ({"updates": 2}, {"versions": 0, "curvatures": (0.3, 5.0)}),
     "staleness/several-batches-a-publish": ({"batches": 1, "epochs": 1, "minibatches": 1}, {"versions": 3}),
     "staleness/sign-limit-cycle": ({"staleness": 7, "step": 0.5}, {"staleness": 0, "start": 60.5}),
-    "staleness/soft-optimum-step": ({"workers": 3, "kl": 1.5},),
     "staleness/stability-boundary": ({"staleness": 24}, {"curvatures": (7.0,)}),
     "staleness/stale-reinforce-is-delayed-ascent": ({"staleness": 0, "samples": 2},),
     "systems/age-cut-length-bias": ({"max_age": 3}, {"length": "gamma:1.0:2.0", "groups_per_batch": 128}),

@@ -8,8 +8,8 @@ SAME = (0.3, -0.2, 0.5)
 INDEPENDENT = {"dependence": "iid", "behavior_logits": (SAME,)}
 FEW = {"length": "exponential:1", "samples_per_group": 1}
 REFUSALS = [
-    ("staleness/soft-optimum-step", {"kl": 1e-3}, "two arms"),
-    ("staleness/soft-optimum-step", {"reference_logits": (0.0, 0.0)}, "shape [3]"),
+    ("staleness/baseline-offset-immunity", {"kl": 1e-3}, "two arms"),
+    ("staleness/baseline-offset-immunity", {"reference_logits": (0.0, 0.0)}, "shape [3]"),
     ("staleness/stale-reinforce-is-delayed-ascent", {"rewards": (1.0, 1.0, 1.0)}, "rewards that differ"),
     (
         "staleness/regularizer-placement",
