@@ -9,7 +9,6 @@ ELSEWHERE: dict[str, tuple[dict[str, Any], ...]] = {
         {"dimension": 40, "signal": 0.2, "strength": 1.0},
         {"dimension": 2, "signal": 2.0, "strength": 0.3},
     ),
-    "alignment/drift-split": ({"horizon": 2, "baseline": -2.0},),
     "alignment/lag-identity": ({"staleness": 2, "step": 0.3},),
     "alignment/lag1-closed-form": ({"staleness": 0, "step": 1.2}, {"staleness": 3, "step": 0.25}),
     "alignment/noise-floor": ({"dimension": 9, "threshold": 0.4}, {"dimension": 60, "threshold": 0.1}),
@@ -41,7 +40,6 @@ ELSEWHERE: dict[str, tuple[dict[str, Any], ...]] = {
     "ess/invariances": ({"factor": 0.5}, {"log_weights": (0.0, 0.0)}),
     "ess/length-law": ({"lengths": (3, 4)}, {"current_logits": (1.0, 0.0, 0.0)}),
     "ess/limit": ({"current_logits": (0.0, 0.0, 0.0)},),
-    "ess/stale-gaussian-bandit": ({"width": 2.0}, {"samples": 48}),
     "estimator/a3po-interpolation": ({"staleness": 8},),
     "estimator/cut-advantages": ({"cut": "parts"},),
     "estimator/delayed-reward-bias": ({"by": 1, "staleness": 0},),
@@ -134,11 +132,6 @@ ELSEWHERE: dict[str, tuple[dict[str, Any], ...]] = {
     ),
     "systems/mean-staleness-identity": ({"load": 4.0, "max_head_offpolicyness": 1}, {"trouble": "slots", "load": 0.3}),
     "systems/open-loop-mean": ({"groups_per_batch": 16, "places": 64, "capacity": 32}, {"train_time": 0.15}),
-    "systems/overflow": (
-        {"places": 16, "train_time": 4.0},
-        {"length": "constant:1"},
-        {"samples_per_group": 1, "length": "gamma:1:0.3", "train_time": 2.0},
-    ),
     "systems/pipeline": ({"places": 2, "tokens": 1},),
     "systems/straggler-tail": ({"tickets": 120, "levels": (5,)}, {"samples_per_group": 2, "length": "gamma:1.0:2.0"}),
     "systems/synchronous-throughput": (

@@ -257,7 +257,6 @@ POINTS: dict[str, Callable[..., dict[str, Any]]] = {
     "systems/open-loop-mean": then(
         lambda point, draw: buffered(point, draw(Real(typical=(0.1, 0.5) if draw(Flag()) else (1.6, 5.0))), draw)
     ),
-    "systems/overflow": then(lambda point, draw: buffered(point, draw(Real(typical=(1.8, 4.0))), draw)),
     # Times of training as shares of what there is.
     "systems/pipeline": then(
         lambda point, draw: {k: point["seconds"] / point["places"] * point[k] for k in ("train_time", "sync_time")}
