@@ -59,7 +59,6 @@ ELSEWHERE: dict[str, tuple[dict[str, Any], ...]] = {
     "estimator/v-trace": ({"steps": 1}, {"discount": 0.0}),
     "live/learning": ({"tickets": 12},),
     "live/staleness": ({"tickets": 12},),
-    "live/throughput": ({"tickets": 12},),
     "optimum/asymre-projection": ({"offset": 0.05},),
     "optimum/entropy-derivative": ({"current_logits": (-1.0, 0.5, 0.2)},),
     "optimum/frozen-mean-baseline": ({"rewards": (0.2, 0.9, 1.0)},),

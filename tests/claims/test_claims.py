@@ -17,7 +17,7 @@ from tests.claims.test_engines import CONSTANTS
 CLAIMS = sorted(claims.claims())
 WHOLE = {*BOUNDS, *CONSTANTS}
 HEAVY = {
-    *("live/learning", "live/staleness", "live/throughput", "ess/finite-sample", "optimum/asymre-projection"),
+    *("live/learning", "live/staleness", "ess/finite-sample", "optimum/asymre-projection"),
     *("alignment/projection-restores-sync-boundary", "alignment/projection-second-moment"),
     *("alignment/adam-inflation", "alignment/partial-and-skip-control", "alignment/random-delay-cosine"),
     *("alignment/lag-identity", "alignment/lag1-closed-form", "alignment/sawtooth-cosine"),

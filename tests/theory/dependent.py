@@ -284,9 +284,7 @@ POINTS: dict[str, Callable[..., dict[str, Any]]] = {
     "systems/arrivals-per-update": then(
         lambda point, draw: {"rates": draw(Vector(0.0, point["workers"], typical=(0.5, 4.0), optional=True))}
     ),
-    **dict.fromkeys(
-        ("live/learning", "live/staleness", "live/throughput"), permits(Integer(1, typical=(1, 12)), "publish_groups")
-    ),
+    **dict.fromkeys(("live/learning", "live/staleness"), permits(Integer(1, typical=(1, 12)), "publish_groups")),
     **dict.fromkeys(
         ("staleness/random-mean", "staleness/random-mean-square", "staleness/constant-is-worst"),
         then(lambda point, draw: {"law": weights(draw, 2)}),
