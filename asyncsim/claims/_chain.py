@@ -3,13 +3,12 @@
 Bit t of H is right with probability p_t = 1/(1 + e^{-m_t}); its margin m_t goes evenly from the first to the last bit.
 """
 
-import math
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import expit, log_expit
 
-from asyncsim.base.declared import Declared, Integer, Real, Vector
+from asyncsim.base.declared import Declared, Integer, Vector
 
 LONGEST = 4096
 
@@ -42,17 +41,6 @@ class Chains(Declared):
         """The margins of both chains, interpolated from the first bit to the last."""
         ends = (self.behavior_margins, self.current_margins)
         return ChainPair(*(np.linspace(first, last, self.horizon) for first, last in ends))
-
-
-class PaidChains(Chains):
-    """Base of points with two chains and a reward."""
-
-    fraction = Real(0.0, 1.0, typical=(0.0, 1.0), example=0.75, doc="minimum fraction of right bits for reward 1")
-
-    @property
-    def needed(self) -> int:
-        """Minimum number of correct bits that earns the reward."""
-        return math.ceil(self.fraction * self.horizon - 1e-9)
 
 
 def count_law(probabilities: np.ndarray) -> np.ndarray:

@@ -85,7 +85,6 @@ ELSEWHERE: dict[str, tuple[dict[str, Any], ...]] = {
     "ratio/mismatch-adds": ({"temperature": 1.0, "noise": 0.1, "horizon": 5},),
     "ratio/top-p": ({"horizon": 1, "dependence": "iid"} | dict.fromkeys(("behavior_logits", "current_logits"), ROW),),
     "ratio/unseen-support": ({"samples": 8}, {"bound": 0.1}),
-    "sequence/gradient": ({"horizon": 12},),
     "sequence/success-probability": ({"fraction": 0.6}, {"horizon": 30}),
     "staleness/adam-step-cap": ({"updates": 30},),
     "staleness/baseline-offset-immunity": ({"offset": 0.0}, {"offset": 0.05, "kl": 1.0}),

@@ -61,7 +61,7 @@ REFUSALS = [
     ("ratio/engine-floor", {"horizon": 100}, "below 1e12"),
     ("ratio/top-p", {"top_p": 1.0}, "such that an action is cut"),
     ("ratio/top-p", {"top_p": 1.0, "top_k": 3}, "such that an action is cut"),
-    ("sequence/gradient", {"fraction": 0.0}, "success depends"),
+    ("sequence/success-probability", {"fraction": 0.0}, "success depends"),
     ("ess/finite-sample", {"horizon": 300}, "at most 198 tokens for 3 actions"),
     ("ess/finite-sample", {"horizon": 100}, "at most 120 apart"),
     ("estimator/truncation-bias", {"cap": 100.0}, "largest sequence ratio"),
