@@ -50,7 +50,7 @@ CLAIMED = [
         "The ESS of clamped weights has a lower bound. An ESS computed within sequences ignores "
         "differences between sequences. "
         "`asyncsim diagnose` compares a log's ESS with each definition.",
-        ("ess/length-law", "ess/clamp-floor"),
+        ("ess/limit", "ess/clamp-floor"),
     ),
     Claimed(
         "What does ESS miss if a run fails while its ESS/N stays near one?",
@@ -65,14 +65,14 @@ CLAIMED = [
         "TRL #5814 and #4891",
         "The sum is the log of the importance weight. The average is the log of the geometric mean, whose expectation "
         "under the behavior policy is not one. The geometric mean hides the effect of length, and removes no bias.",
-        ("estimator/geometric-ratio", "ess/length-law"),
+        ("estimator/geometric-ratio", "ess/limit"),
     ),
     Claimed(
         "Should I use token ratios or sequence ratios?",
         "verl #3984 and #3694",
         "Token ratios leave a bias that is, to first order, linear in the distance between the policies. Sequence "
         "ratios are unbiased, but their variance grows exponentially with length.",
-        ("estimator/token-is-bias", "ess/length-law"),
+        ("estimator/token-is-bias", "ess/limit"),
     ),
     Claimed(
         "Which KL estimator belongs in the loss?",

@@ -205,7 +205,7 @@ QUESTIONS = [
         "Batches have 256 sequences, and bars are 95 % intervals over 8 replicates. "
         "Dashed lines assume log-normal weights, without fitted parameters. The variance of the log weight is the "
         "length times the squared mismatch.",
-        claims=("ess/length-law", "estimator/geometric-ratio", "predictor/mean-weight"),
+        claims=("ess/limit", "estimator/geometric-ratio", "predictor/mean-weight"),
     ),
     Question(
         "Does PPO's clip act with one epoch and several minibatches?",

@@ -185,7 +185,7 @@ def test_pictures_have_the_same_bytes_every_time():
 LIVE = {
     "ratio/engine-floor", "ratio/top-p", "estimator/ppo-gate", "estimator/token-is-bias", "estimator/geometric-ratio",
     "estimator/kl-estimators", "estimator/plug-in-baseline", "ess/invariances", "ess/clamp-floor",
-    "ess/length-law", "estimator/is-variance", "predictor/mean-weight",
+    "ess/limit", "estimator/is-variance", "predictor/mean-weight",
     "predictor/step-under-inflation", "convergence/step-size-law", "staleness/regularizer-placement",
 }  # fmt: skip
 """Claims that answer what people ask now."""

@@ -339,7 +339,7 @@ TYPED = {
     "one for several": ("verify staleness/heavy-ball --at curvatures=1", "curvatures", "--at 'curvatures=[1]'"),
     "a value without a name": ("verify ess/limit --at 0.5", "--at = '0.5'", "write --at PARAMETER=0.5, of `asyncsim"),
     "a method as a claim": ("verify gspo", "claim = 'gspo'", "it is a method: see `asyncsim list methods gspo`"),
-    "long rows": ("verify ess/length-law --at lengths=[256,512]", "lengths", "most 198 tokens for 3 actions"),
+    "long rows": ("verify ess/limit --at horizon=512", "horizon", "most 198 tokens for 3 actions"),
     "an advantage": ("conformance math:fsum --like gae", "--like = 'gae': must be a method", "add --kind advantage"),
     "the name of a line break": (
         r"run --task text --set task.data=rows.jsonl --set task.prompt=q --set task.reward=exact --set 'task.stop=\n'",
@@ -441,7 +441,7 @@ TYPED = {
         "system = 'cal.yaml': must be an existing file",
         "make one: asyncsim calibrate LOG --preset NAME --out cal.yaml",
     ),
-    "a claim as a kind": ("list ess/length-law", "kind = 'ess/length-law'", "asyncsim list claims ess/length-law"),
+    "a claim as a kind": ("list ess/clamp-floor", "kind = 'ess/clamp-floor'", "asyncsim list claims ess/clamp-floor"),
     "a paper or an adapter as a kind": ("list roll", "kind = 'roll'", "write asyncsim list"),
     "a store before a name": ("results show st 5ffcee", "arguments = '5ffcee'", "write 5ffcee --store st"),
     "a folder as a sweep": ("results show st", "name = 'st'", "write --store st"),
