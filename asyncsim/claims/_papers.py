@@ -86,13 +86,14 @@ def _slope(noise: float) -> float:
 
 
 def _scaled_step(staleness: int) -> float:
-    return (staleness + 0.5) * _at("staleness/stability-boundary", "step", staleness=staleness, curvatures=(1.0,))
+    point = {"staleness": staleness, "curvatures": (1.0,), "momentum": None}
+    return (staleness + 0.5) * _at("staleness/stability-boundary", "step", **point)
 
 
 def _step_at_one_mean() -> str:
     """Largest stable learning rates at mean staleness 4: publishes every 9 updates, and constant staleness."""
     cycles = _at("staleness/sawtooth", "step", updates=9, versions=0, curvatures=(1.0,))
-    constant = _at("staleness/stability-boundary", "step", staleness=4, curvatures=(1.0,))
+    constant = _scaled_step(4) / 4.5
     return f"mean 4: step {cycles:.3f} in cycles, {constant:.3f} constant"
 
 

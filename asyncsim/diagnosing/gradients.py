@@ -145,11 +145,8 @@ def boundary(telemetry: Telemetry) -> Draft:
 def _limit(telemetry: Telemetry) -> tuple[float | None, str]:
     """Largest stable step * curvature, and its claim: for constant, momentum, sawtooth or random staleness."""
     tau, momentum = constant_staleness(telemetry), telemetry.setup.momentum
-    if tau is not None and momentum:
-        point = {"staleness": tau, "momentum": momentum, "curvatures": (1.0,)}
-        return claims.claim("staleness/heavy-ball").predict(point)["step"], "staleness/heavy-ball"
     if tau is not None:
-        point = {"staleness": tau, "curvatures": (1.0,)}
+        point = {"staleness": tau, "momentum": momentum or None, "curvatures": (1.0,)}
         return claims.claim("staleness/stability-boundary").predict(point)["step"], "staleness/stability-boundary"
     found = ages(telemetry)
     if found is None or momentum or found.steps < FEWEST:

@@ -91,7 +91,6 @@ ELSEWHERE: dict[str, tuple[dict[str, Any], ...]] = {
     "staleness/critical-damping": ({"staleness": 3}, {"curvature": 0.2}),
     "staleness/exponential-workers-second-moment": ({"share": 0.1}, {"workers": 2, "share": 0.15}),
     "staleness/gaussian-bandit": ({"width": 2.0}, {"samples": 20, "step": 0.15}),
-    "staleness/heavy-ball": ({"staleness": 12, "momentum": 0.7}, {"curvatures": (7.0,), "momentum": 0.0}),
     "staleness/implicit-momentum": ({"step": 0.5}, {"workers": 4, "rewards": (1.0, 0.0, 0.2)}),
     "staleness/random-mean": (
         {"law": (0.2, 0.8)},
@@ -104,7 +103,7 @@ ELSEWHERE: dict[str, tuple[dict[str, Any], ...]] = {
     "staleness/sawtooth": ({"updates": 2}, {"versions": 0, "curvatures": (0.3, 5.0)}),
     "staleness/several-batches-a-publish": ({"batches": 1, "epochs": 1, "minibatches": 1}, {"versions": 3}),
     "staleness/sign-limit-cycle": ({"staleness": 7, "step": 0.5}, {"staleness": 0, "start": 60.5}),
-    "staleness/stability-boundary": ({"staleness": 24}, {"curvatures": (7.0,)}),
+    "staleness/stability-boundary": ({"staleness": 24}, {"staleness": 12, "momentum": 0.7}, {"curvatures": (7.0,)}),
     "staleness/stale-reinforce-is-delayed-ascent": ({"staleness": 0, "samples": 2},),
     "systems/age-cut-length-bias": ({"max_age": 3}, {"length": "gamma:1.0:2.0", "groups_per_batch": 128}),
     "systems/arrivals-per-update": ({"groups_per_batch": 1}, {"workers": 2, "law": "gamma:1.0:0.3", "cells": 0}),

@@ -336,7 +336,7 @@ TYPED = {
     "percent of a load": (f"{AREAL[:-3]}150% --set length=1", "load = '150%'", "write 1.5"),
     "a unit behind a number": ("advise slow.json --set tokens_per_second=40tok/s", "= '40tok/s'", "write 40"),
     "milliseconds": (f"{AREAL} --set length=5ms", "length = '5ms'", "write 0.005, the seconds of 5ms"),
-    "one for several": ("verify staleness/heavy-ball --at curvatures=1", "curvatures", "--at 'curvatures=[1]'"),
+    "one for several": ("verify staleness/stability-boundary --at curvatures=1", "curvatures", "--at 'curvatures=[1]'"),
     "a value without a name": ("verify ess/limit --at 0.5", "--at = '0.5'", "write --at PARAMETER=0.5, of `asyncsim"),
     "a method as a claim": ("verify gspo", "claim = 'gspo'", "it is a method: see `asyncsim list methods gspo`"),
     "long rows": ("verify ess/limit --at horizon=512", "horizon", "most 198 tokens for 3 actions"),
