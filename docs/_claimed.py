@@ -34,7 +34,7 @@ CLAIMED = [
         "TRL #6789 and #6945, verl #6240",
         "The mean ratio is the product, over all positions, of the policy's probability mass on the kept tokens. The "
         "mean ratio reveals the lost probability mass, but ESS does not.",
-        ("ratio/top-p", "predictor/mean-weight"),
+        ("ratio/top-p", "ratio/engine-floor"),
     ),
     Claimed(
         "If all weights are one in one micro-batch and two in another, is ESS/N one?",

@@ -65,7 +65,6 @@ ELSEWHERE: dict[str, tuple[dict[str, Any], ...]] = {
     "optimum/tba-lag-invariance": ({"staleness": 12}, {"beta": 2.0}),
     "optimum/topr-negatives": ({"bad_mass": 0.5, "time": 2.0},),
     "predictor/cosine-equals-norm": ({"signal": 4.0}, {"samples": 4}),
-    "predictor/mean-weight": ({"samples": 256}, {"horizon": 4, "samples": 64}),
     "predictor/step-under-inflation": ({"signal": 2.0}, {"noise": 2.5}),
     "ratio/chain-law": ({"horizon": 10, "levels": (-0.3,)},),
     "ratio/divergence-chain": ({"largest": 7.0},),

@@ -120,8 +120,6 @@ REFUSALS = [
     ("optimum/tba-lag-invariance", {"beta": 0.05}, "every arm keeps 1e-6"),
     ("predictor/cosine-equals-norm", {"share": 0.11}, "at most 0.1"),
     ("predictor/cosine-equals-norm", {"signal": 1.3}, "above 2 n^2"),
-    ("predictor/mean-weight", {"horizon": 200}, "at most 198 tokens for 3 actions"),
-    ("predictor/mean-weight", {"current_logits": SAME}, "another policy than behavior's"),
     ("predictor/step-under-inflation", {"noise": 0.7}, "at least 0.4 * sqrt(samples * fewer)"),
     ("ratio/finite-arms", {"current_logits": SAME}, "such that ratios differ by 1e-3"),
     ("ratio/gaussian-scale", {"levels": (0.4, 2.0)}, "above the least ratio 0.4648"),
