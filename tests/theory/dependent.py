@@ -10,9 +10,10 @@ import numpy as np
 
 from asyncsim.base.declared import Choice, Counts, Flag, Integer, Parameter, Parsed, Real, Vector
 from asyncsim.claims import _bandit, _lengths, _work
-from asyncsim.claims._delay import GaussianBandit, critical
+from asyncsim.claims._delay import critical
 from asyncsim.claims._mdp import Process
 from asyncsim.claims.convergence._descent import Descent
+from asyncsim.claims.staleness.gaussian_bandit import GaussianBandit
 from asyncsim.claims.systems import cap_idle
 
 Draw = Callable[[Parameter[Any]], Any]
