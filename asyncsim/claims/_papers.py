@@ -126,7 +126,9 @@ NUMBERS: dict[str, Callable[[], str]] = {
         f"{_at('convergence/step-size-law', 'delay', step=0.36):.0f}, then "
         f"{_at('convergence/step-size-law', 'delay', step=0.7):.0f}"
     ),
-    "2607.01083/ballistic": lambda: f"correlation {_at('alignment/lag1-closed-form', 'corr[1]'):+.2f} without drift",
+    "2607.01083/ballistic": lambda: (
+        f"correlation {_at('alignment/lag1-closed-form', 'corr[1]', others=None):+.2f} without drift"
+    ),
     "2510.01161/second-moment": lambda: (
         f"{100 * _at('ratio/unseen-support', 'accepted'):.0f} % of batches pass, missing "
         f"{100 * (1 - _at('ratio/unseen-support', 'mean_weight')):.0f} % of pi"

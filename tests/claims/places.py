@@ -9,7 +9,6 @@ ELSEWHERE: dict[str, tuple[dict[str, Any], ...]] = {
         {"dimension": 40, "signal": 0.2, "strength": 1.0},
         {"dimension": 2, "signal": 2.0, "strength": 0.3},
     ),
-    "alignment/lag-identity": ({"staleness": 2, "step": 0.3},),
     "alignment/lag1-closed-form": ({"staleness": 0, "step": 1.2}, {"staleness": 3, "step": 0.25}),
     "alignment/noise-floor": ({"dimension": 9, "threshold": 0.4}, {"dimension": 60, "threshold": 0.1}),
     "alignment/partial-and-skip-control": ({"strength": 0.2, "signal": 8.0}, {"staleness": 12, "high": 0.2}),

@@ -20,7 +20,7 @@ HEAVY = {
     *("live/learning", "live/staleness", "ess/finite-sample", "optimum/asymre-projection"),
     *("alignment/projection-restores-sync-boundary", "alignment/projection-second-moment"),
     *("alignment/adam-inflation", "alignment/partial-and-skip-control", "alignment/random-delay-cosine"),
-    *("alignment/lag-identity", "alignment/lag1-closed-form", "alignment/sawtooth-cosine"),
+    *("alignment/lag1-closed-form", "alignment/sawtooth-cosine"),
     *("alignment/version-identity", "convergence/last-iterate", "convergence/step-size-law"),
     *("optimum/entropy-derivative", "optimum/kl-regression", "predictor/step-under-inflation"),
     *("staleness/critical-damping", "systems/age-cut-length-bias", "systems/open-loop-mean"),

@@ -117,7 +117,7 @@ def modes(point: dict[str, Any], draw: Draw) -> dict[str, Any]:
     top = draw(Real(typical=(0.1, 5.0)))
     others = (top * share for share in draw(Vector(typical=(0.1, 1.0), sizes=(0, 3))))
     step = draw(Real(typical=(0.05, 0.95))) * critical(point["staleness"]) / top
-    return {"curvatures": (top, *others), "step": step}
+    return {"curvature": top, "others": tuple(others) or None, "step": step}
 
 
 @then
@@ -268,8 +268,7 @@ POINTS: dict[str, Callable[..., dict[str, Any]]] = {
         lambda point, draw: {"offset": draw(Real(typical=(-1.9, 2.9))) * point["kl"]}
     ),
     "convergence/step-size-law": stepping(1.05, 2.5),
-    "alignment/lag-identity": modes,
-    "alignment/lag1-closed-form": stepping(0.05, 0.95),
+    "alignment/lag1-closed-form": modes,
     "alignment/projection-second-moment": stepping(
         0.6, 1.0, lambda point: critical(point["staleness"]) * min(2.4, 0.6 / max(1.0 - point["strength"], 0.1))
     ),

@@ -38,7 +38,6 @@ REFUSALS = [
     ("systems/straggler-tail", {"levels": (3, 4)}, "an integer in [4, 256]"),
     ("systems/straggler-tail", {"tickets": 111}, ">= 3.5 batches"),
     ("systems/age-cut-length-bias", {"places": 32}, "an integer >= 64"),
-    ("alignment/lag-identity", {"step": 0.7}, "below 0.618034"),
     ("alignment/lag1-closed-form", {"step": 0.1737}, "below 0.173648"),
     ("alignment/adam-inflation", {"dimension": 1}, "an integer in [2, 512]"),
     ("alignment/adam-inflation", {"strength": 1.0, "reference": "known"}, "below 1"),
