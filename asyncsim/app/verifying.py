@@ -56,7 +56,7 @@ def verify(
     measured in this process); verdicts do not depend on it. Returns one `Verdict`, or a list of them. Raises
     `InputError` for an unknown claim, or a point outside of the claim's domain, where nothing is stated.
 
-    >>> verify("estimator/full-is").verdict
+    >>> verify("estimator/truncation-bias").verdict
     'held'
     """
     if isinstance(claim, (list, tuple)):

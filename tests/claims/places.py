@@ -41,7 +41,6 @@ ELSEWHERE: dict[str, tuple[dict[str, Any], ...]] = {
     "estimator/a3po-interpolation": ({"staleness": 8},),
     "estimator/cut-advantages": ({"cut": "parts"},),
     "estimator/delayed-reward-bias": ({"by": 1, "staleness": 0},),
-    "estimator/full-is": ({"horizon": 2, "success": 0.5},),
     "estimator/geometric-ratio": ({"horizon": 2},),
     "estimator/group-mass": ({"samples": 1}, {"cap": 1.0, "samples": 6}),
     "estimator/group-normalization": ({"samples": 2}, {"means": (0.01, 0.02)}),
