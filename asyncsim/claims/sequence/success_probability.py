@@ -17,19 +17,35 @@ import math
 from collections.abc import Callable
 
 import numpy as np
+from scipy.special import expit
 
 from asyncsim.claims._bandit import complex_gradient
-from asyncsim.claims._chain import Chains, bits, count_law, fourier_law, probabilities
+from asyncsim.claims._chain import Chains, bits
 from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Real, indexed, lab, sim, too_rare
 
 _FEW = {"horizon": 24, "fraction": 0.83, "behavior_margins": (0.7, 1.4), "current_margins": (1.0, 1.7)}
 _SHORT = {"horizon": 24, "fraction": 0.75, "behavior_margins": (0.6, 1.4), "current_margins": (0.9, 1.6)}
 
 
+def _count_law(probabilities: np.ndarray) -> np.ndarray:
+    """P(k correct bits), k = 0..H, by convolving one bit after another; complex probabilities are allowed."""
+    law = np.ones(1, dtype=probabilities.dtype)
+    for p in probabilities:
+        law = np.convolve(law, np.array([1.0 - p, p]))
+    return law
+
+
+def _fourier_law(probabilities: np.ndarray) -> np.ndarray:
+    """Distribution of the number of correct bits, from its generating function at the roots of unity."""
+    size = len(probabilities) + 1
+    roots = np.exp(-2j * np.pi * np.arange(size) / size)
+    return np.fft.ifft((1.0 + probabilities * (roots[:, None] - 1.0)).prod(axis=1)).real
+
+
 def _slope(margins: np.ndarray, needed: int) -> np.ndarray:
-    p = probabilities(margins)
+    p = expit(margins)
     others = [np.delete(p, t) for t in range(len(p))]
-    one_short = np.array([count_law(o)[needed - 1] if 0 < needed <= len(p) else 0.0 for o in others])
+    one_short = np.array([_count_law(o)[needed - 1] if 0 < needed <= len(p) else 0.0 for o in others])
     return p * (1.0 - p) * one_short
 
 
@@ -60,28 +76,28 @@ class SuccessProbability(Chains, Claim):
     def joint(self) -> None:
         # Correct bits that earn the reward.
         self.needed = math.ceil(self.fraction * self.horizon - 1e-9)
-        norm = float(np.linalg.norm(_slope(self.pair.current, self.needed)))
+        norm = float(np.linalg.norm(_slope(self.current, self.needed)))
         self.require(norm > 1e-9, "fraction", "such that success depends on the bits", "ask for other")
 
     def _tails(s, law: Callable[[np.ndarray], np.ndarray], extra: int = 0) -> dict[str, float]:
-        behavior, current = (float(law(probabilities(m))[s.needed + extra :].sum()) for m in s.pair)
+        behavior, current = (float(law(expit(m))[s.needed + extra :].sum()) for m in (s.behavior, s.current))
         return {"stale_return": behavior, "weighted_return": current}
 
     def _with_total(s, gradient: np.ndarray) -> dict[str, float]:
         return {"total": float(gradient.sum()), **indexed("grad", gradient)}
 
     def predict(s) -> dict[str, float]:
-        return s._tails(count_law) | s._with_total(_slope(s.pair.current, s.needed))
+        return s._tails(_count_law) | s._with_total(_slope(s.current, s.needed))
 
     def check(s) -> dict[str, float]:
         def success(margins: np.ndarray) -> np.ndarray:
-            return count_law(1.0 / (1.0 + np.exp(-margins)))[s.needed :].sum()
+            return _count_law(1.0 / (1.0 + np.exp(-margins)))[s.needed :].sum()
 
-        return s._tails(fourier_law) | s._with_total(complex_gradient(success, s.pair.current))
+        return s._tails(_fourier_law) | s._with_total(complex_gradient(success, s.current))
 
     wrong = {
-        "more than the needed bits": lambda s: s._tails(count_law, 1),
-        "taken at the behavior policy": lambda s: s._with_total(_slope(s.pair.behavior, s.needed)),
+        "more than the needed bits": lambda s: s._tails(_count_law, 1),
+        "taken at the behavior policy": lambda s: s._with_total(_slope(s.behavior, s.needed)),
     }
 
     points = (
