@@ -6,8 +6,8 @@ where it loses `1-1/rho` of its groups, without a bias in length
 C slots, batches of P groups, T = E[max of N works], training t_T seconds, rho = C t_T/(P T), q = capacity/P.
 Generator-bound (rho <= 0.6): mean = C/P + rho. Trainer-bound (rho >= 1.5): mean = 1 + E floor(a + t), in_queue = 1 + E
 floor(a), t = group seconds / t_T, a uniform on ((q-1)/rho, q/rho). There dropped_fraction = 1 - 1/rho of all finished
-groups, since C/T finish each second and P/t_T are trained; mean_length of trained samples is E[length], as which group
-is dropped depends on how many finish behind it, not on its length or age (unbiased up to an order of 1/C).
+groups, since C/T finish each second and P/t_T are trained. The mean_length of trained samples is E[length]: which group
+is dropped depends on how many finish behind it, not on its length or age. That is unbiased up to an order of 1/C.
 Derivation, in periods t_T: batches begin and versions are installed at whole times. A full buffer just before a dequeue
 holds ages 0..q/rho and the oldest P are taken, ages a. For a group begun a + t before a whole time, 1 + floor(a + t)
 versions are installed until it trains. Below rho = 1: slots are always busy, so C are in flight at a publish; the rho
