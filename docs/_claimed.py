@@ -34,7 +34,7 @@ CLAIMED = [
         "TRL #6789 and #6945, verl #6240",
         "The mean ratio is the product, over all positions, of the policy's probability mass on tokens kept by top-p. "
         "The mean ratio reveals the lost probability mass, but ESS does not.",
-        ("ratio/top-p", "predictor/mean-weight"),
+        ("ratio/top-p", "ratio/engine-floor"),
     ),
     Claimed(
         "If all weights are one in one micro-batch and two in another, is ESS/N one?",
@@ -51,7 +51,7 @@ CLAIMED = [
         "The ESS of clamped weights has a lower bound. An ESS computed within sequences ignores "
         "differences between sequences. "
         "`asyncsim diagnose` compares a log's ESS with each definition.",
-        ("ess/length-law", "ess/clamp-floor"),
+        ("ess/limit", "ess/clamp-floor"),
     ),
     Claimed(
         "What does ESS miss if a run fails while its ESS/N stays near one?",
@@ -59,21 +59,21 @@ CLAIMED = [
         "ESS ignores a common factor: if all ratios are halved, ESS stays the same. "
         "ESS is not a ratio of variances either: the relative variance of a "
         "gradient can differ from `N/ESS` by any factor.",
-        ("ess/is-not-variance", "ess/invariances"),
+        ("estimator/is-variance", "ess/invariances"),
     ),
     Claimed(
         "Should a sequence-level correction sum log ratios, or average them?",
         "TRL #5814 and #4891",
         "The sum is the log of the importance weight. The average is the log of the geometric mean, whose expectation "
         "under the behavior policy is not one. The geometric mean hides the effect of length, and removes no bias.",
-        ("estimator/geometric-ratio", "ess/length-law"),
+        ("estimator/geometric-ratio", "ess/limit"),
     ),
     Claimed(
         "Should I use token ratios or sequence ratios?",
         "verl #3984 and #3694",
         "Token ratios leave a bias that is, to first order, linear in the distance between the policies. Sequence "
         "ratios are unbiased, but their variance grows exponentially with length.",
-        ("estimator/token-is-bias", "ess/length-law"),
+        ("estimator/token-is-bias", "ess/limit"),
     ),
     Claimed(
         "Which KL estimator belongs in the loss?",

@@ -189,7 +189,7 @@ QUESTIONS = [
         _pictures.not_on_policy,
         "Sequences have 64 tokens, and batches have 1,024 sequences. Bars are 95 % intervals over 16 replicates. "
         "Dashed lines are closed-form predictions for large batches.",
-        claims=("ratio/engine-floor", "ratio/top-p", "predictor/mean-weight"),
+        claims=("ratio/engine-floor", "ratio/top-p"),
     ),
     Question(
         "How large is the weight of a sequence of 9,000 tokens with a 2-percent mismatch per token?",
@@ -207,7 +207,7 @@ QUESTIONS = [
         "Batches have 256 sequences, and bars are 95 % intervals over 8 replicates. "
         "Dashed lines assume log-normal weights, without fitted parameters. The variance of the log weight is the "
         "length times the squared mismatch.",
-        claims=("ess/length-law", "estimator/geometric-ratio", "predictor/mean-weight"),
+        claims=("ess/limit", "estimator/geometric-ratio"),
     ),
     Question(
         "Does PPO's clip act with one epoch and several minibatches?",

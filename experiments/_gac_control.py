@@ -62,9 +62,9 @@ def points(name: str, staleness: int) -> tuple[str, list[Point], float]:
     """Claim on the largest stable step, its points (the smallest counts), and what its step is multiplied with."""
     if name == "stiff":
         return "staleness/stability-boundary", [{"staleness": staleness, "curvatures": (1.0, FLAT)}], 1.0
-    shared = {"workers": staleness + 1, "reference_logits": (0.0,) * ARMS_PER_PROMPT, "kl": KL}
+    shared = {"placement": "behavior", "staleness": staleness, "reference_logits": (0.0,) * ARMS_PER_PROMPT, "kl": KL}
     # A step averages over prompts, each with weights of its own, so that each moves by a share of it.
-    return "staleness/soft-optimum-step", [{**shared, "rewards": tuple(row)} for row in means()], float(PROMPTS)
+    return "staleness/regularizer-placement", [{**shared, "rewards": tuple(row)} for row in means()], float(PROMPTS)
 
 
 def knobs(rule: str, size: int) -> dict[str, float]:

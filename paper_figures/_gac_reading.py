@@ -16,14 +16,11 @@ _DRAWS = 4000
 def correlations(staleness: int, step: float, lags: int) -> np.ndarray:
     """corr_0..corr_lags of the delayed linear model of curvature 1, `[lags + 1]`.
 
-    Up to the staleness from the closed form, there and behind from the identity, farther from the Lyapunov equation.
+    Up to one update behind the staleness from the closed form, farther from the Lyapunov equation.
     """
-    known = {0: 1.0}
-    point = {"staleness": staleness, "noise": 1.0, "step": step}
-    closed = claims.claim("alignment/lag1-closed-form").predict({**point, "curvature": 1.0})
-    turn = claims.claim("alignment/lag-identity").predict({**point, "curvatures": (1.0,)})
-    for found in (closed, turn):
-        known |= {int(name[5:-1]): value for name, value in found.items() if name.startswith("corr[")}
+    point = {"staleness": staleness, "noise": 1.0, "step": step, "curvature": 1.0}
+    found = claims.claim("alignment/lag1-closed-form").predict(point)
+    known = {0: 1.0} | {int(name[5:-1]): value for name, value in found.items() if name.startswith("corr[")}
     beyond = [lag for lag in range(1, lags + 1) if lag > staleness + 1]
     power, products = autocovariance(1.0, step, 1.0, staleness, beyond)
     known |= {lag: product / power for lag, product in zip(beyond, products, strict=True)}

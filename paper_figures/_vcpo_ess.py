@@ -31,7 +31,7 @@ def expected(batch: int, length: int, behavior: tuple[float, ...], current: tupl
     point: dict[str, Any] = {"samples": batch, "horizon": length}
     pair = {"behavior_logits": behavior, "current_logits": current}
     found = claims.claim("ess/finite-sample").predict(point | pair)
-    # The second moment of a sequence is the product over its tokens (claim `ratio/sequence-product`).
+    # The second moment of a sequence is the product over its tokens (claim `ratio/markov-moments`).
     limit = claims.claim("ess/limit").predict(pair)["ess"] ** length
     return Expected(found["ess"], limit, found["largest_share"])
 

@@ -91,7 +91,7 @@ def numbers(rows: Any) -> dict[str, str]:
     """Correlation under each condition, and the learning rate with momentum in shares of its limit."""
     rolling = made.CONDITIONS["momentum"]
     point = {"staleness": 0, "curvatures": (1.0,), "momentum": rolling["momentum"]}
-    limit = claims.claim("staleness/heavy-ball").predict(point)
+    limit = claims.claim("staleness/stability-boundary").predict(point)
     found = {"momentum_share": f"{rolling['step'] / limit['step']:.2f}", "late": str(made.LATE)}
     fresh, stale = ("far, batch 256", "batch used 4 times", "momentum"), ("large step", RANDOM)
     for condition, tau in (*((each, 0) for each in fresh), *((each, made.LATE) for each in stale)):

@@ -117,8 +117,8 @@ def boldest(rows: Any, arm: str, law: str = "constant 32") -> str:
 def limit() -> float:
     """Largest stable rate of RLOO near the optimum on data 32 versions old, by theory."""
     point = {"rewards": tba_optimum.ARM_REWARDS, "reference_logits": tba_optimum.ARM_LOGITS[0]}
-    stated = claims.claim("staleness/soft-optimum-step")
-    return float(stated.predict({**point, "kl": tba_optimum.BETA, "workers": 33})["step"])
+    stated = claims.claim("staleness/regularizer-placement")
+    return float(stated.predict({**point, "kl": tba_optimum.BETA, "placement": "behavior", "staleness": 32})["step"])
 
 
 def small(value: float) -> str:

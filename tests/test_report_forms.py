@@ -133,7 +133,9 @@ def test_the_point_that_is_named_is_the_worst_one_and_can_be_asked(tmp_path: Pat
 
     claim, trial = claims.claim("ess/limit"), claims.trial("ess/limit")
     predicted = [claim.predict(point) for point in trial.points]
-    measured = [{"ess": Estimate(row["ess"] * factor, 1e-4)} for row, factor in zip(predicted, (1.0, 1.1), strict=True)]
+    measured = [
+        {"ess": Estimate(row["ess"] * factor, 1e-4)} for row, factor in zip(predicted, (1.0, 1.1, 1.0), strict=True)
+    ]
     broken = validation.join(claim, trial.points, measured, predicted, 0.02)
     (step,) = (step for step in judgments.steps(broken, Page([broken], {})) if step.startswith("Where?"))
     assert step.count("--at") == 2 and "'behavior_logits=(0.3, -0.2, 0.5)'" in step

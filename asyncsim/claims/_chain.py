@@ -1,27 +1,14 @@
-"""Chains of independent bits: the law of the number of right ones, and of ratios between two such chains.
+"""Points with two chains of independent bits, under behavior and under the current policy.
 
 Bit t of H is right with probability p_t = 1/(1 + e^{-m_t}); its margin m_t goes evenly from the first to the last bit.
 """
 
-import math
-from typing import NamedTuple
-
 import numpy as np
-from scipy.special import expit, log_expit
 
-from asyncsim.base.declared import Declared, Integer, Real, Vector
-
-LONGEST = 4096
+from asyncsim.base.declared import Declared, Integer, Vector
 
 
-class ChainPair(NamedTuple):
-    """Margins of the bits `[H]` under behavior and under the current policy."""
-
-    behavior: np.ndarray
-    current: np.ndarray
-
-
-def bits(typical: int, longest: int = LONGEST) -> Integer:
+def bits(typical: int, longest: int = 4096) -> Integer:
     """Declare the length of a chain; random points have at most `typical` bits."""
     return Integer(1, longest, typical=(1, typical), example=7, unit="bits", doc="length of a chain")
 
@@ -37,50 +24,7 @@ class Chains(Declared):
         length=2, typical=(-2.0, 2.0), example=(1.2, 0.7), doc="margins of first and last bit under the current policy"
     )
 
-    @property
-    def pair(self) -> ChainPair:
-        """The margins of both chains, interpolated from the first bit to the last."""
+    def joint(self) -> None:
+        """Set the margins of both chains, interpolated from the first bit to the last, `[H]` each."""
         ends = (self.behavior_margins, self.current_margins)
-        return ChainPair(*(np.linspace(first, last, self.horizon) for first, last in ends))
-
-
-class PaidChains(Chains):
-    """Base of points with two chains and a reward."""
-
-    fraction = Real(0.0, 1.0, typical=(0.0, 1.0), example=0.75, doc="minimum fraction of right bits for reward 1")
-
-    @property
-    def needed(self) -> int:
-        """Minimum number of correct bits that earns the reward."""
-        return math.ceil(self.fraction * self.horizon - 1e-9)
-
-
-def count_law(probabilities: np.ndarray) -> np.ndarray:
-    """P(k correct bits), k = 0..H, by convolving one bit after another; complex probabilities are allowed."""
-    law = np.ones(1, dtype=probabilities.dtype)
-    for p in probabilities:
-        law = np.convolve(law, np.array([1.0 - p, p]))
-    return law
-
-
-def fourier_law(probabilities: np.ndarray) -> np.ndarray:
-    """Distribution of the number of correct bits, from its generating function at the roots of unity."""
-    size = len(probabilities) + 1
-    roots = np.exp(-2j * np.pi * np.arange(size) / size)
-    return np.fft.ifft((1.0 + probabilities * (roots[:, None] - 1.0)).prod(axis=1)).real
-
-
-def log_ratios(pair: ChainPair) -> tuple[np.ndarray, np.ndarray]:
-    """log pi/mu of every bit for a correct and for an incorrect value, `[H]` each."""
-    return log_expit(pair.current) - log_expit(pair.behavior), log_expit(-pair.current) - log_expit(-pair.behavior)
-
-
-def log_moment(pair: ChainPair, power: float) -> float:
-    """log E_mu W^power of the sequence ratio W, as a sum over bits."""
-    right, wrong = log_ratios(pair)
-    terms = np.logaddexp(log_expit(pair.behavior) + power * right, log_expit(-pair.behavior) + power * wrong)
-    return math.fsum(terms)
-
-
-probabilities = expit
-"""Probability of a right bit from its margin."""
+        self.behavior, self.current = (np.linspace(first, last, self.horizon) for first, last in ends)

@@ -1,4 +1,4 @@
-r"""Closed forms of the linear model with constant delay, its growth beyond the boundary, the stale Gaussian bandit.
+r"""Closed forms of the linear model with constant delay, and its growth beyond the boundary.
 
 x_{t+1} = x_t - step g_t, g_t = curvature x_{t-tau} + xi_t, with white noise xi of standard deviation sigma. All depend
 on a = step * curvature and the delay tau alone. With omega = 2 arcsin(a/2) and Theta = (tau + 1/2) omega the marginal
@@ -14,7 +14,6 @@ from scipy.optimize import brentq
 from scipy.special import lambertw
 
 from asyncsim.base import checks
-from asyncsim.base.declared import Count, Declared, Positive, Staleness
 
 
 def critical(tau: int) -> float:
@@ -111,55 +110,3 @@ def unstable(field: str, value: float, a: float, tau: int) -> None:
     """Refuse a mode that does not grow beyond the stability boundary."""
     bound = f"such that step * curvature = {a:.4g} is above {1.001 * critical(tau):.6g}"
     checks.require(a > 1.001 * critical(tau), field, value, bound, "below the boundary nothing grows")
-
-
-class GaussianBandit(Declared):
-    """Base of points with a stationary Gaussian bandit trained on stale samples."""
-
-    staleness = Staleness(0, 24, typical=(0, 8), example=4)
-    samples = Count(2, typical=(4, 40), example=8, doc="samples of a group")
-    curvature = Positive(typical=(0.1, 5.0), example=2.0, unit="reward per squared action", doc="curvature h")
-    width = Positive(typical=(0.1, 3.0), example=0.5, unit="action", doc="standard deviation of the policy")
-    step = Positive(example=0.08, unit="action per gradient", doc="learning rate")
-
-    def joint(self) -> None:
-        stable_share(self.step, self.curvature, self.staleness)
-        # At the boundary itself rounding decides whether a mean square of 1e15 is there.
-        stable = 2.0 * (excess(self.step * self.curvature, self.staleness) / (self.samples - 1)) < 0.9999
-        self.require(stable, "step", "such that Q < 0.9999 (N - 1)/2", "lower the step, or raise samples")
-
-
-def mean_square(s: GaussianBandit, count: float | None = None, growth: float = 2.0) -> float:
-    """Stationary mean squared distance E e^2; `count` replaces N - 1, and `growth` replaces the factor 2 of 2 e^2."""
-    share = excess(s.step * s.curvature, s.staleness) / (s.samples - 1 if count is None else count)
-    return s.width**2 * (2.5 - 2.0 / s.samples) * share / (1.0 - growth * share)
-
-
-def _variance(s: GaussianBandit, error: float) -> float:
-    """Variance of the gradient at distance e from the optimum, by Hoeffding's decomposition."""
-    node, weight = np.polynomial.hermite_e.hermegauss(8)
-    weight = weight / weight.sum()
-    action = error + s.width * node
-    reward = -0.5 * s.curvature * action**2
-    kernel = np.subtract.outer(reward, reward) * np.subtract.outer(action, action) / (2.0 * s.width**2)
-    mean = weight @ kernel @ weight
-    one, both = weight @ (kernel @ weight - mean) ** 2, weight @ (kernel - mean) ** 2 @ weight
-    N = s.samples
-    return float((4.0 * (N - 2) * one + 2.0 * both) / (N * (N - 1)))
-
-
-def second_moments(s: GaussianBandit) -> tuple[np.ndarray, float]:
-    """Solve for E e_i e_j of the last tau + 1 errors, newest first `[tau + 1, tau + 1]`, and for E g^2."""
-    size, tau = s.staleness + 1, s.staleness
-    constant = _variance(s, 0.0)
-    growth = (_variance(s, s.width) - constant) / s.width**2
-    companion = np.eye(size, k=-1)
-    companion[0, 0] += 1.0
-    companion[0, tau] -= s.step * s.curvature
-    # vec of E v v^T with v = (e_t, ..., e_{t - tau}); the noise enters the first cell and grows with the last one.
-    system = np.eye(size**2) - np.kron(companion, companion)
-    system[0, -1] -= s.step**2 * growth
-    noise = np.zeros(size**2)
-    noise[0] = s.step**2 * constant
-    law = np.linalg.solve(system, noise).reshape(size, size)
-    return law, float((s.curvature**2 + growth) * law[0, 0] + constant)

@@ -86,13 +86,14 @@ def _slope(noise: float) -> float:
 
 
 def _scaled_step(staleness: int) -> float:
-    return (staleness + 0.5) * _at("staleness/stability-boundary", "step", staleness=staleness, curvatures=(1.0,))
+    point = {"staleness": staleness, "curvatures": (1.0,), "momentum": None}
+    return (staleness + 0.5) * _at("staleness/stability-boundary", "step", **point)
 
 
 def _step_at_one_mean() -> str:
     """Largest stable learning rates at mean staleness 4: publishes every 9 updates, and constant staleness."""
     cycles = _at("staleness/sawtooth", "step", updates=9, versions=0, curvatures=(1.0,))
-    constant = _at("staleness/stability-boundary", "step", staleness=4, curvatures=(1.0,))
+    constant = _scaled_step(4) / 4.5
     return f"mean 4: step {cycles:.3f} in cycles, {constant:.3f} constant"
 
 
@@ -109,8 +110,8 @@ NUMBERS: dict[str, Callable[[], str]] = {
         f"{2.0 * _at('alignment/projection-restores-sync-boundary', 'step'):.0f} at staleness 4"
     ),
     "2602.17616/ess-predicts-collapse": lambda: (
-        f"N/ESS {_at('ess/is-not-variance', 'inverse_ess'):.2f}, "
-        f"variance ratio {_at('ess/is-not-variance', 'inflation'):.2f}"
+        f"N/ESS {_at('estimator/is-variance', 'inverse_ess'):.2f}, "
+        f"variance ratio {_at('estimator/is-variance', 'inflation'):.2f}"
     ),
     "2602.17616/root-of-ess": lambda: (
         f"exponent {_at('predictor/step-under-inflation', 'floor_adam', step=0.01):.2f} with Adam, "
@@ -125,7 +126,9 @@ NUMBERS: dict[str, Callable[[], str]] = {
         f"{_at('convergence/step-size-law', 'delay', step=0.36):.0f}, then "
         f"{_at('convergence/step-size-law', 'delay', step=0.7):.0f}"
     ),
-    "2607.01083/ballistic": lambda: f"correlation {_at('alignment/lag1-closed-form', 'corr[1]'):+.2f} without drift",
+    "2607.01083/ballistic": lambda: (
+        f"correlation {_at('alignment/lag1-closed-form', 'corr[1]', others=None):+.2f} without drift"
+    ),
     "2510.01161/second-moment": lambda: (
         f"{100 * _at('ratio/unseen-support', 'accepted'):.0f} % of batches pass, missing "
         f"{100 * (1 - _at('ratio/unseen-support', 'mean_weight')):.0f} % of pi"

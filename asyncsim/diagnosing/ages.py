@@ -147,7 +147,9 @@ def candidates(found: Ages) -> list[Law]:
     laws = [Law("uniform", even, "staleness/random-mean", (low + high) / 2.0)]
     if low == 0:
         workers = max(2, round(1.0 + mean))
-        laws.append(Law("geometric", _geometric(workers, 8 * workers + high), "systems/geometric", workers - 1.0))
+        laws.append(
+            Law("geometric", _geometric(workers, 8 * workers + high), "systems/arrivals-per-update", workers - 1.0)
+        )
         # The number of workers whose share below the cap is nearest.
         below = float((staleness < high).mean())
         counts = range(2, 8 * (high + 1) + 2)
@@ -159,7 +161,8 @@ def candidates(found: Ages) -> list[Law]:
 
 def _geometric(workers: int, cells: int) -> np.ndarray:
     """Predicted probabilities of staleness for equal exponential workers; the last cell holds the tail."""
-    values = claims.claim("systems/geometric").predict({"workers": workers, "cells": cells})
+    point = {"workers": workers, "rates": None, "groups_per_batch": 1, "law": "exponential:1", "cells": cells}
+    values = claims.claim("systems/arrivals-per-update").predict(point)
     return np.array([*(values[f"p[{k}]"] for k in range(cells)), values["tail"]])
 
 

@@ -55,8 +55,8 @@ def cosine(telemetry: Telemetry) -> Draft:
                        "Log the cosine of two halves of a batch, or cosines two and three updates apart.")  # fmt: skip
     echo = _echo(telemetry, found)
     if echo is not None and above(echo, 2.0 * TOLERANCE) < 0.01:
-        return missing(COSINE, "alignment/lag-identity", "Stale gradients repeat, which hides the signal in cosines.",
-                       "Lower the learning rate first, then measure again.")  # fmt: skip
+        known, why = "alignment/lag1-closed-form", "Stale gradients repeat, which hides the signal in cosines."
+        return missing(COSINE, known, why, "Lower the learning rate first, then measure again.")
     base = share if share is not None else found[later[-1]]
     predicted = _with_momentum(base.value, telemetry.setup.momentum)
     error, freedom = math.hypot(found[1].error, base.error), min(found[1].freedom, base.freedom)
@@ -145,11 +145,8 @@ def boundary(telemetry: Telemetry) -> Draft:
 def _limit(telemetry: Telemetry) -> tuple[float | None, str]:
     """Largest stable step * curvature, and its claim: for constant, momentum, sawtooth or random staleness."""
     tau, momentum = constant_staleness(telemetry), telemetry.setup.momentum
-    if tau is not None and momentum:
-        point = {"staleness": tau, "momentum": momentum, "curvatures": (1.0,)}
-        return claims.claim("staleness/heavy-ball").predict(point)["step"], "staleness/heavy-ball"
     if tau is not None:
-        point = {"staleness": tau, "curvatures": (1.0,)}
+        point = {"staleness": tau, "momentum": momentum or None, "curvatures": (1.0,)}
         return claims.claim("staleness/stability-boundary").predict(point)["step"], "staleness/stability-boundary"
     found = ages(telemetry)
     if found is None or momentum or found.steps < FEWEST:

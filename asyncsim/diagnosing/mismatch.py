@@ -227,7 +227,7 @@ def _slope(found: Levels) -> Estimate | None:
 
 def mean_ratio(telemetry: Telemetry) -> Draft:
     """Test whether the mean ratio is 1, as it is at any staleness if the logged log-probs are the sampler's."""
-    question, claim = "mean ratio", "predictor/mean-weight"
+    question, claim = "mean ratio", "ratio/engine-floor"
     tokens = telemetry.tokens
     series = telemetry.get("ratio_mean") if tokens is None else tokens.means(np.exp(np.clip(tokens.log_ratio, -50, 50)))
     if series is None:

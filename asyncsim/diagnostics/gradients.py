@@ -142,7 +142,7 @@ class Autocorrelogram:
 def autocorrelogram(lags: int = 8, after: Any = 0) -> Autocorrelogram:
     """Mean products of gradients k updates apart, C_k = mean_t <g_t, g_(t-k)>, 0 <= k <= K, per replicate.
 
-    The ratio of averages C_k / C_0 obeys the exact identities (`alignment/lag-identity`), an average of cosines does
+    The ratio of averages C_k / C_0 obeys exact identities (`alignment/lag1-closed-form`), an average of cosines does
     not. Blind to drift: products of a run that is not stationary mix its stages.
 
     Arguments: `lags`, K >= 1, and `after` >= 0, updates left out at the start, both in updates. Returns an accumulator

@@ -157,9 +157,9 @@ def full_is(level: str = choice("token", "sequence", words=_SAYS, usual="sequenc
     """Untruncated importance sampling: c = W A (sequence) or r A (token).
 
     Importance sampling without truncation: c_it = W_i A_i (sequence) or r_it A_i (token). r_it = pi/mu of one token,
-    W_i = prod_t r_it. The sequence form is unbiased for outcome rewards on full support (`estimator/full-is`). The
-    token form ignores prefix and suffix and is biased for more than one token (`estimator/token-is-bias`). Log ratios
-    are limited to +-20 before they are exponentiated: where all of a step lie beyond, all its weights are equal.
+    W_i = prod_t r_it. The sequence form is unbiased for outcome rewards on full support (`estimator/truncation-bias`).
+    The token form ignores prefix and suffix and is biased for more than one token (`estimator/token-is-bias`). Log
+    ratios are limited to +-20 before they are exponentiated: where all of a step lie beyond, all its weights are equal.
     """
     return Ratio(level)
 

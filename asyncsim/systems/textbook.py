@@ -89,9 +89,9 @@ def update_on_arrival(
 
     N workers, each restarts at once with the newest weights: mean staleness N - 1 for every service law.
 
-    K = C = N, P = S = 1, training takes no time, a worker finishes under the weights that it started with (pin). Laws
-    `systems/update-on-arrival`, and `systems/geometric` for exponential service; in updates, of which each is a
-    publish. A worker's result is a group, and all of its samples take the one service time.
+    K = C = N, P = S = 1, training takes no time, a worker finishes under the weights that it started with (pin). Law
+    `systems/arrivals-per-update` with P = 1, in updates, of which each is a publish. A worker's result is a group, and
+    all of its samples take the one service time.
 
     >>> update_on_arrival(3, 1.0).schedule(6, 1, 1, 1, seed=0).staleness().ravel().tolist()
     [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]

@@ -17,12 +17,12 @@ from tests.claims.test_engines import CONSTANTS
 CLAIMS = sorted(claims.claims())
 WHOLE = {*BOUNDS, *CONSTANTS}
 HEAVY = {
-    *("live/learning", "live/staleness", "live/throughput", "ess/finite-sample", "optimum/asymre-projection"),
+    *("live/learning", "live/staleness", "ess/finite-sample", "optimum/asymre-projection"),
     *("alignment/projection-restores-sync-boundary", "alignment/projection-second-moment"),
     *("alignment/adam-inflation", "alignment/partial-and-skip-control", "alignment/random-delay-cosine"),
-    *("alignment/lag-identity", "alignment/lag1-closed-form", "alignment/sawtooth-cosine"),
+    *("alignment/lag1-closed-form", "alignment/sawtooth-cosine"),
     *("alignment/version-identity", "convergence/last-iterate", "convergence/step-size-law"),
-    *("optimum/entropy-derivative", "optimum/kl-regression", "predictor/step-under-inflation", "ratio/chain-moments"),
+    *("optimum/entropy-derivative", "optimum/kl-regression", "predictor/step-under-inflation"),
     *("staleness/critical-damping", "systems/age-cut-length-bias", "systems/open-loop-mean"),
 }
 """Claims of which a ninth takes more than half a second, or processes of their own: `make test-rows` measures all."""

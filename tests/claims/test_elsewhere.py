@@ -109,7 +109,7 @@ INSTALLS = {
     "mode": "pin", "places": 11, "batches_per_publish": 1, "seconds": 5.399, "train_time": 0.795, "sync_time": 0.338,
     "generator_pauses": True,
 }  # fmt: skip
-HEAVY = {"workers": 12, "rates": None, "law": "pareto:1:1.5"}
+HEAVY = {**ARRIVALS, "workers": 12, "law": "pareto:1:1.5", "cells": 0}
 PERMITS = {"tickets": 37, "publish_groups": 2, "release": "dequeue", "zero_train_time": True}
 
 
@@ -120,7 +120,7 @@ PERMITS = {"tickets": 37, "publish_groups": 2, "release": "dequeue", "zero_train
         ("systems/dynamic-sampling", {"groups_per_batch": 2, "round": 7, "accept": 0.9417}, "outside"),
         ("systems/cap-binds", PERMITS, "held"),
         ("systems/install-modes", INSTALLS, "held"),
-        ("systems/update-on-arrival", HEAVY, "outside"),
+        ("systems/arrivals-per-update", HEAVY, "outside"),
     ],
 )
 def test_far_points_that_were_called_violated(name: str, point: dict[str, Any], found: str) -> None:

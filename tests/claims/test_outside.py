@@ -58,11 +58,10 @@ def test_the_page_takes_a_newcomer_from_a_conjecture_to_its_verdict(tmp_path: Pa
 
 
 def test_where_a_trial_does_not_reach_the_formula_still_answers_and_one_claim_has_all_quantities() -> None:
-    words = ["verify", "ess/length-law", "--at", "behavior_logits=[0,0]", "--at", "current_logits=[0.1,-0.1]", "--at"]
-    far = CliRunner().invoke(app, [*words, "lengths=[256,512]"], env={"COLUMNS": "999"}).output
-    assert "18 tokens for 2 actions, not 512, " in far and "; shorten it. Predicted, not tested: ess[256] = " in far
-    near = CliRunner().invoke(app, [*words, "lengths=[1,2]"]).output
-    assert all(f"held     {quantity}" in near for quantity in ("ess[1]", "ess[2]", "rate", "per_variance"))
+    far = CliRunner().invoke(app, ["verify", "ratio/logit-radius", "--at", "horizon=8"], env={"COLUMNS": "999"}).output
+    assert "horizon at most 6; shorten it" in far and ". Predicted, not tested: second_moment = " in far
+    near = CliRunner().invoke(app, ["verify", "estimator/plug-in-baseline", "--at", "samples=2"]).output
+    assert all(f"held     {quantity}" in near for quantity in ("mean[0]", "mean[1]", "mean[2]", "variance"))
 
 
 def test_without_a_defect_that_was_caught_a_claim_is_not_held() -> None:

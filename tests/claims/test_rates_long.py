@@ -27,7 +27,7 @@ LEVEL = 1e-6
 SAMPLED = {
     "identity": "alignment/lag1-closed-form",
     "expectation": "ess/limit",
-    "distribution": "systems/geometric",
+    "distribution": "systems/arrivals-per-update",
     "bound": "convergence/constant-delay",
     "exponent": "convergence/bias-slope",
 }
@@ -145,7 +145,7 @@ def test_false_pass_is_sharp_where_the_sample_is_just_large_enough(replicates: i
     It is that of the noncentral law of Student at the true spread. What verdicts state is that rate at the spread they
     saw. It is convex there, so that the mean of what is stated lies above: it errs to the safe side.
     """
-    claim = claims.claim("systems/update-on-arrival")
+    claim = claims.claim("systems/cap-binds")
     rng = np.random.default_rng(3)
     from asyncsim.base import uncertainty
 

@@ -109,7 +109,7 @@ def test_run_writes_json_and_a_trace_that_loads(tmp_path: Path) -> None:
 
 def test_verify_writes_table_json_and_report(tmp_path: Path) -> None:
     report = tmp_path / "deep" / "report.html"
-    text, found = told(tmp_path, "verify estimator/full-is ess/clamp-floor --defects --report", report)
+    text, found = told(tmp_path, "verify estimator/truncation-bias ess/clamp-floor --defects --report", report)
     for row in found["claims"]:
         wanted = "id statement kind verdict predicted measured low high false_fail false_pass seconds defects"
         assert {*wanted.split()} <= set(row) and row["verdict"] == "held"
@@ -215,10 +215,10 @@ def test_bad_input_is_one_line_with_what_names_mean_and_status_two(
 def test_a_claim_that_is_not_held_gives_status_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from asyncsim.app import verdicts, verifying
 
-    claim = claims.claim("estimator/full-is")
+    claim = claims.claim("estimator/truncation-bias")
     wrong = lambda point: {k: 1.1 * v for k, v in claim.predict(point).items()}  # noqa: E731
     monkeypatch.setattr(verifying.claims, "claim", lambda name: type(claim)(**{**vars(claim), "predict": wrong}))
-    _, status = verdicts.verify(verdicts.Request(["estimator/full-is"]), tmp_path / "r.html")
+    _, status = verdicts.verify(verdicts.Request(["estimator/truncation-bias"]), tmp_path / "r.html")
     assert status == 1
 
 

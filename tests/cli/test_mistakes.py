@@ -336,10 +336,10 @@ TYPED = {
     "percent of a load": (f"{AREAL[:-3]}150% --set length=1", "load = '150%'", "write 1.5"),
     "a unit behind a number": ("advise slow.json --set tokens_per_second=40tok/s", "= '40tok/s'", "write 40"),
     "milliseconds": (f"{AREAL} --set length=5ms", "length = '5ms'", "write 0.005, the seconds of 5ms"),
-    "one for several": ("verify staleness/heavy-ball --at curvatures=1", "curvatures", "--at 'curvatures=[1]'"),
+    "one for several": ("verify staleness/stability-boundary --at curvatures=1", "curvatures", "--at 'curvatures=[1]'"),
     "a value without a name": ("verify ess/limit --at 0.5", "--at = '0.5'", "write --at PARAMETER=0.5, of `asyncsim"),
     "a method as a claim": ("verify gspo", "claim = 'gspo'", "it is a method: see `asyncsim list methods gspo`"),
-    "long rows": ("verify ess/length-law --at lengths=[256,512]", "lengths", "most 198 tokens for 3 actions"),
+    "long rows": ("verify ess/limit --at horizon=512", "horizon", "most 198 tokens for 3 actions"),
     "an advantage": ("conformance math:fsum --like gae", "--like = 'gae': must be a method", "add --kind advantage"),
     "the name of a line break": (
         r"run --task text --set task.data=rows.jsonl --set task.prompt=q --set task.reward=exact --set 'task.stop=\n'",
@@ -441,7 +441,7 @@ TYPED = {
         "system = 'cal.yaml': must be an existing file",
         "make one: asyncsim calibrate LOG --preset NAME --out cal.yaml",
     ),
-    "a claim as a kind": ("list ess/length-law", "kind = 'ess/length-law'", "asyncsim list claims ess/length-law"),
+    "a claim as a kind": ("list ess/clamp-floor", "kind = 'ess/clamp-floor'", "asyncsim list claims ess/clamp-floor"),
     "a paper or an adapter as a kind": ("list roll", "kind = 'roll'", "write asyncsim list"),
     "a store before a name": ("results show st 5ffcee", "arguments = '5ffcee'", "write 5ffcee --store st"),
     "a folder as a sweep": ("results show st", "name = 'st'", "write --store st"),
@@ -1151,7 +1151,7 @@ def test_claims_are_listed_by_family(capsys):
     with pytest.raises(SystemExit, match="0"):
         main(["list", "claims", "ess"])
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 7 and all(line.startswith("ess/") for line in lines)
+    assert len(lines) == 4 and all(line.startswith("ess/") for line in lines)
 
 
 def test_words_without_their_part_are_arguments_of_the_one_part_that_takes_them(capsys):

@@ -147,7 +147,7 @@ def test_verdicts_do_not_depend_on_the_number_of_workers():
 
     from asyncsim.app import verifying
 
-    names = ["alignment/drift-split", "convergence/mdp-gradient", "ess/limit"]
+    names = ["estimator/truncation-bias", "convergence/mdp-gradient", "ess/limit"]
     heard = []
     alone, spread = (
         [

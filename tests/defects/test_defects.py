@@ -53,14 +53,15 @@ def test_faults_drawn_by_chance_are_all_there_and_claims_that_see_them_exist():
 @pytest.mark.committed
 def test_a_fault_is_seen_and_the_product_is_not():
     """The measurement itself, on a copy of the package with one wrong sign, and on the package as it is."""
-    file, line = "asyncsim/claims/ess/length_law.py", "rate = float(x @ decay / (x @ x))"
+    file = "asyncsim/claims/ess/invariances.py"
+    line = "ess = math.exp(2.0 * total - logsumexp(2.0 * log_w)) / log_w.size"
     (slip, *_) = [
         each
         for each in mutants(file, (ROOT / file).read_text("utf-8"))
         if each.text == line and each.change == "/ -> *"
     ]
-    assert fresh.tried(slip, ["ess/length-law"]) == {"claims": ["ess/length-law"], "raised": [], "tried": 1}
-    assert fresh.child(["ess/length-law"])["claims"] == []
+    assert fresh.tried(slip, ["ess/invariances"]) == {"claims": ["ess/invariances"], "raised": [], "tried": 1}
+    assert fresh.child(["ess/invariances"])["claims"] == []
 
 
 @pytest.mark.parametrize("number", FIELD)

@@ -42,7 +42,7 @@ MIXED = sim.systems.areal(2, 4, length="lognormal:1.0:0.8", load=0.5, model={"ra
     ("system", "cause", "claim", "expected"),
     [
         (sim.systems.fixed_lag(3, 2, length="exponential:1", load=0.5), "constant staleness", "systems/hard-bounds", 3),
-        (ARRIVALS, "geometric staleness", "systems/geometric", "geometric:4"),
+        (ARRIVALS, "geometric staleness", "systems/arrivals-per-update", "geometric:4"),
         (UNIFORM, "uniform staleness", "staleness/random-mean", "uniform"),
     ],
     ids=["constant", "geometric", "uniform"],

@@ -87,13 +87,17 @@ def test_a_boundary_is_where_shares_stay_above_one_half():
 
 def test_the_worth_of_stale_samples_is_the_inverse_of_the_exact_inflation():
     """Of one token by the claim on it; planted: 1/E W^2, which counts weights and no rewards."""
-    rewards, mu, pi = np.array([0.2, 0.5, 1.0]), np.array([0.3, -0.2, 0.5]), np.array([1.5, -0.9, 0.1])
-    exact = claims.claim("ess/is-not-variance").predict(
-        {"rewards": tuple(rewards), "behavior_logits": tuple(mu), "current_logits": tuple(pi)}
-    )
+    rewards, mu, pi = np.array([1.0, 0.0, 0.0]), np.array([0.3, -0.2, 0.5]), np.array([1.5, -0.9, 0.1])
+    point = {"actions": 3, "horizon": 1, "dependence": "iid", "success": 1.0, "samples": 1}
+    point |= {
+        "behavior_logits": (tuple(mu),),
+        "current_logits": (tuple(pi),),
+        "offset": np.exp(pi)[0] / np.exp(pi).sum(),
+    }
+    exact = claims.claim("estimator/is-variance").predict(point)
     logs = [(logits - np.log(np.exp(logits).sum()))[None] for logits in (mu, pi)]
     found = sizes.truth(*logs, np.arange(3)[:, None], rewards)
-    assert np.isclose(found, 1.0 / exact["inflation_centered"])
+    assert np.isclose(found, 1.0 / exact["inflation"])
     assert abs(found * exact["inverse_ess"] - 1.0) > 0.1
 
 

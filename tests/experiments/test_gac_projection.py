@@ -91,7 +91,7 @@ def swing(staleness, momentum):
     stable with that momentum; v is then the mean square of the mode's own gradient, which has to drown the noise.
     """
     point = {"staleness": staleness, "momentum": momentum, "curvatures": (1.0,)}
-    return (1.0 - momentum) / claims.claim("staleness/heavy-ball").predict(point)["step"]
+    return (1.0 - momentum) / claims.claim("staleness/stability-boundary").predict(point)["step"]
 
 
 def test_with_momentum_it_swings_as_far_as_heavy_ball_says_and_no_other_rule_would_do(rows):

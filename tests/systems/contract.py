@@ -174,7 +174,7 @@ STATED = {
     "fixed_lag": ({"lag": 3, "groups_per_batch": 4}, always("hard-bounds mean 3 3..3 pmf")),
     "update_on_arrival": (
         {"workers": 6},
-        ("geometric mean 5 pmf", "update-on-arrival mean 5", "update-on-arrival mean 5 5..5 pmf"),
+        ("arrivals-per-update mean 5 pmf", "arrivals-per-update mean 5", "arrivals-per-update mean 5 5..5 pmf"),
     ),
     "buffered": (
         {"workers": 8, "buffer_size": 3},

@@ -10,9 +10,10 @@ import numpy as np
 
 from asyncsim.base.declared import Choice, Counts, Flag, Integer, Parameter, Parsed, Real, Vector
 from asyncsim.claims import _bandit, _lengths, _work
-from asyncsim.claims._delay import GaussianBandit, critical
+from asyncsim.claims._delay import critical
 from asyncsim.claims._mdp import Process
 from asyncsim.claims.convergence._descent import Descent
+from asyncsim.claims.staleness.gaussian_bandit import GaussianBandit
 from asyncsim.claims.systems import cap_idle
 
 Draw = Callable[[Parameter[Any]], Any]
@@ -116,7 +117,7 @@ def modes(point: dict[str, Any], draw: Draw) -> dict[str, Any]:
     top = draw(Real(typical=(0.1, 5.0)))
     others = (top * share for share in draw(Vector(typical=(0.1, 1.0), sizes=(0, 3))))
     step = draw(Real(typical=(0.05, 0.95))) * critical(point["staleness"]) / top
-    return {"curvatures": (top, *others), "step": step}
+    return {"curvature": top, "others": tuple(others) or None, "step": step}
 
 
 @then
@@ -257,7 +258,6 @@ POINTS: dict[str, Callable[..., dict[str, Any]]] = {
     "systems/open-loop-mean": then(
         lambda point, draw: buffered(point, draw(Real(typical=(0.1, 0.5) if draw(Flag()) else (1.6, 5.0))), draw)
     ),
-    "systems/overflow": then(lambda point, draw: buffered(point, draw(Real(typical=(1.8, 4.0))), draw)),
     # Times of training as shares of what there is.
     "systems/pipeline": then(
         lambda point, draw: {k: point["seconds"] / point["places"] * point[k] for k in ("train_time", "sync_time")}
@@ -268,8 +268,7 @@ POINTS: dict[str, Callable[..., dict[str, Any]]] = {
         lambda point, draw: {"offset": draw(Real(typical=(-1.9, 2.9))) * point["kl"]}
     ),
     "convergence/step-size-law": stepping(1.05, 2.5),
-    "alignment/lag-identity": modes,
-    "alignment/lag1-closed-form": stepping(0.05, 0.95),
+    "alignment/lag1-closed-form": modes,
     "alignment/projection-second-moment": stepping(
         0.6, 1.0, lambda point: critical(point["staleness"]) * min(2.4, 0.6 / max(1.0 - point["strength"], 0.1))
     ),
@@ -282,13 +281,10 @@ POINTS: dict[str, Callable[..., dict[str, Any]]] = {
     "estimator/v-trace": ring,
     "ratio/markov-moments": followed,
     # As many rates as workers, or none.
-    **dict.fromkeys(
-        ("systems/geometric", "systems/arrivals-per-update", "systems/update-on-arrival"),
-        then(lambda point, draw: {"rates": draw(Vector(0.0, point["workers"], typical=(0.5, 4.0), optional=True))}),
+    "systems/arrivals-per-update": then(
+        lambda point, draw: {"rates": draw(Vector(0.0, point["workers"], typical=(0.5, 4.0), optional=True))}
     ),
-    **dict.fromkeys(
-        ("live/learning", "live/staleness", "live/throughput"), permits(Integer(1, typical=(1, 12)), "publish_groups")
-    ),
+    **dict.fromkeys(("live/learning", "live/staleness"), permits(Integer(1, typical=(1, 12)), "publish_groups")),
     **dict.fromkeys(
         ("staleness/random-mean", "staleness/random-mean-square", "staleness/constant-is-worst"),
         then(lambda point, draw: {"law": weights(draw, 2)}),

@@ -137,10 +137,10 @@ def test_theory_loads_neither_torch_nor_compiled_kernels() -> None:
 
 def test_dependences_differ() -> None:
     """One table of logits read in three ways gives three answers: the row rule is not vacuous."""
-    claim, point = claims.claim("ratio/sequence-product"), STATED["ratio/sequence-product"]
+    claim, point = claims.claim("estimator/is-variance"), STATED["estimator/is-variance"]
     rows = {name: point[name][:3] for name in ("behavior_logits", "current_logits")}
-    markov = claim.predict(point)["second_moment"]
-    position = claim.predict(point | {"dependence": "position"} | rows)["second_moment"]
+    markov = claim.predict(point)["inverse_ess"]
+    position = claim.predict(point | {"dependence": "position"} | rows)["inverse_ess"]
     single = {name: (table[0],) for name, table in rows.items()}
-    iid = claim.predict(point | {"dependence": "iid"} | single)["second_moment"]
+    iid = claim.predict(point | {"dependence": "iid"} | single)["inverse_ess"]
     assert len({round(v, 6) for v in (markov, position, iid)}) == 3

@@ -4,12 +4,13 @@ centered scores give `Cov_q(A, w s)`; with only `k` known actions, `E_q[A] sum_r
 
 With samples of q, weights w (1, or ratios p/q truncated at `cap`) and A = r - offset: E_q[A (w s - E_q[w s])] =
 Cov_q(A, w s) = `grad`. What it takes out, `removed` = E_q[A] E_q[w s], is the pull of a mean advantage toward the old
-policy (or away from it, where it is negative); a full ratio has nothing to take out. If only the k likeliest actions H
-of q are known, rho = (1 - q(H))/(1 - p(H)) and alpha = rho w(1/rho), the term - sum_H (q w - alpha p) s leaves over
-`left` = E_q[A] sum over the rest of (q w - alpha p) s. That is 0 where q is proportional to p outside H, so also for a
-single action. Domain: one softmax, fixed rewards, a mean advantage and a bias that are not 0; with `top` two actions at
-least behind H, no tie at its edge, and 1 - p(H) >= 1e-6. Second route: sample by sample. Whether training gains is
-another question, which others' paired study did not confirm.
+policy (or away from it, where it is negative). Without weights it is -E_q[A] grad KL(q || p), which vanishes under the
+baseline E_q[r]; a full ratio has nothing to take out. If only the k likeliest actions H of q are known, rho = (1 -
+q(H))/(1 - p(H)) and alpha = rho w(1/rho), the term - sum_H (q w - alpha p) s leaves over `left` = E_q[A] sum over the
+rest of (q w - alpha p) s. That is 0 where q is proportional to p outside H, so also for a single action. Domain: one
+softmax, fixed rewards, a mean advantage and a bias that are not 0; with `top` two actions at least behind H, no tie at
+its edge, and 1 - p(H) >= 1e-6. Second route: sample by sample. Whether training gains is another question, which
+others' paired study did not confirm.
 """
 
 import dataclasses

@@ -2,9 +2,10 @@ r"""Truncating the sequence ratio at C biases the gradient by the contribution o
 
 truncating the sequence ratio at `C` biases the gradient by `-E_mu[(W-C)_+ R S]`
 
-E_mu[min(W, C) R S] - grad J = -E_mu[(W - C)_+ R S]. Derivation: min(W, C) = W - (W - C)_+ and full weighting is
-unbiased. The norm need not fall monotonically in C. Domain: softmax tokens of full support, 0 < C < largest ratio (no
-bias beyond), at most 2^20 sequences. Second route: truncated mean by enumeration minus the complex-step gradient of J.
+E_mu[min(W, C) R S] - grad J = -E_mu[(W - C)_+ R S]. Derivation: min(W, C) = W - (W - C)_+, and full weighting has no
+bias: W mu = pi, so that E_mu[W R S] = E_pi[R S] = grad J by the score identity, W = prod_t pi/mu, S = sum_t grad log
+pi. The norm need not fall monotonically in C. Domain: softmax tokens of full support, 0 < C < largest ratio (no bias
+beyond), at most 2^20 sequences. Second route: truncated mean by enumeration minus the complex-step gradient of J.
 """
 
 import numpy as np
@@ -51,5 +52,9 @@ class TruncationBias(PaidSequencePair, Claim):
         return lab.components("bias", lab.limit_of(spec, point) - truth, allowance)
 
     defects = {
-        "token factors truncated before the product": lambda: (lab.with_method(weight=lab.Ratio("token", 1.5)), _MARKOV)
+        "token factors truncated before the product": lambda: (
+            lab.with_method(weight=lab.Ratio("token", 1.5)),
+            _MARKOV,
+        ),
+        "dropped ratio": lambda: (lab.dropped_ratio, _MARKOV),
     }

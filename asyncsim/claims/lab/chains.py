@@ -10,22 +10,19 @@ import torch
 from asyncsim import tasks
 from asyncsim.base.records import Point
 from asyncsim.base.trace import Trace
-from asyncsim.claims._trial import Estimate, Plant, too_rare, units_for
-from asyncsim.claims.lab.runs import displaced, mean_of, run, second_moment_of
+from asyncsim.claims._trial import Plant, too_rare, units_for
+from asyncsim.claims.lab.runs import displaced, run
 from asyncsim.diagnostics._diagnostic import Metric
 from asyncsim.methods._method import Method
 
 SAMPLES, BATCHES = 2048, 3
 """Samples of a batch, and batches of a replicate behind the displacement."""
-_ROUNDING = 1e-10
 MOST = 6_000_000
 """Samples that a trial takes at most."""
 WORST = 0.05
 """Relative bias of a batch's ESS, and inverse of the samples that decide it, beyond which a bias cannot be bounded."""
 AFFINITY = Metric("affinity", lambda step: step.mean(torch.exp(0.5 * step.sequence_log_ratio)), outputs=("log_prob",))
 """E W^(1/2)."""
-MOMENTS = ["ess", "chi_square", AFFINITY]
-"""Metrics that `moments` reads."""
 
 
 class Chain:
@@ -65,20 +62,6 @@ def replicates_for(spread: float, effect: float, comparisons: int) -> int:
     """
     error = spread / math.sqrt(SAMPLES * BATCHES)
     return max(32, min(units_for(error, effect, comparisons), MOST // (SAMPLES * BATCHES)))
-
-
-def moments(trace: Trace, moment: Callable[[float], float]) -> dict[str, Estimate]:
-    """Estimates of ESS per sample, E W^2 and E W^(1/2); `moment(p)` is E W^p.
-
-    A batch's ESS is biased: its tolerance is twice the leading term, from moments of the weights. The affinity of equal
-    policies has rounding error alone.
-    """
-    ess = mean_of(trace, "ess")
-    return {
-        "ess": ess._replace(tolerance=2.0 * bias_of_ess(moment, SAMPLES) * ess.value),
-        "second_moment": second_moment_of(trace),
-        "affinity": mean_of(trace, "affinity", _ROUNDING),
-    }
 
 
 def moment_of(behavior: Any, current: Any, power: float, tokens: int = 1) -> float:

@@ -1,6 +1,5 @@
 """Runs that trials share: descent on a quadratic, bandits on all samples or frozen data, displaced policies."""
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -21,8 +20,6 @@ from asyncsim.sampling import oracle
 from asyncsim.step.step import Step
 from asyncsim.updates._link import Link, chain
 
-_WARM_UP = 2000
-"""Updates of a warm-up, at most."""
 PLACE = Metric("place", lambda step: step.parameters[:, 0])
 """First parameter before the update, `[R]`."""
 
@@ -148,26 +145,3 @@ def settled(ending: Callable[[int], np.ndarray], updates: int, tolerance: float)
 def arms(name: str, values: Any, tolerance: float) -> dict[str, Estimate]:
     """One estimate per arm."""
     return {f"{name}[{k}]": Estimate(float(value), tolerance=tolerance) for k, value in enumerate(values)}
-
-
-def bandit_warm_up(point: Point) -> int:
-    """Number of warm-up updates: at least nine relaxation times of the mean square."""
-    staleness, share = int(point["staleness"]), point["step"] * point["curvature"]
-    return max(15 * (staleness + 1), math.ceil(4.5 / share))
-
-
-def gaussian_bandit(point: Point, count: int, replicates: int, diagnostics: list[Any]) -> Spec:
-    """Spec of `count` updates by leave-one-out REINFORCE without ratios."""
-    task = tasks.gaussian_bandit(point["curvature"], width=point["width"])
-    size = {"samples_per_group": point["samples"], "replicates": replicates, "sampling": "monte_carlo"}
-    late, method = schedules.fixed(point["staleness"]), methods.reinforce()
-    return ascent(task, late, method, point["step"], count, diagnostics=diagnostics, **size)
-
-
-def bandit_settles(point: Point) -> str | None:
-    """Return why the warm-up would be too short or the tails too heavy to average; else None."""
-    a, tau = point["step"] * point["curvature"], point["staleness"]
-    most, least = (1.0 if tau == 0 else 1.6) / (2 * tau + 1), 4.5 / _WARM_UP
-    if not least <= a <= most or point["samples"] < 6:
-        return f"step * curvature from {least:.3g} to {most:.3g} and 6 samples; slower to settle, or heavier tails"
-    return None

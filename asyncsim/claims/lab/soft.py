@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import scipy.optimize
 
-from asyncsim import tasks
+from asyncsim import schedules, tasks
 from asyncsim.base.records import Estimate, Point
 from asyncsim.claims._trial import Plant, within
 from asyncsim.claims.lab.plants import with_task
@@ -32,22 +32,19 @@ def optimum(task: Any) -> np.ndarray:
     return np.concatenate([first[:1], scipy.optimize.root(gradient, first[1:], tol=1e-14).x])
 
 
-def why_flat(point: Point) -> str | None:
-    """Return why the optimum of a point is too flat to be measured; else None."""
-    logits = optimum(bandit(point))
-    second = float(np.sort(np.exp(logits - logits.max()))[-2])
-    return None if second >= 0.02 else "an optimum with a second arm of at least 0.02; raise kl"
-
-
 def reach(point: Point) -> str | None:
     """Return why a point is too stale, or its optimum too flat, for a run of reasonable length; else None."""
-    return within(staleness=24)(point) or why_flat(point)
+    logits = optimum(bandit(point))
+    second = float(np.sort(np.exp(logits - logits.max()))[-2])
+    flat = None if second >= 0.02 else "an optimum with a second arm of at least 0.02; raise kl"
+    return within(staleness=24)(point) or flat
 
 
 def boundary(
-    task: Any, system: Any, method: Method, start: np.ndarray, kl: float, delay: int, seed: int, plant: Plant
+    task: Any, method: Method, start: np.ndarray, kl: float, delay: int, seed: int, plant: Plant
 ) -> dict[str, Estimate]:
-    """Largest stable learning rate around an optimum."""
+    """Largest stable learning rate around an optimum at a constant delay."""
+    system = schedules.fixed(delay)
     nudge = np.cos(1.0 + np.arange(start.size))
 
     def build(steps: tuple[float, ...], count: int) -> Spec:

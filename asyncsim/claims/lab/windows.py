@@ -195,11 +195,6 @@ late_stamp = stamped(
 """Samples are stamped with the version current at their end instead of their start."""
 
 
-def restarts_early(system: Any) -> Any:
-    """Plant with a spare permit and instant training: a worker reads weights that lack its own update."""
-    return system.replace(tickets=system.tickets + 1, train_time=1e-9)
-
-
 def ticket_lost(system: Any) -> Any:
     """Plant with one permit fewer than the system should have."""
     return system.replace(tickets=system.tickets - 1)

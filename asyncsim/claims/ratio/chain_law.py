@@ -9,8 +9,9 @@ inside the law and off its atoms. Second route: all values of each half of the c
 """
 
 import numpy as np
+from scipy.special import expit, log_expit
 
-from asyncsim.claims._chain import Chains, bits, log_ratios, probabilities
+from asyncsim.claims._chain import Chains, bits
 from asyncsim.claims._claim import Claim, Estimate, Plant, Point, Vector, indexed, lab
 
 _CLEAR = 1e-9
@@ -29,16 +30,19 @@ class ChainLaw(Chains, Claim):
 
     def joint(self) -> None:
         """Refuse levels at an atom, where rounding decides, and levels outside of the distribution."""
+        # Probability of a right bit, and log pi/mu of a right and of a wrong one, `[H]` each.
+        now, then = self.current, self.behavior
+        self.p, self.ratios = expit(then), (log_expit(now) - log_expit(then), log_expit(-now) - log_expit(-then))
         low, high = (self._joined(self.levels + side)[2:] for side in (-_CLEAR, _CLEAR))
         inside = bool((low == high).all() and (low > 0.0).all() and (high < 1.0 - 1e-12).all())
         self.require(inside, "levels", "inside the distribution of log W and off its atoms", "move them")
 
     def _joined(s, levels: np.ndarray) -> np.ndarray:
         """Mean, variance and P(log W <= level) for every level, from the values of both halves of the chain."""
-        middle, halves = len(s.pair.behavior) // 2, []
+        middle, halves = len(s.p) // 2, []
         for part in (slice(middle), slice(middle, None)):
             values, mass = np.zeros(1), np.ones(1)
-            for r, w, p in zip(*(x[part] for x in (*log_ratios(s.pair), probabilities(s.pair.behavior))), strict=True):
+            for r, w, p in zip(*(x[part] for x in (*s.ratios, s.p)), strict=True):
                 values, mass = np.concatenate([values + r, values + w]), np.concatenate([mass * p, mass * (1.0 - p)])
             halves.append((values, mass))
         mean = sum(values @ mass for values, mass in halves)
@@ -51,9 +55,9 @@ class ChainLaw(Chains, Claim):
 
     def _split(s, level: float) -> float:
         """P(log W <= level), by splitting partial sums and deciding each branch as early as possible."""
-        right, wrong = log_ratios(s.pair)
+        right, wrong = s.ratios
         order = np.argsort(-np.abs(right - wrong))
-        right, wrong, p = right[order], wrong[order], probabilities(s.pair.behavior)[order]
+        right, wrong, p = right[order], wrong[order], s.p[order]
         most = np.concatenate([np.maximum(right, wrong)[::-1].cumsum()[::-1], [0.0]])
         least = np.concatenate([np.minimum(right, wrong)[::-1].cumsum()[::-1], [0.0]])
         total, sums, mass = 0.0, np.zeros(1), np.ones(1)
@@ -67,8 +71,7 @@ class ChainLaw(Chains, Claim):
         return total
 
     def predict(s) -> dict[str, float]:
-        right, wrong = log_ratios(s.pair)
-        p = probabilities(s.pair.behavior)
+        (right, wrong), p = s.ratios, s.p
         mean, variance = (p * right + (1.0 - p) * wrong).sum(), (p * (1.0 - p) * (right - wrong) ** 2).sum()
         below = indexed("cdf", [s._split(level) for level in s.levels])
         return {"mean_log": float(mean), "var_log": float(variance)} | below

@@ -4,10 +4,11 @@ with noise in the sampler's logits, fresh data have `ESS/N = (1 + kappa (1 - |mu
 
 Tokens of one softmax row: behavior weights pi_0, current policy pi, chi^2 between them, kappa = E e^x E e^-x - 1 for a
 draw x of the noise (kappa = e^{s^2} - 1 for the normal law). In the "logits" the sampler is mu ~ pi_0 e^x and records
-that. Then E w = 1 and E w^2 = (1 + chi^2) (1 + kappa) - kappa |pi|^2, from sum_a (pi_a/pi_0a)^2 pi_0a e^{-x_a}
-sum_b pi_0b e^{x_b}, whose terms a = b have no noise. So fresh data have ESS_0/N = (1 + kappa (1 - |pi_0|^2))^-T. In the
-"reports" noise is independent of what is drawn: E W = E e^{-X} E W_stale, and ESS = ESS_0 ESS_stale with ESS_0/N = (E
-e^{-X})^2 / E e^{-2X}. There X is the noise of a sequence, a sum of T draws or T times one draw.
+that. Then E w = 1, at any staleness, so that a batch's mean has the variance (N/ESS - 1)/N, and E w^2 = (1 + chi^2) (1
++ kappa) - kappa |pi|^2, from sum_a (pi_a/pi_0a)^2 pi_0a e^{-x_a} sum_b pi_0b e^{x_b}, whose terms a = b have no noise.
+So fresh data have ESS_0/N = (1 + kappa (1 - |pi_0|^2))^-T. In the "reports" noise is independent of what is drawn: E W
+= E e^{-X} E W_stale, and ESS = ESS_0 ESS_stale with ESS_0/N = (E e^{-X})^2 / E e^{-2X}. There X is the noise of a
+sequence, a sum of T draws or T times one draw.
 
 The rules ESS_0/N = exp(-T s^2 (1 - |pi_0|^2)) and ESS/ESS_0 = ESS_stale for noise in logits are of first order. The
 first is high by T s^4 q (1 - q)/2, q = 1 - |pi_0|^2, the second low by T s^2 (|pi|^2/(1 + chi^2) - |pi_0|^2), relative.

@@ -1,11 +1,9 @@
 """Points with a KL-regularized softmax bandit: its optimum, the curvature there, and Jacobians of mean fields."""
 
-from typing import Any
-
 import numpy as np
 
 from asyncsim.claims._bandit import Arms, complex_gradient, fisher, softmax
-from asyncsim.claims._claim import Claim, Positive, Vector
+from asyncsim.claims._claim import Claim, Positive, Staleness, Vector
 from asyncsim.claims._recursion import marginal_step_mixed
 
 
@@ -16,11 +14,10 @@ class SoftBandit(Arms, Claim):
     """
 
     kind = "threshold"
-    staleness: Any  # a parameter, or what follows from one
-
     rewards = Vector(typical=(0.0, 1.0), sizes=(2, 4), example=(0.0, 0.5, 1.0), doc="rewards of the arms")
     reference_logits = Vector(typical=(-1.0, 1.0), example=(0.0, 0.3, -0.2), doc="logits of the reference policy")
     kl = Positive(typical=(0.2, 3.0), example=0.15, unit="reward per nat", doc="weight of the penalty")
+    staleness = Staleness(0, 64, typical=(0, 16), example=4)
 
     def joint(self) -> None:
         """Refuse kl so small that the independent check loses the optimum to rounding."""

@@ -14,7 +14,7 @@ matrix.
 import numpy as np
 
 from asyncsim.claims._bandit import softmax
-from asyncsim.claims._claim import Estimate, Plant, Point, Real, Staleness, lab, named, sim
+from asyncsim.claims._claim import Estimate, Plant, Point, Real, lab, named, sim
 from asyncsim.claims._delay import critical, mixed_critical
 from asyncsim.claims.staleness._soft import SoftBandit, centered
 
@@ -24,7 +24,6 @@ _point = named("offset", "staleness", rewards=(0.0, 0.4, 1.0), reference_logits=
 class BaselineOffsetImmunity(SoftBandit):
     source, through = "derived; pessimistic baselines: arXiv 2506.20520", "loop"
 
-    staleness = Staleness(0, 64, typical=(0, 16), example=4)
     offset = Real(example=0.1, unit="reward", doc="distance of the baseline below the mean regularized reward")
 
     def joint(self) -> None:
@@ -51,7 +50,7 @@ class BaselineOffsetImmunity(SoftBandit):
         # At the optimum all arms earn the same, so that a fixed baseline moves nothing there.
         baseline = float(sim.oracle.exact(task, start)[0]) - point["offset"]
         method = sim.methods.reinforce(sim.advantages.offset(baseline))
-        return lab.soft.boundary(task, lab.fixed(tau), method, start, beta, tau, seed, plant)
+        return lab.soft.boundary(task, method, start, beta, tau, seed, plant)
 
     defects = {
         "off-by-one version": lambda: lab.off_by_one_version,

@@ -16,7 +16,7 @@ route: Jacobians of the mean fields by complex steps, radius of the block compan
 import numpy as np
 
 from asyncsim.claims._bandit import softmax
-from asyncsim.claims._claim import Choice, Estimate, Plant, Point, Positive, Staleness, Vector, lab, named, sim
+from asyncsim.claims._claim import Choice, Estimate, Plant, Point, Positive, Vector, lab, named, sim
 from asyncsim.claims._delay import critical, mixed_critical
 from asyncsim.claims.staleness._soft import SoftBandit, centered
 
@@ -24,6 +24,7 @@ _PLACES = ("behavior", "behavior_weighted", "current", "current_weighted", "loss
 """Of the penalty: in the reward at which log-probs, without and with the exact ratio; or beside the reward."""
 _point = named("placement", "staleness", "kl", rewards=(1.0, 0.0), reference_logits=(0.5, 0.0), kl=0.4)
 _LOSS = _point("loss", 2)
+_THREE = {"rewards": (0.0, 0.4, 1.0), "reference_logits": (0.5, 0.0, -0.5)}
 
 
 class RegularizerPlacement(SoftBandit):
@@ -32,7 +33,6 @@ class RegularizerPlacement(SoftBandit):
     rewards = Vector(typical=(0.0, 1.0), sizes=(2, 2), example=(0.0, 1.0), doc="rewards of the arms")
     reference_logits = Vector(typical=(-1.0, 1.0), example=(1.0, 0.0), doc="logits of the reference policy")
     kl = Positive(typical=(0.2, 3.0), example=0.5, unit="reward per nat", doc="weight of the penalty")
-    staleness = Staleness(0, 64, typical=(0, 16), example=4)
     placement = Choice(*_PLACES, example="loss", doc="where the penalty reads log-probs, and whether the ratio weights")
 
     def joint(self) -> None:
@@ -58,10 +58,11 @@ class RegularizerPlacement(SoftBandit):
     wrong = {
         "all stale": lambda s: {"step": critical(s.staleness) / s.curvature},
         "all current": lambda s: {"step": 2.0 / s.curvature},
+        "Fisher eigenvalue replaced by 1": lambda s: {"step": s.predict()["step"] * s.curvature / s.kl},
     }
 
     points = (_point("behavior_weighted", 2), _point("current", 2), _LOSS, _point("loss", 1, 0.8))
-    more = (_point("loss", 8), _point("behavior", 4), _point("current_weighted", 4))
+    more = (_point("loss", 8), _point("behavior", 4, 0.5, **_THREE), _point("current_weighted", 4))
     reach = staticmethod(lambda point: lab.soft.reach(point))
 
     def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
@@ -71,7 +72,7 @@ class RegularizerPlacement(SoftBandit):
         start, tau = lab.soft.optimum(task), point["staleness"]
         if place == "loss":
             task, method = lab.soft.bandit(point, kl=0.0), method.replace(penalties=(sim.penalties.exact(beta),))
-        return lab.soft.boundary(task, lab.fixed(tau), method, start, beta, tau, seed, plant)
+        return lab.soft.boundary(task, method, start, beta, tau, seed, plant)
 
     defects = {
         "off-by-one version": lambda: (lab.off_by_one_version, _LOSS),

@@ -136,19 +136,13 @@ def _arrivals(s: Facts) -> Answer:
         return "one generator slot is never stale"
     plain = s.work_alone and s.law.kind == "exponential" and s.drawn == 1
     rates = tuple(float(r) for r in s.rates) if isinstance(s.rates, list | tuple) else None
-    point: dict[str, Any] = {"workers": s.places} | ({"rates": rates} if rates else {})
     # Cells of the law until all but `_OMITTED` is counted: the slowest place is the last.
     speeds = np.array(rates or (1.0,) * s.places)
     slowest = float(speeds.min() / speeds.sum())
     cells = min(_CELLS, math.ceil(math.log(_OMITTED) / math.log1p(-slowest) / s.publish) + 1) if plain else 0
-    if s.publish > 1:
-        point |= {"groups_per_batch": s.publish, "law": s.length, "cells": cells}
-        return _of_claim("systems/arrivals-per-update", point, "mean")
-    if plain:
-        return _of_claim("systems/geometric", point | {"cells": cells}, None, s.places - 1.0)
-    point |= {"law": s.length}
-    lockstep = s.work_alone and s.law.kind == "constant" and s.rate is not None
-    result = _of_claim("systems/update-on-arrival", point, "mean")
+    point = {"workers": s.places, "rates": rates, "groups_per_batch": s.publish, "law": s.length, "cells": cells}
+    result = _of_claim("systems/arrivals-per-update", point, "mean")
+    lockstep = s.publish == 1 and s.work_alone and s.law.kind == "constant" and s.rate is not None
     if isinstance(result, PredictedStaleness) and lockstep:
         # Equal times: all others deliver once between a delivery and the next of the same place.
         return result._replace(support=(s.places - 1,) * 2, pmf=(0.0,) * (s.places - 1) + (1.0,))
@@ -231,7 +225,7 @@ def _all_full(s: Facts, ratio: float) -> Answer:
     return PredictedStaleness("systems/mean-staleness-identity", mean, approximate=tolerance, reason=text)
 
 
-def _of_claim(claim: str, point: Mapping[str, Any], key: str | None, mean: float = math.nan) -> Answer:
+def _of_claim(claim: str, point: Mapping[str, Any], key: str) -> Answer:
     """Prediction of a claim at a point of its domain, or why the point is outside."""
     law = _registry.claim(claim)
     outside = law.domain(point)
@@ -240,5 +234,4 @@ def _of_claim(claim: str, point: Mapping[str, Any], key: str | None, mean: float
     values = law.predict(point)
     pmf = tuple(p for name, p in values.items() if name.startswith("p[")) or None
     support = (len(pmf) - 1,) * 2 if pmf and max(pmf) >= 1.0 else None
-    mean = values[key] if key else mean
-    return PredictedStaleness(claim, mean, support, pmf, reason=law.statement.replace("`", ""))
+    return PredictedStaleness(claim, values[key], support, pmf, reason=law.statement.replace("`", ""))

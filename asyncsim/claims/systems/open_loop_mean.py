@@ -1,10 +1,13 @@
-r"""Mean staleness of an open loop with a buffer of q batches that drops its oldest group.
+r"""Mean staleness of an open loop with a buffer of q batches that drops its oldest group, and what is lost there.
 
-an open loop that drops its oldest group has mean staleness `C/P + rho` below `rho = 1`, and `1 + E floor(a+t)` above
+an open loop that drops its oldest group has mean staleness `C/P + rho` below `rho = 1`, and `1 + E floor(a+t)` above,
+where it loses `1-1/rho` of its groups, without a bias in length
 
 C slots, batches of P groups, T = E[max of N works], training t_T seconds, rho = C t_T/(P T), q = capacity/P.
 Generator-bound (rho <= 0.6): mean = C/P + rho. Trainer-bound (rho >= 1.5): mean = 1 + E floor(a + t), in_queue = 1 + E
-floor(a), t = group seconds / t_T, a uniform on ((q-1)/rho, q/rho).
+floor(a), t = group seconds / t_T, a uniform on ((q-1)/rho, q/rho). There dropped_fraction = 1 - 1/rho of all finished
+groups, since C/T finish each second and P/t_T are trained. The mean_length of trained samples is E[length]: which group
+is dropped depends on how many finish behind it, not on its length or age. That is unbiased up to an order of 1/C.
 Derivation, in periods t_T: batches begin and versions are installed at whole times. A full buffer just before a dequeue
 holds ages 0..q/rho and the oldest P are taken, ages a. For a group begun a + t before a whole time, 1 + floor(a + t)
 versions are installed until it trains. Below rho = 1: slots are always busy, so C are in flight at a publish; the rho
@@ -22,11 +25,13 @@ over a in closed form, then the density of t. Below rho = 1 it takes a start uni
 Source: Applied Compute (2026) for the closed form, not read; the form with floors is derived.
 """
 
+import math
+
 import numpy as np
 from scipy.stats import poisson
 
 from asyncsim.base import checks, laws
-from asyncsim.claims import _engines, _openloop, lab
+from asyncsim.claims import _engines, _openloop, _work, lab
 from asyncsim.claims._claim import Estimate, Plant, Point, Positive, Timeline, replaced, sampled
 
 _SLOW, _FAST = 0.6, 1.5
@@ -88,7 +93,10 @@ class OpenLoopMean(_engines.Engines):
         low, high = s.ages
         k = np.arange(1, int(high) + 2)
         queue_floor = float(np.clip((high - k) / (high - low), 0.0, 1.0).sum())
-        return {"mean": 1.0 + total, "in_queue": 1.0 + queue_floor}
+        return {"mean": 1.0 + total, "in_queue": 1.0 + queue_floor} | s.lost(1.0 - 1.0 / s.ratio, s.length.mean())
+
+    def lost(s, share: float, length: float) -> dict[str, float]:
+        return {"dropped_fraction": share, "mean_length": length}
 
     def check(s) -> dict[str, float]:
         if s.ratio < 1.0:
@@ -103,7 +111,10 @@ class OpenLoopMean(_engines.Engines):
         edges = np.unique(np.clip([low, *range(int(high) + 2), high], low, high))
         middle = (edges[:-1] + edges[1:]) / 2.0
         queue_floor = float((np.diff(edges) * np.floor(middle)).sum()) / (high - low)
-        return {"mean": 1.0 + total, "in_queue": 1.0 + queue_floor}
+        # A full buffer loses the inflow of a period minus one batch.
+        inflow = s.places / s.group_by_quantiles * s.train_time
+        lost = s.lost((inflow - s.groups_per_batch) / inflow, _work.longest_by_quantiles(s.length, 1))
+        return {"mean": 1.0 + total, "in_queue": 1.0 + queue_floor} | lost
 
     def unrounded(s) -> dict[str, float]:
         """Approximate closed form that replaces E floor(x) by E[x] - 1/2."""
@@ -113,7 +124,10 @@ class OpenLoopMean(_engines.Engines):
 
     wrong = {
         "rounding replaced by one half": lambda s: s.unrounded(),
-        "the install before training forgotten": lambda s: {name: value - 1.0 for name, value in s.predict().items()},
+        "the install before training forgotten": lambda s: {"mean": s.predict()["mean"] - 1.0},
+        "mean sample instead of the longest of a group": lambda s: (
+            s.lost(1.0 - s.length.mean() / s.group / s.ratio, s.length.mean()) if s.ratio > 1.0 else {}
+        ),
     }
 
     points = (_POINT, _FAST_POINT, _STEP | {"train_time": 2.8})
@@ -136,7 +150,12 @@ class OpenLoopMean(_engines.Engines):
         def numbers(record: Timeline) -> dict[str, float]:
             late = record.groups["batch"] >= batches // 10
             trained, head, done = (record.groups[name][late] for name in ("v_train", "v_start", "v_done"))
-            return {"mean": float((trained - head).mean()), "in_queue": float((trained - done).mean())}
+            means = {"mean": float((trained - head).mean()), "in_queue": float((trained - done).mean())}
+            left = record.groups["t_left"] >= record.batches["t_start"][batches // 10]
+            kept, lost = (left & (record.groups["fate"] == fate) for fate in ("trained", "dropped_overflow"))
+            works = record.samples["work"].reshape(-1, samples)[kept]
+            share = float(lost.sum()) / float(kept.sum() + lost.sum())
+            return means | {"dropped_fraction": share, "mean_length": float(works.mean()) if works.size else math.nan}
 
         return lab.means(lab.timelines(plant(system), batches, samples, realizations, seed), numbers, tolerance)
 
@@ -144,4 +163,6 @@ class OpenLoopMean(_engines.Engines):
         "versions one behind": lambda: (lab.kernel_defects.version_off_by_one, _FAST_POINT),
         "freshest group first": lambda: replaced(order="freshest"),
         "a full buffer blocks": lambda: replaced(overflow="block"),
+        "dropped groups counted as trained": lambda: lab.kernel_defects.dropped_counted_as_trained,
+        "old groups cut in generation": lambda: replaced(max_age=1, age_at_pack="all"),
     }
