@@ -191,11 +191,11 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
             near = []
         if {*checks.near(part, takes)} - {*options}:
             written = f"write its value alone, without --{part}"
+        elif command in ("advise", "calibrate", "forecast") and not near:
+            written = _as_fields(command, takes, arguments)
         elif "preset" in takes:
             named = (word for word in arguments if word.replace("-", "_") in plugins.summaries("asyncsim.systems"))
             written = next((wording.of_preset(preset, name) for preset in named), "")
-        elif command in ("advise", "calibrate", "forecast") and not near:
-            written = _as_fields(command, takes, arguments)
         elif worded and not dot and not near:
             given = [(o[2:], w) for o, w in itertools.pairwise(arguments) if o[:2] == "--"]
             # Of arms and grids, --task NAME has become --set task=NAME.

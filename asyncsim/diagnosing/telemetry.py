@@ -326,6 +326,8 @@ def _steps(cells: Mapping[str, list[Any]], names: Mapping[str, str], rows: int) 
         known = np.flatnonzero(np.isfinite(clock))
         falls[known[1:]] = np.diff(clock[known]) < 0
         remedy = "cut the log where the run was resumed, or add the seconds before it to the rows behind"
+        if falls.sum() > 0.1 * rows:
+            remedy = f"of seconds of each step write columns='seconds_step={names['clock']}'"
         _refuse_first(f"column {names['clock']}", falls, clock, "not below the row before", remedy)
     # W&B counts calls, which may log other things than these, and draws some of them.
     calls = names.get("step") in ("Step", "_step")
