@@ -224,7 +224,7 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
             see = f"it has {', '.join(map(_dashed, options))}"
         helps = {_dashed(each.name): each.help or "" for each in context.command.params if each.name in options}
         remedy = advice or written or see
-        anything = "preset" in takes or re.match("write --(like|adapter) ", advice)
+        anything = "preset" in takes or re.match("write --(like|adapter|columns) ", advice)
         remedy = wording.filled(remedy, word, every=bool(advice or anything), anything=bool(anything))
         refusal = checks.InputError("option", error.option_name, "an option of the command", remedy)
         for other in (w.partition("=")[0] for w in arguments if w.startswith("--") and "--set" not in written):

@@ -352,9 +352,9 @@ def _curve(
         try:
             return read(source, None, Setup(), full, run or None, system=True)
         except checks.InputError as error:
-            split = [each for each in own if each in ("seed", "run", "run_id") and "back to" in error.remedy]
-            advice = f"write a file for each value of column {split[0]}" if split else remedy or error.remedy
-            raise checks.InputError(f"{error.field} of {label}", error.value, error.bound, advice) from None
+            raise checks.InputError(
+                f"{error.field} of {label}", error.value, error.bound, remedy or error.remedy
+            ) from None
 
     def series(found: Telemetry, quantity: str) -> tuple[np.ndarray, np.ndarray]:
         """Steps with a finite value, and the values."""
