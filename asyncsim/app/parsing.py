@@ -327,6 +327,8 @@ _FILES = ("--config", "--file", "--spec", "--input", "--path", "--csv", "--yaml"
 """Options of other tools for the file that is an argument here."""
 _SUFFIXES: dict[str, tuple[str, ...]] = {"json": (".json",), "csv": (".csv",), "plot": (".png", ".pdf", ".svg")}
 """Formats by the options that write them: a suffix of another option is a mistake."""
+_PIPED = ("json", "csv", "html", "report")
+"""Options whose text may go to standard output, as -."""
 _SEVERAL = re.compile(r",|^[\d.e+-]+:[\d.e+-]+:\d+$")
 """Values apart by commas, or a range low:high:count; a distribution is lognormal:1:1."""
 
@@ -399,6 +401,11 @@ def refuse(arguments: Sequence[str], command: Any) -> None:
             plain = not checks.GROUPED.fullmatch(value)
             checks.require(plain, option, value, "a number without _", "write digits alone")
         if row.written:
+            fits = name in _PIPED or "-" not in values
+            remedy = (
+                f"write {option} FILE; standard output takes {', '.join(f'--{n}' for n in _PIPED if n in rows)} alone"
+            )
+            checks.require(fits, option, "-", "the path of a file", remedy)
             folder = next((value for value in values if value.endswith("/")), "")
             checks.require(not folder, option, folder, "a file, not a folder", f"write {option} {folder}FILE")
             others = {each: _SUFFIXES[each] for each in _SUFFIXES if each != name and name in ("json", "csv")}
@@ -411,6 +418,15 @@ def refuse(arguments: Sequence[str], command: Any) -> None:
         remedy = f"compare several with asyncsim compare {arms}" if name in PARTS else joined
         once = len(values) < 2 or row.kind in (bool, list[str])
         checks.require(once, option, ", ".join(values), "given once", remedy)
+
+
+def piped(arguments: Sequence[str], command: Any) -> list[str]:
+    """The arguments with /dev/stdout for - behind options that write a text; a list prints its JSON itself."""
+    names = [] if arguments[:1] == ["list"] else [n for n in _PIPED if n in _rows_of(arguments, command)]
+    options = "|".join(names) or "-"
+    return re.sub(rf"(?<=\0)(--(?:{options})[\0=])-(?=\0)", r"\1/dev/stdout", "\0".join(["", *arguments, ""])).split(
+        "\0"
+    )[1:-1]
 
 
 def _value_of(option: str, arguments: Sequence[str]) -> str | None:

@@ -154,7 +154,7 @@ BATCHES = (
 
 
 def of_clipped(low: float, high: float, anchor: str) -> Iterator[Reading]:
-    """Interpretations: log ratios to the anchor, clipped one by one, with another divisor than the tokens of the row."""
+    """Interpretations: log ratios to the anchor, each clipped, divided by something else than the tokens of the row."""
     for key, live in itertools.product(("summed", "over columns"), (True, False)):
 
         def of(probe: Probe, key: str = key, live: bool = live) -> Tensor:
