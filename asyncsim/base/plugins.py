@@ -277,8 +277,15 @@ def public(name: str) -> ModuleType:
     """A module as users see it, whose functions answer wrong arguments; the module itself stays as it is."""
     module, view = importlib.import_module(name), Public(name)
     vars(view).update(vars(module))
-    vars(view).update({each: calls.named(f) for each in view._known() if inspect.isfunction(f := vars(view)[each])})
+    vars(view).update({each: calls.answering(vars(view)[each]) for each in view._known()})
     return view
+
+
+def answering(name: str) -> None:
+    """Turn the package being imported into a `Public` module, whose functions and classes answer wrong arguments."""
+    module = sys.modules[name]
+    vars(module).update({each: calls.answering(vars(module)[each]) for each in vars(module).get("__all__", ())})
+    module.__class__ = Public
 
 
 class Namespace(Public):

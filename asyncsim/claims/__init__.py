@@ -47,3 +47,6 @@ def predicted_staleness(settings: Mapping[str, Any], samples_per_group: int) -> 
     from asyncsim.claims.staleness_rules import _predicted
 
     return _predicted.predicted(settings, samples_per_group)
+
+
+globals().update({name: calls.answering(globals()[name]) for name in __all__})

@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import inspect
 import json
 import operator
 import pickle
@@ -1857,3 +1858,32 @@ def test_a_harder_task_than_bit_chain_is_a_longer_one(capsys):
         main(words.split())
     said = capsys.readouterr().out
     assert "try a larger horizon, or fewer updates" in said and "such as bit_chain" not in said
+
+
+UNANSWERED = "Controller|Meeting|Moments|Interrupted|Choice|Claim|Flag|Positive|Real|Staleness|Vector|Estimate"
+"""Protocols, named tuples, exceptions and fields of claims, which nobody calls by mistake."""
+
+
+def public(module, at):
+    """Public functions and classes of a module by their place, and of the modules in it."""
+    for name in module._known() if hasattr(type(module), "_known") else module.__all__:
+        if inspect.ismodule(value := getattr(module, name)):
+            yield from public(value, f"{at}.{name}") if at == "sim" else ()
+        elif callable(value) and not re.fullmatch(UNANSWERED, name):
+            yield f"{at}.{name}", value
+
+
+@pytest.mark.parametrize("given", [{"nonsense_option": 1}, "run.npz"])
+def test_every_public_call_answers_wrong_arguments(given, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sim, "__all__", [*sim.PACKAGES, *sim.NAMES], raising=False)
+    strange = {}
+    for place, call in public(sim, "sim"):
+        try:
+            call(**given) if isinstance(given, dict) else call(given)
+        except sim.InputError as error:
+            if not error.remedy:
+                strange[place] = str(error)
+        except Exception as error:
+            strange[place] = error
+    assert not strange
