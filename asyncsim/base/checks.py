@@ -301,6 +301,17 @@ def hint(word: str, names: Iterable[str], otherwise: str = "", cutoff: float = 0
     return f"did you mean {' and '.join(close) if both else close[0]}?" if close else otherwise
 
 
+def options(parser: Any, words: Sequence[str] | None = None, otherwise: str = "") -> Any:
+    """What `parser` (of argparse) reads; a word that is no option is refused with the nearest, or with `otherwise`."""
+    given, unknown = parser.parse_known_args(words)
+    known = [name[2:] for action in parser._actions for name in action.option_strings if name[:2] == "--"]
+    for word in unknown[:1]:
+        close = [f"did you mean --{each}?" for each in near(word, known, 1, 0.75)]
+        advice = "".join(close) or otherwise or f"it has --{', --'.join(known)}"
+        parser.error(f"{word} is no option; {advice}")
+    return given
+
+
 def explained(word: str, meanings: Mapping[str, str], most: int) -> str:
     """Format known names with their meanings, one per line, sorted by the words that they share with `word`.
 
