@@ -401,11 +401,8 @@ def refuse(arguments: Sequence[str], command: Any) -> None:
             plain = not checks.GROUPED.fullmatch(value)
             checks.require(plain, option, value, "a number without _", "write digits alone")
         if row.written:
-            fits = name in _PIPED or "-" not in values
-            remedy = (
-                f"write {option} FILE; standard output takes {', '.join(f'--{n}' for n in _PIPED if n in rows)} alone"
-            )
-            checks.require(fits, option, "-", "the path of a file", remedy)
+            remedy = f"write {option} FILE; a text may go to standard output, as --json -"
+            checks.require(name in _PIPED or "-" not in values, option, "-", "the path of a file", remedy)
             folder = next((value for value in values if value.endswith("/")), "")
             checks.require(not folder, option, folder, "a file, not a folder", f"write {option} {folder}FILE")
             others = {each: _SUFFIXES[each] for each in _SUFFIXES if each != name and name in ("json", "csv")}
@@ -422,11 +419,9 @@ def refuse(arguments: Sequence[str], command: Any) -> None:
 
 def piped(arguments: Sequence[str], command: Any) -> list[str]:
     """The arguments with /dev/stdout for - behind options that write a text; a list prints its JSON itself."""
-    names = [] if arguments[:1] == ["list"] else [n for n in _PIPED if n in _rows_of(arguments, command)]
-    options = "|".join(names) or "-"
-    return re.sub(rf"(?<=\0)(--(?:{options})[\0=])-(?=\0)", r"\1/dev/stdout", "\0".join(["", *arguments, ""])).split(
-        "\0"
-    )[1:-1]
+    names = [] if arguments[:1] == ["list"] else [f"--{n}" for n in _PIPED if n in _rows_of(arguments, command)]
+    words = [re.sub("=-$", "=/dev/stdout", w) if w.partition("=")[0] in names else w for w in arguments]
+    return ["/dev/stdout" if w == "-" and b in names else w for b, w in zip(["", *words], words, strict=False)]
 
 
 def _value_of(option: str, arguments: Sequence[str]) -> str | None:

@@ -13,18 +13,7 @@ from asyncsim.conformance._loss_case import Case
 from asyncsim.conformance._loss_methods import expected_alone, plain, singles
 from asyncsim.conformance._loss_parts import FIRST, LAST, REJECTING, RULES, Kink, fewest, idle, shape_of
 from asyncsim.conformance._loss_probes import FURTHER, INSIDE, LONG, PADS, Points, emptied, garbage, points
-from asyncsim.conformance._loss_readings import (
-    AVERAGED,
-    LEVELS,
-    NAMED,
-    REPEATED,
-    ROWS,
-    SUMMED,
-    TEXTS,
-    Reading,
-    of_the_sign,
-    rounding,
-)
+from asyncsim.conformance._loss_readings import AVERAGED, LEVELS, NAMED, ROWS, TEXTS, Reading, of_the_sign, rounding
 from asyncsim.conformance._loss_subject import Probe
 from asyncsim.conformance.reports import KINDS, Finding
 from asyncsim.methods._method import Method
@@ -250,8 +239,8 @@ def _divisor(case: Case) -> Finding | None:
 def _reading(case: Case) -> Finding | None:
     """Report the interpretation of the inputs under which a method explains every token, or their rounding."""
     one = case.reading or rounding(case.curves)
-    if one and one.name == REPEATED and case.like and case.like.weight.level == "geometric":
-        return Finding(SUMMED, "bug", *TEXTS["batches"]["summed"][1:3])
+    if one and one.name == LEVELS[-1] and case.like and case.like.weight.level == "geometric":
+        return Finding(LEVELS[0], "bug", *TEXTS["batches"]["summed"][1:3])
     if one is None or case.like is not None or one.name not in LEVELS:
         return Finding(one.name, one.kind, one.evidence, one.remedy) if one else None
     # Nobody said which of them is meant, and both are in use.

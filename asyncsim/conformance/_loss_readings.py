@@ -22,8 +22,7 @@ from asyncsim.step import ratios
 _STEP, _SAME = 1e-4, 1e-6
 TEXTS = checks.table(__file__, "loss_readings.toml")
 """Names, evidence and remedies of readings, and words for average and ratio."""
-AVERAGED = TEXTS["rows"]["mean"][0]
-SUMMED, _, REPEATED = LEVELS = tuple(TEXTS["batches"][key][0] for key in ("summed", "averaged", "repeated"))
+AVERAGED, LEVELS = TEXTS["rows"]["mean"][0], [TEXTS["batches"][key][0] for key in ("summed", "averaged", "repeated")]
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,7 @@
 """Diagnosing training runs: telemetry compared with theory, and signals that predict a collapse."""
 
+import sys
+
 from asyncsim.base import plugins
 from asyncsim.diagnosing.alarms import Signal
 from asyncsim.diagnosing.diagnosis import Diagnosis, diagnose, log_law
@@ -8,4 +10,4 @@ from asyncsim.diagnosing.judging import judge_runs
 from asyncsim.diagnosing.predicting import predict
 
 __all__ = ["Diagnosis", "Finding", "Signal", "diagnose", "judge_runs", "log_law", "predict"]
-plugins.answering(__name__)
+plugins.answering(sys.modules[__name__])

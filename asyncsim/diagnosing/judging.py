@@ -352,9 +352,8 @@ def _curve(
         try:
             return read(source, None, Setup(), full, run or None, system=True)
         except checks.InputError as error:
-            raise checks.InputError(
-                f"{error.field} of {label}", error.value, error.bound, remedy or error.remedy
-            ) from None
+            advice = remedy or error.remedy
+            raise checks.InputError(f"{error.field} of {label}", error.value, error.bound, advice) from None
 
     def series(found: Telemetry, quantity: str) -> tuple[np.ndarray, np.ndarray]:
         """Steps with a finite value, and the values."""
@@ -388,9 +387,9 @@ def _curve(
     seconds = along(found, timed) if timed else None
     x: Any = step if over == "steps" else seconds
     clock = next((name for name in own if re.search(r"elapsed|clock|second|time", name)), None)
-    spent, wanted = "write over='seconds'", re.search("time|second|hour|minute|clock", over)
-    spent += f", columns='seconds_step={clock}' for seconds of a step" * (bool(clock) and not timed)
-    remedy = spent if clock or timed else "export _runtime, or use over='steps'"
+    wanted, remedy = re.search("time|second|hour|minute|clock", over), "export _runtime, or use over='steps'"
+    if clock or timed:
+        remedy = "write over='seconds'" + f", columns='seconds_step={clock}' for seconds of a step" * (not timed)
     if over not in ("steps", "seconds"):
         axes = ["steps", *["seconds"] * bool(timed), *own]
         known = over in own or not wanted  # a near name of a column of seconds would not be an axis

@@ -4,8 +4,10 @@
 of weights in shared memory and who starts it; `admission` the desk between actors and learner with the rows on disk.
 """
 
+import sys
+
 from asyncsim.base import plugins
 from asyncsim.live.running import Live, Meeting, Predicted, predicted, run
 
 __all__ = ["Live", "Meeting", "Predicted", "predicted", "run"]
-plugins.answering(__name__)
+plugins.answering(sys.modules[__name__])
