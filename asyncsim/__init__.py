@@ -57,7 +57,9 @@ def __getattr__(name: str) -> _Any:
         from asyncsim.base import plugins
 
         return plugins.public(NAMES[name])
-    return getattr(_importlib.import_module(NAMES[name]), name)
+    from asyncsim.base import calls
+
+    return calls.answering(getattr(_importlib.import_module(NAMES[name]), name))
 
 
 def __dir__() -> list[str]:

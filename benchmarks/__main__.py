@@ -95,7 +95,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=7, help="paired measurements of each")
     parser.add_argument("--out", type=Path, metavar="PATH", help="default: build/bench.json, of some bench-part.json")
     parser.add_argument("--page", action="store_true", help="of all: also measure limits and growth; write README.md")
-    options = parser.parse_args(arguments)
+    options = checks.options(parser, arguments)
     try:
         checks.integer("rounds", options.rounds, 1, "measure at least once")
         known = collect()

@@ -7,7 +7,7 @@ import sys
 from functools import partial
 from typing import BinaryIO
 
-from asyncsim.base import files
+from asyncsim.base import checks, files
 from docs import _explorer, _page, _shown
 from docs._questions import FOOT, HEAD, QUESTIONS
 
@@ -19,7 +19,7 @@ def main(words: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m docs", description="Write the generated pages and their pictures.")
     parser.add_argument("--check", action="store_true", help="change nothing; status 1 where something is out of date")
     parser.add_argument("--stored", action="store_true", help="run only commands whose results are not stored")
-    options = parser.parse_args(words)
+    options = checks.options(parser, words)
     # A stored result counts as long as the files that its command names are what they were.
     before = _page.stored(HERE)
     known = {name: each for name, each in before.items() if each.source == _page.source(name)}

@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import Any
 
 import asyncsim
-from asyncsim.base import plugins
+from asyncsim.base import checks, plugins
 from asyncsim.methods._method import AGGREGATORS, ANCHORS
 
 ROOT = Path(asyncsim.__file__).parents[1]
@@ -160,7 +160,7 @@ def main(words: list[str] | None = None) -> int:
     """Exit status: 0 done; 1 something is not up to date, or not what Python has."""
     parser = argparse.ArgumentParser(prog="python -m docs.stubs", description="Write the stubs of packages.")
     parser.add_argument("--check", action="store_true", help="change nothing; status 1 where something is out of date")
-    if parser.parse_args(words).check:
+    if checks.options(parser, words).check:
         wrong = [f"{name}: out of date; run `python -m docs.stubs`" for name in stale()] or differences()
         print("\n".join(wrong) or "stubs: up to date")
         return 1 if wrong else 0

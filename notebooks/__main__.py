@@ -9,7 +9,7 @@ import time
 import nbformat
 from nbclient.exceptions import CellExecutionError
 
-from asyncsim.base import workers
+from asyncsim.base import checks, workers
 from asyncsim.base.checks import InputError, RunError
 from asyncsim.base.files import write_atomically
 from notebooks import _book
@@ -26,7 +26,7 @@ def main() -> int:
         "committed, or defines a function, and where text and notebook disagree, outputs or exercises are missing",
     )
     parser.add_argument("--workers", type=int, metavar="N", help="notebooks that run at one time (default: one a core)")
-    given = parser.parse_args()
+    given = checks.options(parser)
     names = given.names or _book.names()
     sound = True
     try:

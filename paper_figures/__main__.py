@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO
 
-from asyncsim.base import workers
+from asyncsim.base import checks, workers
 from asyncsim.base.checks import InputError
 from asyncsim.base.files import write_atomically
 from experiments import _contract
@@ -35,7 +35,7 @@ def main(arguments: list[str] | None = None) -> int:
         experiment = next(iter(_pipeline.script(asked).EXPERIMENTS)) if asked in _pipeline.names() else "EXPERIMENT"
         again = f"python -m experiments {experiment} --set KEY=VALUE --out rows"
         again += f", then python -m paper_figures {asked} --rows rows"
-        parser.error(f"{unknown[0]} is no option; settings belong to the experiment: {again}")
+        checks.options(parser, arguments, f"settings belong to the experiment: {again}")
     if options.rows and not options.names:
         parser.error("name the figures that --rows are for")
     if options.out and not options.rows:

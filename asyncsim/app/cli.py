@@ -4,6 +4,7 @@ Each has --help, --json PATH and an exit status that a script can use (docs/runs
 Files are written before anything is printed about the result, so that a closed pipe loses none of them.
 """
 
+import contextlib
 import json
 import re
 import shlex
@@ -551,7 +552,10 @@ def _status(arguments: list[str]) -> int:
     try:
         arguments = parsing.rewritten(arguments, command)
         parsing.refuse(arguments, command)
-        return int(command.main(arguments, prog_name="asyncsim", standalone_mode=False) or 0)
+        typed = parsing.piped(arguments, command)
+        # Beside a result on standard output, what is printed goes to standard error.
+        with contextlib.nullcontext() if typed == arguments else contextlib.redirect_stdout(sys.stderr):
+            return int(command.main(typed, prog_name="asyncsim", standalone_mode=False) or 0)
     except checks.InputError as error:
         streams.complain(error)
         return 2

@@ -191,11 +191,11 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
             near = []
         if {*checks.near(part, takes)} - {*options}:
             written = f"write its value alone, without --{part}"
+        elif command in ("advise", "calibrate", "forecast") and not near:
+            written = _as_fields(command, takes, arguments)
         elif "preset" in takes:
             named = (word for word in arguments if word.replace("-", "_") in plugins.summaries("asyncsim.systems"))
             written = next((wording.of_preset(preset, name) for preset in named), "")
-        elif command in ("advise", "calibrate", "forecast") and not near:
-            written = _as_fields(command, takes, arguments)
         elif worded and not dot and not near:
             given = [(o[2:], w) for o, w in itertools.pairwise(arguments) if o[:2] == "--"]
             # Of arms and grids, --task NAME has become --set task=NAME.
@@ -224,7 +224,7 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
             see = f"it has {', '.join(map(_dashed, options))}"
         helps = {_dashed(each.name): each.help or "" for each in context.command.params if each.name in options}
         remedy = advice or written or see
-        anything = "preset" in takes or re.match("write --(like|adapter) ", advice)
+        anything = "preset" in takes or re.match("write --(like|adapter|columns) ", advice)
         remedy = wording.filled(remedy, word, every=bool(advice or anything), anything=bool(anything))
         refusal = checks.InputError("option", error.option_name, "an option of the command", remedy)
         for other in (w.partition("=")[0] for w in arguments if w.startswith("--") and "--set" not in written):
@@ -327,6 +327,8 @@ _FILES = ("--config", "--file", "--spec", "--input", "--path", "--csv", "--yaml"
 """Options of other tools for the file that is an argument here."""
 _SUFFIXES: dict[str, tuple[str, ...]] = {"json": (".json",), "csv": (".csv",), "plot": (".png", ".pdf", ".svg")}
 """Formats by the options that write them: a suffix of another option is a mistake."""
+_PIPED = ("json", "csv", "html", "report")
+"""Options whose text may go to standard output, as -."""
 _SEVERAL = re.compile(r",|^[\d.e+-]+:[\d.e+-]+:\d+$")
 """Values apart by commas, or a range low:high:count; a distribution is lognormal:1:1."""
 
@@ -399,6 +401,8 @@ def refuse(arguments: Sequence[str], command: Any) -> None:
             plain = not checks.GROUPED.fullmatch(value)
             checks.require(plain, option, value, "a number without _", "write digits alone")
         if row.written:
+            remedy = f"write {option} FILE; a text may go to standard output, as --json -"
+            checks.require(name in _PIPED or "-" not in values, option, "-", "the path of a file", remedy)
             folder = next((value for value in values if value.endswith("/")), "")
             checks.require(not folder, option, folder, "a file, not a folder", f"write {option} {folder}FILE")
             others = {each: _SUFFIXES[each] for each in _SUFFIXES if each != name and name in ("json", "csv")}
@@ -411,6 +415,13 @@ def refuse(arguments: Sequence[str], command: Any) -> None:
         remedy = f"compare several with asyncsim compare {arms}" if name in PARTS else joined
         once = len(values) < 2 or row.kind in (bool, list[str])
         checks.require(once, option, ", ".join(values), "given once", remedy)
+
+
+def piped(arguments: Sequence[str], command: Any) -> list[str]:
+    """The arguments with /dev/stdout for - behind options that write a text; a list prints its JSON itself."""
+    names = [] if arguments[:1] == ["list"] else [f"--{n}" for n in _PIPED if n in _rows_of(arguments, command)]
+    words = [re.sub("=-$", "=/dev/stdout", w) if w.partition("=")[0] in names else w for w in arguments]
+    return ["/dev/stdout" if w == "-" and b in names else w for b, w in zip(["", *words], words, strict=False)]
 
 
 def _value_of(option: str, arguments: Sequence[str]) -> str | None:

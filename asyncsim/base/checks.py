@@ -285,7 +285,7 @@ def near(word: str, names: Iterable[str], most: int = 1, cutoff: float = 0.6) ->
     for name in names:
         own = name.lower().replace("-", "_")
         alike.set_seq1(own)
-        begins = 0.8 * (own.startswith(f"{word}_") or word.startswith(f"{own}_"))
+        begins = 0.8 * (own.startswith(f"{word}_") or word.startswith(f"{own}_") or word in own.split("/")[1:])
         limits = 0.9 * bool((LIMIT.match(word) or word in ("limit", "lag")) and LIMIT.match(own))
         letters = 4.0 * (own == word) or 2.0 * (not meant and sorted(own) == sorted(word))
         plural = 2.5 * (own.rstrip("s") == word.rstrip("s"))
@@ -299,6 +299,17 @@ def hint(word: str, names: Iterable[str], otherwise: str = "", cutoff: float = 0
     close = near(word, names, 2, cutoff)
     both = {*close} == {"low", "high"}
     return f"did you mean {' and '.join(close) if both else close[0]}?" if close else otherwise
+
+
+def options(parser: Any, words: Sequence[str] | None = None, otherwise: str = "") -> Any:
+    """What `parser` (of argparse) reads; a word that is no option is refused with the nearest, or with `otherwise`."""
+    given, unknown = parser.parse_known_args(words)
+    known = [name[2:] for action in parser._actions for name in action.option_strings if name[:2] == "--"]
+    for word in unknown[:1]:
+        close = [f"did you mean --{each}?" for each in near(word, known, 1, 0.75)]
+        advice = "".join(close) or otherwise or f"it has --{', --'.join(known)}"
+        parser.error(f"{word} is no option; {advice}")
+    return given
 
 
 def explained(word: str, meanings: Mapping[str, str], most: int) -> str:

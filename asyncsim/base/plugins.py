@@ -275,10 +275,16 @@ class Public(ModuleType):
 @cache
 def public(name: str) -> ModuleType:
     """A module as users see it, whose functions answer wrong arguments; the module itself stays as it is."""
-    module, view = importlib.import_module(name), Public(name)
-    vars(view).update(vars(module))
-    vars(view).update({each: calls.named(f) for each in view._known() if inspect.isfunction(f := vars(view)[each])})
-    return view
+    view = Public(name)
+    vars(view).update(vars(importlib.import_module(name)))
+    return answering(view)
+
+
+def answering(module: ModuleType) -> ModuleType:
+    """Make a module `Public`, as its users see it: its functions and classes answer wrong arguments."""
+    module.__class__ = Public
+    vars(module).update({each: calls.answering(vars(module)[each]) for each in module._known()})
+    return module
 
 
 class Namespace(Public):

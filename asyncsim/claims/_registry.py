@@ -138,7 +138,8 @@ def known(id: str) -> str:
         hint = f"{calls.ELSEWHERE.get(f'claim {last}', '')}.".lstrip(".") or paged(last) or hint
         hint = f"write {' or '.join(own)}, its file and its class" if own else f"{hint} Your own: docs/conjecture.md"
         hint = "leave it out: without a claim all are tested" if id == "all" else hint
-        hint = f"write --at {id}" if "=" in id else hint
+        formula = "a formula is the `predict` of a class of your own: see docs/conjecture.md, then write my.py:MyClaim"
+        hint = formula if re.search(r"[(*^+]| = ", id) else f"write --at {id}" if "=" in id else hint
         raise checks.InputError("claim", id, "the id of a claim, family/name, or the place of your own", hint)
     return key
 

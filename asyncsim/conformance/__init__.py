@@ -19,7 +19,7 @@ import importlib
 import sys
 from typing import Any
 
-from asyncsim.base import plugins
+from asyncsim.base import calls, plugins
 
 sys.modules[__name__].__class__ = plugins.Public
 _HOMES = {
@@ -39,7 +39,7 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(name)
     module = importlib.import_module(f"asyncsim.conformance.{_NAMES.get(name, name)}")
-    return getattr(module, name, module)
+    return calls.answering(getattr(module, name, module))
 
 
 def __dir__() -> list[str]:

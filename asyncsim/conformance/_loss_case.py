@@ -15,7 +15,7 @@ from asyncsim.conformance import _loss_methods as methods
 from asyncsim.conformance import _loss_parts as parts
 from asyncsim.conformance import _loss_probes as batches
 from asyncsim.conformance import _loss_search
-from asyncsim.conformance._loss_readings import Reading, readings
+from asyncsim.conformance._loss_readings import Reading, of_clipped, readings
 from asyncsim.conformance._loss_search import Evidence, Fit, alike, apart, order, search
 from asyncsim.conformance._loss_subject import Loss, Probe, Subject
 from asyncsim.conformance.reports import Disagreement
@@ -29,6 +29,12 @@ def averaged(method: Method, probe: Probe, of: Callable[[Probe], Probe] = method
     """Cotangents averaged over the generated tokens of each row."""
     weights = methods.plain(method, probe, of) * probe.mask
     return probe.mask * weights.sum(-1, keepdim=True) / probe.mask.sum(-1, keepdim=True).clamp(min=1.0)
+
+
+def shared(method: Method, probe: Probe, of: Callable[[Probe], Probe] = methods.as_given) -> Tensor:
+    """Cotangents of a row's one weight times its mean advantage, where each token is clipped by its own."""
+    mean = (probe.advantages * probe.mask).sum(-1, keepdim=True) / probe.mask.sum(-1, keepdim=True).clamp(min=1.0)
+    return methods.plain(method, probe, of) / torch.where(probe.advantages == 0, 1.0, probe.advantages) * mean
 
 
 @dataclass
@@ -121,7 +127,7 @@ class Case:
         """Whether a live ratio of the row gives every token the mean of its row's weights."""
         if batches.INSIDE not in self.further or self.coupling not in ("sequence", "batch"):
             return False
-        return self.first_off(batches.INSIDE, weigh=averaged) is None
+        return any(self.first_off(batches.INSIDE, weigh=weigh) is None for weigh in (averaged, shared))
 
     def first_off(
         self, group: str | None, method: Method | None = None, weigh: Weigh | None = None, raw: bool = False
@@ -333,7 +339,11 @@ def _read(case: Case, fits: list[Fit]) -> Iterator[tuple[Case, list[Fit]]]:
         near += [x for fit in near for x in alike(case.evidence, "", {**fit.family.numbers, **fit.settings}, rows)]
     every = [*case.probes, *(probe for group in case.further.values() for probe in group)]
     sizes = torch.cat([probe.advantages.flatten() for probe in every]).unique()
-    fresh, every_reading = batches.on_policy(case.probes), readings(case.curves, sizes, case.exact)
+    fresh, every_reading = batches.on_policy(case.probes), [*readings(case.curves, sizes, case.exact)]
+    for fit in near if case.coupling == "sequence" else ():
+        if fit.family.name == "gmpo":
+            its = {"anchor": "behavior", **fit.family.numbers, **fit.settings}
+            every_reading += of_clipped(its["low"], its["high"], its["anchor"])
     read = ((x, parts.divisor_of(case.subject, fresh, [x.read(probe) for probe in fresh])) for x in every_reading)
     # One whose average is known goes before one that needs a factor beside it.
     for reading, divisor in sorted(read, key=lambda pair: pair[1].rule is not None):

@@ -239,6 +239,8 @@ def _divisor(case: Case) -> Finding | None:
 def _reading(case: Case) -> Finding | None:
     """Report the interpretation of the inputs under which a method explains every token, or their rounding."""
     one = case.reading or rounding(case.curves)
+    if one and one.name == LEVELS[-1] and case.like and case.like.weight.level == "geometric":
+        return Finding(LEVELS[0], "bug", *TEXTS["batches"]["summed"][1:3])
     if one is None or case.like is not None or one.name not in LEVELS:
         return Finding(one.name, one.kind, one.evidence, one.remedy) if one else None
     # Nobody said which of them is meant, and both are in use.

@@ -22,7 +22,7 @@ from asyncsim.step import ratios
 _STEP, _SAME = 1e-4, 1e-6
 TEXTS = checks.table(__file__, "loss_readings.toml")
 """Names, evidence and remedies of readings, and words for average and ratio."""
-AVERAGED, *LEVELS = TEXTS["rows"]["mean"][0], TEXTS["batches"]["summed"][0], TEXTS["batches"]["averaged"][0]
+AVERAGED, LEVELS = TEXTS["rows"]["mean"][0], [TEXTS["batches"][key][0] for key in ("summed", "averaged", "repeated")]
 
 
 @dataclass(frozen=True)
@@ -143,12 +143,28 @@ _LENGTHS: dict[str, Callable[[Tensor, int], tuple[Tensor, Tensor]]] = {
     "summed": lambda n, width: (n, n),
     "averaged": lambda n, width: (1 / n, n / n),
     "averaged over columns": lambda n, width: (n / n / width, n / width),
+    "repeated": lambda n, width: (n / n, n),
 }
 BATCHES = (
     *(_worded("batches", key, of) for key, of in _BATCHES.items()),
     *(_worded("batches", k, _by_length(_LENGTHS[k], live)) for k, live in itertools.product(_LENGTHS, (True, False))),
 )
 """What shows in batches alone."""
+
+
+def of_clipped(low: float, high: float, anchor: str) -> Iterator[Reading]:
+    """Interpretations: log ratios to the anchor, each clipped, divided by something else than the tokens of the row."""
+    for key, live in itertools.product(("summed", "over columns"), (True, False)):
+
+        def of(probe: Probe, key: str = key, live: bool = live) -> Tensor:
+            lengths = probe.mask.sum(-1, keepdim=True).clamp(min=1.0)
+            size, chain = _LENGTHS[key](lengths, probe.mask.shape[-1])
+            gap = (probe.log_prob - getattr(probe, anchor)) * probe.mask
+            limited = torch.where(probe.advantages > 0, gap.clamp(max=high), gap.clamp(min=-low))
+            factor = torch.exp((size - 1.0) * limited.sum(-1, keepdim=True) / lengths)
+            return probe.advantages * factor * (chain if live else 1.0)
+
+        yield _worded("batches", key, _advantages(of))
 
 
 def _scaled(now: float, then: float, before: float) -> Callable[[Probe], Probe]:

@@ -115,6 +115,7 @@ def near(column: str) -> list[str]:
     close = difflib.get_close_matches(last, own, n=2, cutoff=0.8)
     found += (name for name, end in zip(known, ends, strict=True) if end in close)
     alike = [f"{last}_mean", last.removesuffix("_mean"), *found]
+    alike = [name for name in alike if "loss" in name or "loss" not in column]  # a policy loss is no policy KL
     return list(dict.fromkeys(name for name in alike if name in known and name != column))[:2]
 
 

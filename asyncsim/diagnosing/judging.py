@@ -9,6 +9,7 @@ import itertools
 import math
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -52,6 +53,7 @@ class Curve(NamedTuple):
     x: np.ndarray
     y: np.ndarray
     seconds: np.ndarray | None
+    own: Sequence[str] = ()
 
     def windows(self, low: float, high: float, count: int) -> np.ndarray:
         """Means over windows of equal length, `[W]`, by integrating linear interpolation of the logged values."""
@@ -142,9 +144,12 @@ def judge_runs(
         fits = len(group) >= least or (name == "pilot" and not group)
         checks.require(fits, name, runs, f"{least} runs or more", "give more logs")
     checks.require(not (seed_spread and groups[2]), "seed_spread", seed_spread, "left out beside pilot", "give one")
-    theirs, columns = mapping.get(metric, ""), [curve.column for curve in itertools.chain(*groups)]
-    fits, remedy = not theirs or theirs.endswith(tuple(columns)), f"{columns[0]} is read without it"
-    checks.require(fits, f"columns[{metric}]", theirs, "a column of one of the runs", remedy)
+    curves = list(itertools.chain(*groups))
+    every = sorted({name for curve in curves for name in curve.own})
+    for ours, theirs in mapping.items():
+        known, without = theirs.rpartition(" - ")[2] in every, f"{curves[0].column} is read without it"
+        remedy = without if ours == metric else checks.hint(theirs, every, "correct the name")
+        checks.require(known, f"columns[{ours}]", theirs, "a column of one of the runs", remedy)
     notes = _refuse_mixed(groups, metric, over, at)
     start, stop, points = _stretch(groups, over, last, at, notes)
     count = max((w for w in BOUNDS if 2 * w <= points), default=min(BOUNDS))
@@ -347,8 +352,7 @@ def _curve(
         try:
             return read(source, None, Setup(), full, run or None, system=True)
         except checks.InputError as error:
-            split = [each for each in own if each in ("seed", "run", "run_id") and "back to" in error.remedy]
-            advice = f"write a file for each value of column {split[0]}" if split else remedy or error.remedy
+            advice = remedy or error.remedy
             raise checks.InputError(f"{error.field} of {label}", error.value, error.bound, advice) from None
 
     def series(found: Telemetry, quantity: str) -> tuple[np.ndarray, np.ndarray]:
@@ -373,6 +377,7 @@ def _curve(
 
     if not known:
         remedy = "give a column that all runs have, or metric='reward' and what it is: columns='reward=THEIRS'"
+        remedy = checks.hint(metric, [*own, *has], remedy, 0.75)
         checks.one_of(f"metric of {label}", metric, own, remedy)
     found, quantity = log("reward", "" if known else metric), metric if known else "reward"
     step, y = series(found, quantity)
@@ -381,21 +386,29 @@ def _curve(
     timed = next((name for name in ("clock", "seconds_step") if name in found.quantities), None)
     seconds = along(found, timed) if timed else None
     x: Any = step if over == "steps" else seconds
-    if over not in ("steps", "seconds"):
-        checks.one_of(f"over of {label}", over, ["steps", "seconds", *own], "name an axis")
-        spent = f"; of seconds of each step write over='seconds', columns='seconds_step={over}'"
-        remedy = "name an axis that never falls: steps, seconds or tokens so far"
-        x = along(log("clock", over, remedy + spent * bool(re.search("time|second", over))), "clock")
     clock = next((name for name in own if re.search(r"elapsed|clock|second|time", name)), None)
-    spent = f"write over='seconds', columns='seconds_step={clock}' for seconds of a step, or over={clock!r} for a clock"
-    remedy = spent if clock else "export _runtime, or use over='steps'"
+    wanted, remedy = re.search("time|second|hour|minute|clock", over), "export _runtime, or use over='steps'"
+    if clock or timed:
+        remedy = "write over='seconds'" + f", columns='seconds_step={clock}' for seconds of a step" * (not timed)
+    if over not in ("steps", "seconds"):
+        axes = ["steps", *["seconds"] * bool(timed), *own]
+        known = over in own or not wanted  # a near name of a column of seconds would not be an axis
+        checks.require(known, f"over of {label}", over, f"one of {', '.join(axes)}", remedy)
+        checks.one_of(f"over of {label}", over, axes, "leave it out for steps")
+        axis = "name an axis that never falls: steps, seconds or tokens so far"
+        axis += f"; of seconds of each step write over='seconds', columns='seconds_step={over}'" * bool(wanted)
+        x = along(log("clock", over, axis), "clock")
+    elif x is None and clock:
+        with suppress(checks.InputError):
+            log("clock", clock)  # what falls is no clock
+            remedy += f", or over={clock!r} for a clock"
     checks.require(x is not None, f"over of {label}", over, "an axis of this run, where no clocks are known", remedy)
     # Of two rows of one second the first stands.
     x, first = np.unique(x, return_index=True)
     checks.require(len(x) > 1, f"{over} of {label}", float(x[0]), "more than one value", "name another axis")
     scope, counted = found.scope[quantity] if known else "", found.names.get("step", "row")
     seconds = None if seconds is None else seconds[first]
-    return Curve(label, found.names[quantity], scope, counted, step[first], x, y[first], seconds)
+    return Curve(label, found.names[quantity], scope, counted, step[first], x, y[first], seconds, own)
 
 
 def _percent(low: Curve, high: Curve) -> bool:

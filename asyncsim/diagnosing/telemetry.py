@@ -116,7 +116,10 @@ def read(
     if head.tokens:
         checks.require(tokens is None, "tokens", "given twice", "given once", "the first table has tokens already")
         return Telemetry({}, _tokens(cells, names), setup, {}, names, head.unknown, head.refused)
-    found, second, more = _steps(cells, names, rows), None, Header({}, {}, {}, True, {})
+    several = [f"write a file for each value of column {n}; " for n in head.shown.values() if n in ("seed", "run_id")]
+    if isinstance(source, (str, Path)) and not Path(source).is_file():
+        several = ["these files are of several runs: give one of them; "]
+    found, second, more = _steps(cells, names, rows, "".join(several)), None, Header({}, {}, {}, True, {})
     if tokens is not None:
         flat, more, _ = _columns("tokens", tokens, own, run)
         second = _tokens(flat, more.names())
@@ -313,7 +316,7 @@ def _numbers(name: str, cells: Any, rows: np.ndarray | None = None, free: np.nda
     return values
 
 
-def _steps(cells: Mapping[str, list[Any]], names: Mapping[str, str], rows: int) -> dict[str, np.ndarray]:
+def _steps(cells: Mapping[str, list[Any]], names: Mapping[str, str], rows: int, several: str) -> dict[str, np.ndarray]:
     """Quantities of a table with one row per step; W&B rows without any used quantity are left out."""
     # What is a share by its name alone may hold anything.
     free = {q: np.full(rows, q in aliases.WATCHED or q.startswith("share named ")) for q in cells}
@@ -326,6 +329,8 @@ def _steps(cells: Mapping[str, list[Any]], names: Mapping[str, str], rows: int) 
         known = np.flatnonzero(np.isfinite(clock))
         falls[known[1:]] = np.diff(clock[known]) < 0
         remedy = "cut the log where the run was resumed, or add the seconds before it to the rows behind"
+        if falls.sum() > 0.1 * rows:
+            remedy = f"of seconds of each step write columns='seconds_step={names['clock']}'"
         _refuse_first(f"column {names['clock']}", falls, clock, "not below the row before", remedy)
     # W&B counts calls, which may log other things than these, and draws some of them.
     calls = names.get("step") in ("Step", "_step")
@@ -342,7 +347,7 @@ def _steps(cells: Mapping[str, list[Any]], names: Mapping[str, str], rows: int) 
     if not (change == 0).any():
         back = resumed(np.arange(1, len(step) + 1), step) or "sort the rows by their step"
         remedy = f"{back}; give several runs as a list, a log each"
-    _refuse_first(f"column {name}", np.append(False, change <= 0), step, "above the row before", remedy)
+    _refuse_first(f"column {name}", np.append(False, change <= 0), step, "above the row before", several + remedy)
     if len(change) and not calls:
         stride = float(np.median(change))
         _refuse_first(

@@ -111,7 +111,8 @@ class Calibration(calls.Told):
         import yaml
 
         path, row = files.named("path", path), self.row()
-        checks.require(path.suffix in (".yaml", ".yml"), "path", str(path), "a path ending in .yaml", "name it so")
+        fits, remedy = path.suffix in (".yaml", ".yml"), f"write {path.stem}.yaml"
+        checks.require(fits, "path", str(path), "a path ending in .yaml", remedy)
         if self.lengths is not None:
             beside = path.with_name(f"{path.stem}.lengths.txt")
             text = "".join(f"{n:g}\n" for n in self.lengths)

@@ -109,7 +109,8 @@ def mapping_of(
     if isinstance(columns, str):
         pairs = [pair.partition("=") for pair in columns.split(",") if pair.strip()]
         whole = all(ours.strip() and theirs.strip() for ours, _, theirs in pairs)
-        checks.require(whole, "columns", columns, "pairs OURS=THEIRS separated by commas", remedy)
+        written = remedy.replace("THEIRS", columns) if len(pairs) == 1 == remedy.count("THEIRS") else remedy
+        checks.require(whole, "columns", columns, "pairs OURS=THEIRS separated by commas", written)
         columns = {ours.strip(): theirs.strip() for ours, _, theirs in pairs}
     checks.require(isinstance(columns, Mapping), "columns", columns, "a mapping or text", remedy)
     for ours, theirs in columns.items():
@@ -117,8 +118,10 @@ def mapping_of(
         named = not re.search(r"\*[\d.e+-]+$", theirs)
         checks.require(named, f"columns[{ours}]", theirs, "a name without a factor", "multiply the column in the file")
         near = checks.near(theirs, known) if "/" in ours and ours not in known else [theirs] * (theirs in known)
-        other = f"write OURS first: columns='{near[0]}={ours}'" if near else remedy
-        if "seconds_step" in known and re.search("time|second", theirs) and not near:
+        close = [] if near else checks.near(ours, known, 1, 0.75)
+        other = f"write columns='{close[0]}={theirs}'" if close else remedy
+        other = f"write OURS first: columns='{near[0]}={ours}'" if near else other
+        if "seconds_step" in known and re.search("tim(e|ing)|second", theirs) and not near:
             other = f"write columns='seconds_step={theirs}' if it is seconds of each step"
         checks.one_of("columns", ours, known, f"leave {theirs} out if nothing reads it, or {other}")
     return dict(columns)

@@ -36,7 +36,9 @@ def __getattr__(name: str) -> Any:
 
         remedy = f"{checks.extra('conformance', 'hypothesis')}: it draws what strategies describe"
         raise checks.InputError("hypothesis", None, "installed", remedy) from error
-    return getattr(module, name)
+    from asyncsim.base import calls
+
+    return calls.answering(getattr(module, name))
 
 
 def __dir__() -> list[str]:

@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import inspect
 import json
 import operator
 import pickle
@@ -255,7 +256,7 @@ TYPED = {
     "a kind as a command": ("methods", "command = 'methods'", "write asyncsim list methods"),
     "a name as a command": ("grpo", "command = 'grpo'", "write asyncsim list methods grpo"),
     "a command of another group": ("results list", "command = 'list': must be one of ls, show", "did you mean ls?"),
-    "a plot of findings": ("diagnose x.csv --plot x.png", "option = '--plot'", "did you mean --html?"),
+    "a plot of findings": ("diagnose x.csv --plot x.png", "option = '--plot'", "write --html page.html"),
     "a page of no kind": ("diagnose x.csv --html x.pdf", "--html = 'x.pdf'", "choose one of them"),
     "slots of the event model": (f"{AREAL} --set slots=8", "'slots'", "decodes at once; write --model slots"),
     "slots of a run": ("run --system areal --set system.slots=8", "'slots'", "write --set model.slots=8"),
@@ -546,7 +547,7 @@ TYPED = {
     ),
     "seeds in one file": ("judge seeds.csv a.csv --metric reward", "step, row 4", "for each value of column seed"),
     "seeds of a group": ("judge a.csv b.csv --group seed", "option = '--group'", "write a file for each seed"),
-    "a trainer of a log": ("calibrate a.csv --trainer verl", "option = '--trainer'", "as --preset verl"),
+    "a trainer of a log": ("calibrate a.csv --trainer verl", "option = '--trainer'", "write --preset verl"),
     "a change of a number": ("forecast a.yaml --set machines=+4", "'machines=+4'", "or the sum for so many more"),
     "machines of replicas": ("timeline verl_fully_async --set machines=8", "= 'machines'", "write --set replicas=8"),
     "two runs of a chart": ("judge a.csv --run p,q", "b = None", "two runs of one file: --run p --run q"),
@@ -1857,3 +1858,32 @@ def test_a_harder_task_than_bit_chain_is_a_longer_one(capsys):
         main(words.split())
     said = capsys.readouterr().out
     assert "try a larger horizon, or fewer updates" in said and "such as bit_chain" not in said
+
+
+UNANSWERED = "Controller|Meeting|Moments|Interrupted|Choice|Claim|Flag|Positive|Real|Staleness|Vector|Estimate"
+"""Protocols, named tuples, exceptions and fields of claims, which nobody calls by mistake."""
+
+
+def public(module, at):
+    """Public functions and classes of a module by their place, and of the modules in it."""
+    for name in module._known() if hasattr(type(module), "_known") else module.__all__:
+        if inspect.ismodule(value := getattr(module, name)):
+            yield from public(value, f"{at}.{name}") if at == "sim" else ()
+        elif callable(value) and not re.fullmatch(UNANSWERED, name):
+            yield f"{at}.{name}", value
+
+
+@pytest.mark.parametrize("given", [{"nonsense_option": 1}, "run.npz"])
+def test_every_public_call_answers_wrong_arguments(given, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sim, "__all__", [*sim.PACKAGES, *sim.NAMES], raising=False)
+    strange = {}
+    for place, call in public(sim, "sim"):
+        try:
+            call(**given) if isinstance(given, dict) else call(given)
+        except sim.InputError as error:
+            if not error.remedy:
+                strange[place] = str(error)
+        except Exception as error:
+            strange[place] = error
+    assert not strange

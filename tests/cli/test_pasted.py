@@ -4,11 +4,15 @@ import re
 import shlex
 import sys
 
+import numpy as np
+import pandas
 import pytest
 
 from asyncsim.app import cli, commands, sweeping
 
-PART = re.compile(r"""(?:[Ww]rite|written|add) (?:"(?P<arm>[^"]+)"|(?P<words>(?:--?[a-z][\w-]*[ =][^\s;()"]+ ?)+))""")
+PART = re.compile(
+    r"""(?:[Ww]rite|written|add|name it as|or) (?:"(?P<arm>[^"]+)"|(?P<words>(?:--?[a-z][\w-]*[ =][^\s;()"]+ ?)+))"""
+)
 COMPARE, ARM, SWEEP = (
     "compare method=grpo method=cispo --smallest 0.1 ",
     "compare {} method=cispo --smallest 0.1",
@@ -54,6 +58,44 @@ TYPED = {
     "a word of the policy": ("run", "--model tiny"),
 }
 
+JUDGED, CALIBRATED = "judge 'eta4-*.csv' 'eta8-*.csv' ", "calibrate eta4-0.csv "
+FIELDS = "response_lengths=1000 tokens_per_second=35 prompts_per_batch=8 samples_per_prompt=8 slots_per_machine=64"
+GIVEN = "".join(f"--set {each} " for each in (*FIELDS.split(), "machines=2", "staleness_limit=1", "train_seconds=50"))
+OF_LOGS = {
+    "an axis of seconds": (JUDGED, "--over time"),
+    "an axis of hours": (JUDGED, "--over hours"),
+    "seconds without a clock": (JUDGED, "--over seconds"),
+    "seconds of a step as an axis": (JUDGED, "--over time_per_step"),
+    "seconds of a step as a clock": (JUDGED, "--columns clock=time_per_step"),
+    "seconds of a step by another name": (JUDGED, "--columns step_seconds=time_per_step"),
+    "seconds by another name": (JUDGED + "--over seconds", "--columns seconds=time_per_step"),
+    "a column alone": (JUDGED, "--columns ppo_actor/task_reward/avg"),
+    "another form of our name": (JUDGED, "--columns rewards=ppo_actor/task_reward/avg"),
+    "a difference in percent": (JUDGED, "--within 1%"),
+    "a smoothed curve": (JUDGED, "--smooth 5"),
+    "a level": (JUDGED, "--confidence 0.95"),
+    "a table of a judgment": (JUDGED, "--csv x.csv"),
+    "reward of a diagnosis": ("diagnose eta4-0.csv", "--reward ppo_actor/task_reward/avg"),
+    "a KL of a diagnosis": ("diagnose eta4-0.csv", "--columns kl=staleness_mean2"),
+    "a picture of a diagnosis": ("diagnose eta4-0.csv", "--plot x.png"),
+    "a trainer": (CALIBRATED + GIVEN, "--trainer areal"),
+    "a model": (CALIBRATED + GIVEN, "--model areal"),
+    "a field as an option": (CALIBRATED + "--preset areal " + GIVEN, "--sync-seconds 2"),
+    "seconds of a step": (CALIBRATED + "--preset areal " + GIVEN, "--columns time=time_per_step"),
+    "a path of a calibration": (CALIBRATED + "--preset areal " + GIVEN, "--save x.yaml"),
+}
+TYPED |= OF_LOGS
+
+
+def logs():
+    """Logs of two settings, whose seconds of a step no trainer names so."""
+    for name, level in (("eta4", 0.5), ("eta8", 0.6)):
+        for seed in range(3):
+            draw = np.random.default_rng([seed, int(10 * level)]).normal
+            columns = {"step": np.arange(40), "time_per_step": 118.0 + draw(size=40), "staleness_mean2": draw(size=40)}
+            columns |= {"ppo_actor/task_reward/avg": level + 0.05 * draw(size=40)}
+            pandas.DataFrame(columns).to_csv(f"{name}-{seed}.csv", index=False)
+
 
 def said(words, capsys):
     """The message of a refusal, or None for what runs."""
@@ -64,11 +106,14 @@ def said(words, capsys):
 
 
 @pytest.mark.parametrize("name", TYPED)
-def test_what_a_message_says_to_write_works(name, monkeypatch, capsys):
+def test_what_a_message_says_to_write_works(name, monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(commands, "run", lambda spec, o: 0)
     monkeypatch.setattr(sweeping, "sweep", lambda o: 0)
     monkeypatch.setattr("asyncsim.comparing.compare", lambda *_, **__: sys.exit(0))
     frame, wrong = TYPED[name]
+    if name in OF_LOGS:
+        monkeypatch.chdir(tmp_path)
+        logs()
     typed = frame.format(wrong) if "{}" in frame else f"{frame} {wrong}"
     message = said(typed, capsys)
     assert message is not None, "a mistake"

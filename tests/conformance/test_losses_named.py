@@ -212,9 +212,17 @@ def grpo(average):
 
 
 SUMMED, MEANED = "log ratios of a row summed, not averaged", "log ratios of a row averaged, not summed"
+
+
+def unclipped(log_prob, old_log_prob, advantages, mask):
+    ratio = ((log_prob - old_log_prob) * mask).sum(1, True).exp()
+    return -mean_of(ratio * advantages, mask, "token_mean")
+
+
 LEVELS = {
     # name: (loss, the method that is meant, whether it conforms, bugs, words)
     "summed": (of_rows(lambda x, m: x.sum(1, True)), "gspo", False, (SUMMED,), "(log_ratio * mask).sum(-1) / mask.sum"),
+    "no clip": (unclipped, "gspo", False, ("clipping silently off", SUMMED), "(log_ratio * mask).sum(-1) / mask.sum"),
     "nobody said": (of_rows(lambda x, m: x.sum(1, True)), None, False, (), "; else a method of its own"),
     "meaned": (of_rows(lambda x, m: x.sum(1, True) / m.sum(1, True), False), "full_is", False, (MEANED,), "product"),
     "over columns": (of_rows(lambda x, m: x.mean(1, True), False), "full_is", False, (MEANED,), "padding among them"),
@@ -233,20 +241,36 @@ def test_what_is_summed_or_averaged_in_another_place_is_named(name):
     assert words in str(report), report
 
 
-@pytest.mark.parametrize("over", [SUMMED, "lengths of rows include padding", None])
+REPEATED, PADDED = "rows counted once for each of their tokens", "lengths of rows include padding"
+
+
+@pytest.mark.parametrize("name", ["gspo", "gmpo", "full_is"])
+@pytest.mark.parametrize("over", [SUMMED, PADDED, None])
 @pytest.mark.parametrize(
     ("average", "low", "high"),
     [("token_mean", 3e-3, 4e-3), ("sequence_mean", 3e-4, 4e-4), ("sequence_sum", 0.2, 0.2), ("constant", 0.2, 0.28)],
 )
-def test_a_live_ratio_of_rows_is_named_under_every_average(over, average, low, high):
+def test_a_live_ratio_of_rows_is_named_under_every_average(over, average, low, high, name):
     def loss(log_prob, old_log_prob, advantages, mask):
         apart = (log_prob - old_log_prob) * mask
+        if name == "gmpo":
+            apart = torch.where(advantages > 0, apart.clamp(max=high), apart.clamp(min=-low))
         sizes = {SUMMED: 1.0, None: mask.sum(1, True)}
         ratio = (apart.sum(1, True) / sizes.get(over, mask.shape[1])).exp()
-        return -mean_of(surrogate(ratio, advantages, low, high), mask, average)
+        values = surrogate(ratio, advantages, low, high) if name == "gspo" else ratio * advantages
+        return -mean_of(values, mask, average)
 
-    meant, bugs = sim.methods.gspo(low=low, high=high, aggregator=average), (over,) if over else ()
+    bounds = {} if name == "full_is" else {"low": low, "high": high}
+    meant = getattr(sim.methods, name)(**bounds, aggregator=average)
+    expected = (over,) if over else ()
+    if name == "full_is":  # the sum of a row is right; what is not is that rows count as often as they have tokens
+        expected = (REPEATED,) if over == SUMMED else (MEANED,)
+    right = expected == () or (name == "full_is" and average == "sequence_mean" and over == SUMMED)
     for per, like in itertools.product(("token", "sequence"), (meant, None)):
         report = check_loss(loss, like, advantages_per=per, bias=False)
-        assert report.conforms == (over is None) and report.name.startswith("gspo("), report
-        assert report.aggregator == average and report.bugs == (() if like is None and over == SUMMED else bugs), report
+        if right and expected:  # the mean over tokens of one ratio a row is that ratio: full_is by its own average
+            assert report.name == "full_is()" and report.bugs == () and report.conforms == (like is None), report
+            continue
+        assert report.conforms == right and report.name.startswith(f"{name}("), report
+        quiet = like is None and expected != (PADDED,)
+        assert report.aggregator == average and report.bugs == (() if quiet else expected), report

@@ -138,3 +138,17 @@ def test_list_scheduling_over_all_small_instances() -> None:
         {name: bound[name] for name in found}, rel=1e-14
     )
     assert found["load"] == found["longest"] == 1 and found["excess"] == Fraction(2, 3)
+
+
+@pytest.mark.parametrize("variance", [0.1, 0.5, 1.0])
+def test_ess_of_normal_log_ratios_is_the_enumerated_mean(variance: float) -> None:
+    """Every pair and triple of weights on a grid, with its probability; many samples have exp(-variance)."""
+    z = np.linspace(-7.0, 7.0 + 2.0 * variance**0.5, 161)
+    mass, w = np.exp(-z * z / 2.0) / np.exp(-z * z / 2.0).sum(), np.exp(variance**0.5 * z)
+    ones, squares, chance = w, w**2, mass
+    for samples in (2, 3):
+        ones, squares = np.add.outer(ones, w), np.add.outer(squares, w**2)
+        chance = np.multiply.outer(chance, mass)
+        exact = float((chance * ones**2 / squares).sum()) / samples
+        assert claims.predicted_ess(variance, samples) == pytest.approx(exact, rel=1e-6)
+    assert claims.predicted_ess(variance, 1 << 20) == pytest.approx(np.exp(-variance), rel=1e-3)

@@ -91,6 +91,13 @@ def _integrals(law: _Law, turn: float = 0.0) -> dict[str, float]:
     return integrals
 
 
+def of_normal(variance: float, samples: int) -> float:
+    """E[ESS]/N where log weights are normal, on a grid that holds them and what their squares weigh."""
+    sd = math.sqrt(variance)
+    z = np.linspace(-9.0, 9.0 + 2.0 * sd, 2001)
+    return _integrals(_Law(sd * z, log_softmax(-z * z / 2.0), samples))["ess"]
+
+
 def _power(base: np.ndarray, exponent: int) -> np.ndarray:
     """Integer power by repeated squaring, since NumPy's own takes a logarithm of every number."""
     power = np.ones_like(base)
