@@ -700,7 +700,7 @@ WRITTEN = {
     "an event that never comes": (
         lambda: sim.boundary(SPEC.replace(updates=9), "lr", low=0.1, high=0.2, max_replicates=16),
         "high = 0.2",
-        "in which trained_return collapses > 0.5, measured in 0 of 16 .*; give a larger value, .* over='reached'",
+        "in which trained_return collapses > 0.5, measured in 0 of 16 .*; no value tried makes runs collapse, .*: take more updates .* over='reached'",
     ),
     "sizes the wrong way round": (
         lambda: sim.policies.module(lambda: torch.nn.Linear(4, 2), 2, 4),
