@@ -36,8 +36,6 @@ MANY = 20
 """Length above which a list on a terminal has a line for each name, below headings."""
 FRESH = 0.1
 """Mean staleness in versions below which a run that allows more gets a hint."""
-HARDLY = 0.02
-"""Fraction of the missing return below which training has gained next to nothing."""
 
 
 def names(kind: str, of: str = "") -> list[dict[str, str]]:
@@ -206,6 +204,7 @@ def run(spec: Spec, o: Options) -> int:
 
     Results of a run that a signal stops are written and printed as well.
     """
+    from asyncsim.comparing import arms, readings
     from asyncsim.running import callbacks, checkpoint, running
 
     names = ("checkpoint", "checkpoint_every", "resume", "workers")
@@ -257,6 +256,8 @@ def run(spec: Spec, o: Options) -> int:
         streams.complain(f"{seconds:.1f} s")
     if not (o.file or o.resume):
         _say_flat(spec, trace)
+        for line in arms.notes(readings.Reading(), {spec.method.name: spec}, o.seed, "settings"):
+            streams.complain(line, o.files.typed)
     o.files.say("plot: {}", "plot")
     o.files.say("trace: {}, one file for sim.Trace.load", "save")
     if stopped is not None:
@@ -290,6 +291,8 @@ def _say_fresh(trace: Trace) -> None:
 
 def _say_flat(spec: Spec, trace: Trace) -> None:
     """Print a hint if the learning rate gained next to nothing of the possible return."""
+    from asyncsim.base.answers import HARDLY
+
     moved = bool(np.any(trace.metrics.get("gradient_norm", 1.0)))
     if moved and len(trace.metrics.get(notation.TRAINED, ())) >= 10:
         first, last = trace[notation.TRAINED][0].mean(), trace.final(notation.TRAINED).value

@@ -59,7 +59,7 @@ def show(answer: Sweep, files: streams.Files) -> int:
     files.json(answer.row())
     files.text("csv", lambda: str(answer.table().to_csv(index=False)))
     files.draw(answer)
-    print(answer)
+    print(files.typed(str(answer)))
     files.say("plot: {}", "plot")
     return files.status(FAILED if answer.failed else 0)
 

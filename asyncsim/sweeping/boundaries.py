@@ -126,12 +126,12 @@ def boundary(
         if len(cells) == 1:
             raise refused[0]
         # The row in which something happened has the remedy that helps most.
-        wrong, cell = min(zip(refused, cells, strict=True), key=lambda pair: "value tried" in pair[0].remedy)
+        failed, cell = min(zip(refused, cells, strict=True), key=lambda pair: "value tried" in pair[0].remedy)
         bound = f"around a boundary at one of the {len(cells)} settings, and is at none ({reading} crosses {share:g})"
-        error = checks.InputError(knob, f"{low:g} to {high:g}", bound, f"at {cell.name}, {wrong.remedy}")
+        none = checks.InputError(knob, f"{low:g} to {high:g}", bound, f"at {cell.name}, {failed.remedy}")
         for own, each in zip(refused, cells, strict=True):
-            error.add_note(f"  {each.name}: at {own.value:g} in {own.bound.partition(', measured in ')[2]}")
-        raise error
+            none.add_note(f"  {each.name}: at {own.value:g} in {own.bound.partition(', measured in ')[2]}")
+        raise none
     return Boundary(knob, tuple(cells[0].setting), tuple(rows), str(reading), share, error, claim or "")
 
 
