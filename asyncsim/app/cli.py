@@ -211,6 +211,9 @@ def compare(o: Options) -> int:
     along = {fields.get(key, key): [wording.understood(v, None) for v in each] for key, each in values.items()} or None
     with streams.announced():
         answer = comparing.compare(specs, tasks=tasks, along=along, **{name: vars(o)[name] for name in passed})
+    for arm in answer.tasks[0].arms if not along else ():
+        stale = arm.staleness_mean, arm.staleness_p99  # on a clock alone
+        commands.say_fresh(specs[arm.name].system, *stale, specs[arm.name].updates, f"{arm.name}: ")
     own = zip(specs, map(wording.words_of, o.arms), strict=True)
     wording.tell_unnamed({f"arm {name}": [*o.set, *o.along, *words] for name, (_, words) in own})
     undecided = any(on.word_of(pair) in ("undecided", UNTOLD) for on in answer.tasks for pair in on.pairs)

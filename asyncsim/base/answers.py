@@ -762,5 +762,5 @@ class Prediction(calls.Told):
             missed = "missed: {:.2f} [{:.2f}, {:.2f}] of collapses".format(*alarm.missed)
             ahead = f"; otherwise the first alarm comes {alarm.ahead:g} updates ahead (median)" * (alarm.ahead > 0.0)
             told = f"  {missed}, at {alarm.false_alarms.value:.2f} false alarms{ahead}"
-            lines += [told, f"  area by lead ± 95 % interval: {', '.join(areas)}"] * (not alarm.why)
+            lines += [told, f"  area by lead, at unequal times ± 95 % interval: {', '.join(areas)}"] * (not alarm.why)
         return "\n".join([*lines, *([self.reason] if self.reason else [])])

@@ -112,7 +112,7 @@ def notes(reading: Reading, specs: Mapping[str, Spec], seed: int, those: str = "
         key, values = part.removeprefix("method."), list(own.values())
         if len(set(values)) > 1 and (unlike or not (key in given or " " in key or None in made)):
             each = ", ".join(f"{name} {value}" for name, value in own.items())
-            one = "NAME" if key == "advantage" else "" if unlike else values[0]
+            one = "NAME" if key in ("advantage", "aggregator") else "" if unlike else values[0]
             lines.append(
                 f"{those} also differ in {part}: {each}" + f"; method.{key}={one} gives all {those} one" * bool(one)
             )
