@@ -186,25 +186,35 @@ def compare(o: Options) -> int:
     loose = [arm for arm in o.arms if o.along and not isinstance(wording.value(arm), str)]
     remedy = f"write --along {','.join([*(o.along or ())[-1:], *loose])}"
     checks.require(not loose, "--along", " ".join(loose), "behind commas, without spaces", remedy)
+    values = sweeping.values_of(o.along, "--along") if o.along else {}
+    path = dict(word.partition("=")[::2] for word in o.set).get("system", "")
+    if wording.is_file(path):
+        # A description has one limit, which varies as the option of its trainer.
+        fields = {name.removeprefix("system."): each for name, each in values.items() if name.startswith("system.")}
+        o.set += [f"system.{name}={next(iter(each))}" for name, each in fields.items()]
+        values = {name: each for name, each in values.items() if not name.startswith("system.")}
+        values |= {f"system.{name}": each for name, each in wording.of_trainer(path, fields).items()}
     specs = wording.specs_of(o.arms, o.set)
     named = [word for text in (*o.arms, *o.set) for word in text.split()]
+    fewer = "for fewer of slow runs write asyncsim sweep --grid KEY=A,B --replicates 8, which prints the difference"
     for word in named:
-        looks = "--max-replicates says where they end"
+        looks = f"--max-replicates says where they end; {fewer}"
         checks.require(not word.startswith("replicates="), "--set", word, "left out: looks begin at 64", looks)
     rates = " and ".join(dict.fromkeys(word for word in named if wording.names_rate([word])))
     if rates and "tune" not in o.given:
         streams.complain(f"each arm's rate is tuned, and {rates} is where that begins; --tune none keeps it")
-    fewer = "for fewer of slow runs write asyncsim sweep --grid KEY=A,B --replicates 8, which prints the difference"
     checks.require(o.max_replicates >= 64, "--max-replicates", o.max_replicates, "64 or more", fewer)
     grid = "it names the knob, and its grid is chosen; a grid of one's own is tune={'lr': [...]} of sim.compare"
     checks.require("=" not in str(o.tune), "--tune", o.tune, "a name, as lr", grid)
     shared = [word for word in o.set if not wording.of_task(word)]
     tasks = [wording.of_words([*shared, *wording.task_words(o.set, other)], "--also").task for other in o.also]
-    values = sweeping.values_of(o.along, "--along") if o.along else {}
     fields = {"samples": "samples_per_group"}
     along = {fields.get(key, key): [wording.understood(v, None) for v in each] for key, each in values.items()} or None
     with streams.announced():
         answer = comparing.compare(specs, tasks=tasks, along=along, **{name: vars(o)[name] for name in passed})
+    for arm in answer.tasks[0].arms if not along else ():
+        stale = arm.staleness_mean, arm.staleness_p99  # on a clock alone
+        commands.say_fresh(specs[arm.name].system, *stale, specs[arm.name].updates, f"{arm.name}: ")
     own = zip(specs, map(wording.words_of, o.arms), strict=True)
     wording.tell_unnamed({f"arm {name}": [*o.set, *o.along, *words] for name, (_, words) in own})
     undecided = any(on.word_of(pair) in ("undecided", UNTOLD) for on in answer.tasks for pair in on.pairs)
@@ -325,6 +335,7 @@ def timeline(o: Options) -> int:
     checks.require(o.realizations is None, "--realizations", o.realizations, bound, "add --sweep KNOB=V1,V2")
     from asyncsim.app import timelines
 
+    o.samples = o.samples if "samples" in o.given else wording.samples_of(o.preset, knobs, o.samples)
     system = wording.system(o.preset, knobs, changes, "--model")
     with streams.announced():
         recorded = any(path for name, path in o.files.paths.items() if name != "json")

@@ -34,10 +34,6 @@ SETTINGS = 10
 """Maximum number of settings whose final values are printed."""
 MANY = 20
 """Length above which a list on a terminal has a line for each name, below headings."""
-FRESH = 0.1
-"""Mean staleness in versions below which a run that allows more gets a hint."""
-HARDLY = 0.02
-"""Fraction of the missing return below which training has gained next to nothing."""
 
 
 def names(kind: str, of: str = "") -> list[dict[str, str]]:
@@ -206,6 +202,7 @@ def run(spec: Spec, o: Options) -> int:
 
     Results of a run that a signal stops are written and printed as well.
     """
+    from asyncsim.comparing import arms, readings
     from asyncsim.running import callbacks, checkpoint, running
 
     names = ("checkpoint", "checkpoint_every", "resume", "workers")
@@ -252,11 +249,15 @@ def run(spec: Spec, o: Options) -> int:
         o.files.json({**result, **header, "knobs": trace.header["settings"]})
         o.files.draw(trace)
     _print_ends(trace, ends, o.diagnostics == "default" and o.file is None)
-    _say_fresh(trace)
+    if not np.isnan(stale := _last_tenth(trace)).all():
+        high = float(np.nanpercentile(stale, 99, method="inverted_cdf"))
+        say_fresh(spec.system, float(np.nanmean(stale)), high, trace.schedule.batches)
     if sys.stderr.isatty():
         streams.complain(f"{seconds:.1f} s")
     if not (o.file or o.resume):
         _say_flat(spec, trace)
+        for line in arms.notes(readings.Reading(), {spec.method.name: spec}, o.seed, "settings"):
+            streams.complain(line, o.files.typed)
     o.files.say("plot: {}", "plot")
     o.files.say("trace: {}, one file for sim.Trace.load", "save")
     if stopped is not None:
@@ -275,21 +276,25 @@ def _last_tenth(trace: Trace) -> np.ndarray:
     return stale[:, -max(1, stale.shape[1] // 10) :]
 
 
-def _say_fresh(trace: Trace) -> None:
-    """Print a hint if rollouts are hardly stale although the limit of their system allows it."""
+def say_fresh(system: Any, mean: float, high: float, batches: float, who: str = "") -> None:
+    """Print a hint if tokens stay below half of the limit of their system, by the 99th percentile `high`."""
     from asyncsim.sweeping.advising import TRAINERS
 
-    system = trace.header["spec"].get("system") or {}
-    limit = next((each.limit for each in TRAINERS.values() if each.preset == system.get("name")), "")
-    allowed = (system.get("knobs") or {}).get(limit)
+    name = getattr(system, "name", "")
+    limit = next((each.limit for each in TRAINERS.values() if each.preset == name), "")
+    allowed = getattr(system, "knobs", {}).get(limit)
     # A run of fewer versions than the limit cannot be that stale.
-    if allowed and trace.schedule.batches > allowed + 1 and (mean := float(np.nanmean(_last_tenth(trace)))) < FRESH:
-        cause = f"generation may be too slow: see asyncsim timeline {system['name']}"
-        streams.complain(f"mean staleness is {mean:.2g}, although {limit} = {allowed} allows more; {cause}")
+    if allowed and batches > allowed + 1 and high < allowed / 2.0:
+        stale = (
+            f"{who}mean staleness is {mean:.2g} (99th percentile {high:g}), although {limit} = {allowed} allows more"
+        )
+        streams.complain(f"{stale}; more load or prompts in generation at once would use it: asyncsim timeline {name}")
 
 
 def _say_flat(spec: Spec, trace: Trace) -> None:
     """Print a hint if the learning rate gained next to nothing of the possible return."""
+    from asyncsim.base.answers import HARDLY
+
     moved = bool(np.any(trace.metrics.get("gradient_norm", 1.0)))
     if moved and len(trace.metrics.get(notation.TRAINED, ())) >= 10:
         first, last = trace[notation.TRAINED][0].mean(), trace.final(notation.TRAINED).value

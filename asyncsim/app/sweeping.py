@@ -59,7 +59,7 @@ def show(answer: Sweep, files: streams.Files) -> int:
     files.json(answer.row())
     files.text("csv", lambda: str(answer.table().to_csv(index=False)))
     files.draw(answer)
-    print(answer)
+    print(files.typed(str(answer)))
     files.say("plot: {}", "plot")
     return files.status(FAILED if answer.failed else 0)
 
@@ -124,15 +124,19 @@ def timeline(o: Options, knobs: Mapping[str, Any], model: Mapping[str, Any]) -> 
     from asyncsim.sweeping import grids, plans, sweeps
 
     values = {name: {label: label for label in each} for name, each in values_of(o.sweep, "--sweep").items()}
+    if wording.is_file(o.preset):
+        values = wording.of_trainer(o.preset, values)
     first = {name: next(iter(each)) for name, each in values.items()}
     for name, each in values.items():
         near = re.match(r"(?:.*; )?write --(model |set )(\w+)=", wording.of_preset(o.preset, name))
+        near = None if wording.is_file(o.preset) else near
         if near and name not in wording.knobs_of(o.preset) and not name.startswith("model."):
             own_name = f"model.{name}" if near[1] == "model " else near[2]
             listed = f"write --sweep {own_name}={','.join(str(word) for word in each)}"
             raise checks.InputError("--sweep", name, f"an option of {o.preset}", listed)
     own = {key: value for key, value in {**knobs, **first}.items() if not key.startswith("model.")}
     changed = {key.removeprefix("model."): value for key, value in first.items() if key.startswith("model.")}
+    o.samples = o.samples if "samples" in o.given else wording.samples_of(o.preset, knobs, o.samples)
     system = wording.system(o.preset, own, {**model, **changed}, "--model")
     for name in {*system.knobs} & {*commands.GROUPS} - {*values}:
         if (size := system.knobs[name]) not in (1, o.samples):

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from asyncsim.app import streams
 from asyncsim.app.options import DESCRIBES, PARTS, SIZES
-from asyncsim.base import calls, checks, laws, notation, outside, plugins
+from asyncsim.base import calls, checks, files, laws, notation, outside, plugins
 
 if TYPE_CHECKING:
     from asyncsim.running.spec import Spec
@@ -250,8 +250,43 @@ def knobs_of(preset: str) -> Mapping[str, inspect.Parameter]:
         return {}
 
 
+def is_file(preset: Any) -> bool:
+    """Whether a system is the file of a description, as of `advise`."""
+    return bool(re.search(r"\.(ya?ml|json)$", str(preset)))
+
+
+def of_trainer(path: str, values: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Values by the options of the trainer that a description names, in place of its fields; else all such options."""
+    from asyncsim.sweeping.advising import FIELDS, TRAINERS
+
+    trainer = TRAINERS.get(str(files.read_mapping(path, "system").get("trainer")))
+    own = {field: option for option, field in trainer.fields().items()} if trainer else {}
+    for name in values or ():
+        remedy = f"write asyncsim advise {path} --set {name}=V1,V2"
+        checks.require(name in own or name not in FIELDS, "--sweep", name, "an option of the trainer", remedy)
+    return (
+        {option: field for field, option in own.items()}
+        if values is None
+        else {own.get(name, name): each for name, each in values.items()}
+    )
+
+
+def samples_of(preset: str, knobs: Mapping[str, Any], usual: Any) -> Any:
+    """Samples of a group: those of a prompt in the file of a description, else as usual."""
+    if not is_file(preset):
+        return usual
+    return {**files.read_mapping(preset, "system"), **knobs}.get("samples_per_prompt", usual)
+
+
 def system(preset: str, knobs: dict[str, Any], model: dict[str, Any], option: str, prefix: str = "") -> System:
-    """A preset with its own knobs, then with settings of the event model changed by name; `option` names those."""
+    """A preset with its own knobs, then with settings of the event model changed by name; `option` names those.
+
+    Or the system in the file of a description, whose fields are its knobs.
+    """
+    if is_file(preset):
+        from asyncsim.sweeping import advising
+
+        return advising.described(preset, {**knobs, **{f"model.{key}": value for key, value in model.items()}}, prefix)
     from asyncsim.systems import _settings
 
     _settings.refuse_unknown(model, option)
@@ -307,6 +342,11 @@ def spec(words: Mapping[str, Any], pairs: Sequence[str]) -> Spec:
     added = [name if ":" in name else name.replace("-", "_") for each in _ADDED for name in words[each]]
     by_part = _check_parts(grouped, {**parts, "policy": parts["policy"] or policy}, [*links, *added])
     sizes = {"samples_per_group" if name == "samples" else name: words[name] for name in SIZES if name in words}
+    usual_samples = sizes.get("samples_per_group") in (None, DESCRIBES["samples"].default)
+    if parts["system"] and usual_samples:
+        sizes |= {
+            "samples_per_group": samples_of(parts["system"], grouped.get("system", {}), DESCRIBES["samples"].default)
+        }
     if sizes.get("replicates") is None:
         sizes["replicates"] = replicates
     method = by_part.get("method", {})
@@ -346,13 +386,17 @@ def _with(method: Any, words: Mapping[str, Any], by_part: Mapping[str, dict[str,
 
 def takers(key: str, words: Mapping[str, Any], cutoff: float) -> list[str]:
     """Return the arguments, such as sgd.lr or method.low, of this run's parts that a name without a part may mean."""
+    from asyncsim.sweeping.advising import FIELDS
+
     named = {name: [words[name]] if isinstance(words.get(name), str) else words.get(name) or [] for name in _KINDS}
     network = words.get("task") == "gym" or words.get("policy")
     named["link"] = named["link"] or list((_NETWORKS if network else _TABLES)[0])
     found = []
     for part, names in named.items():
         for name in names:
-            takes = inspect.signature(plugins.load(f"asyncsim.{_KINDS[part]}", name, part)).parameters
+            load = partial(plugins.load, f"asyncsim.{_KINDS[part]}", name, part)
+            described = part == "system" and is_file(name)
+            takes = [*FIELDS, *of_trainer(name)] if described else inspect.signature(load()).parameters
             where = _called(name).replace("-", "_") if part in ("link", *_ADDED) else part
             found += [f"{where}.{near}" for near in checks.near(key, takes, cutoff=cutoff)]
     return found
@@ -523,7 +567,8 @@ def _source(
     chosen = [name for name in ("system", "schedule") if parts[name]] + (["staleness"] if staleness is not None else [])
     options, remedy = "--" + " and --".join(chosen), "choose one source of staleness"
     if parts["system"] and "staleness" in chosen:
-        own = checks.near("staleness", knobs_of(parts["system"]), cutoff=0.9) or ["LIMIT"]
+        limit = "staleness_limit" if is_file(parts["system"]) else "LIMIT"
+        own = checks.near("staleness", knobs_of(parts["system"]), cutoff=0.9) or [limit]
         remedy = f"leave staleness out; a system has its own limit: --set system.{own[0]}={staleness}"
     checks.require(len(chosen) <= 1, options, "given together", "one of them", remedy)
     schedule = by_part.get("schedule", {})

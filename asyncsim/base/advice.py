@@ -201,7 +201,7 @@ class Advice(calls.Told):
             words.append(f"{who} {mean:.3g} s [{low:.3g}, {high:.3g}]")
             busy += [side] if mean - sync < BUSY * seconds else []
         # Of a synchronous step the generator's part is what the trainer waits.
-        taken = (seconds, knee.mean("trainer_idle_seconds") - sync)
+        taken = (seconds, seconds - sync, knee.mean("trainer_idle_seconds") - sync)
         cause = next((why for own, why in self.causes if any(abs(own - t) <= self.share * own for t in taken)), "")
         slower = "Both sides are busy" if busy else f"Each side waits for the other{cause}"
         slower = f"The bottleneck is the {busy[0]} side" if len(busy) == 1 else slower

@@ -44,6 +44,8 @@ SHARE = "share of replicates"
 """The unit of an event's frequency."""
 POOLED = "note: staleness_p99 is a mean over short runs; a single timeline pools longer runs, and is often higher"
 UNTOLD = "cannot tell"
+HARDLY = 0.02
+"""Fraction of the missing return below which training has gained next to nothing."""
 """The verdict of a pair whose numbers support no other."""
 CHANCE = 0.1
 """Excess of the area over 1/2 below which a signal counts as no better than chance."""
@@ -334,14 +336,11 @@ class Answer(calls.Told):
                 lines.append(pair.sentence(word, f" within {self.smallest:g}" if word == "equal" else where))
                 details = pair.details(UNTOLD if on.idle[0] else word)
                 lines += [f"  {line}" for line in (details, pair.why, *pair.notes) if line]
-            chain = on.task.get("task") == "bit_chain"
-            other = f"{'a harder task, such as bit_chain or ' * (not chain)}a larger horizon, or fewer updates"
+            other = other_task(on.task, harder=not on.blind.startswith("no arm"))
             if on.idle[0]:
                 tuned = on.event == "collapse" and on.arms[0].tuned.knob
                 other = "--tune none, as tuning prefers rates that spare runs, with " * bool(tuned) + on.idle[1]
-            elif on.blind.startswith("no arm"):
-                other = "more updates, a larger learning rate, or an easier task"
-            elif not any(math.isfinite(pair.pairing) for pair in on.pairs):
+            elif not (on.blind.startswith("no arm") or any(math.isfinite(pair.pairing) for pair in on.pairs)):
                 alike = "settings in which the arms differ", "another kind of task, such as token_bandit"
                 other = alike[on.task.get("task") != "token_bandit"]
             if on.axis != "update" and "reaches" not in self.reading:
@@ -423,12 +422,43 @@ def _plain(value: Any, names: Sequence[str]) -> dict[str, Any]:
 
 
 _IDLE: dict[tuple[Any, ...], tuple[str, str]] = {
-    ("collapse", 0.0): ("no run of any arm collapses", "a larger learning rate, more staleness or more updates"),
+    ("collapse", 0.0): (
+        "no run of any arm collapses",
+        "more staleness, more updates or longer sequences, as too large a rate freezes runs, which is no collapse",
+    ),
     ("collapse", 1.0): ("every run of every arm collapses", "a smaller learning rate or less staleness"),
     ("reached", 0.0): ("no run of any arm reaches the target", "a lower target or more updates"),
     ("reached", 1.0): ("every run of every arm reaches the target", "a higher target or fewer updates"),
 }
 """Shares of an event that are alike in all arms and leave nothing to compare, each with what to try."""
+
+
+def other_task(task: Mapping[str, Any], harder: bool) -> str:
+    """What to change of a task at whose optimum all ends are, or on which nothing learns."""
+    chain = task.get("task") == "bit_chain"
+    if harder:
+        return f"{'a harder task, such as bit_chain or ' * (not chain)}a larger horizon, or fewer updates"
+    easier = "task.fraction=0.75" if chain and task.get("fraction") == 1.0 else "an easier task"
+    return f"more updates, a larger learning rate, or {easier}"
+
+
+def unseen(rows: Sequence[Mapping[str, Any]], event: str, optimum: float, task: Mapping[str, Any]) -> str:
+    """Why the rows of a sweep show nothing, and what to try: no event or all, no gain, or all at the optimum; or ""."""
+    idle, other = _IDLE.get((event, *{row["mean"] for row in rows}), ("", ""))
+    if idle:
+        return f"{idle.replace(' arm', ' setting')}; try {other}"
+    gains = [(row.get("end", row["mean"]) - row["start"], optimum - row["start"]) for row in rows if "start" in row]
+    if not gains or not all(0.0 < missing < math.inf for _, missing in gains):
+        return ""
+    if all(gain < HARDLY * missing for gain, missing in gains):
+        most = max(0.0, *(100.0 * gain / missing for gain, missing in gains))
+        return f"no setting gains more than {most:.2g} % of the missing return; try {other_task(task, harder=False)}"
+    alike = max(row["low"] for row in rows) <= min(row["high"] for row in rows)
+    if alike and all(missing - gain < HARDLY * missing for gain, missing in gains):
+        return f"all settings end at the optimum {optimum:g}; try {other_task(task, harder=True)}"
+    return ""
+
+
 PACE = "groups_per_hour"
 """The metric of a system whose knee is computed."""
 PRINTED = 40
@@ -463,6 +493,8 @@ class Sweep(calls.Told):
     lines: tuple[dict[str, Any], ...] = ()
     differences: tuple[dict[str, Any], ...] = ()
     """Of two settings and each metric: the second less the first, replicate by replicate, with its interval."""
+    notes: tuple[str, ...] = ()
+    """What a reader has to know of the settings, as of the arms of `Answer`, and why they may show nothing."""
 
     def table(self) -> "pd.DataFrame":
         """One row per setting and metric.
@@ -471,7 +503,7 @@ class Sweep(calls.Told):
         `replicates`. `low` and `high` are the 95 percent interval of the mean between replicates. `diverged` is the
         share that left the finite range, `diverged_at` its median update. `replicates` counts those with a value,
         `never` those that do not reach the target of over="time" and count as all updates; `end` is the mean over the
-        last tenth of the updates, for over="mean".
+        last tenth of the updates, for over="mean"; `start` is the trained return of the initial policy.
         """  # fmt: skip
         from asyncsim.base.tables import Table
 
@@ -486,7 +518,11 @@ class Sweep(calls.Told):
     def row(self) -> dict[str, Any]:
         """The answer as a JSON object."""
         return plain(
-            {n: v for n, v in vars(self).items() if n not in ("files", "folder") and (v or n != "differences")}
+            {
+                n: v
+                for n, v in vars(self).items()
+                if n not in ("files", "folder") and (v or n not in ("differences", "notes"))
+            }
         )
 
     @property
@@ -540,6 +576,7 @@ class Sweep(calls.Told):
             less = " less ".join(", ".join(map(cell, values)) for values in reversed(settings))
             sure = "which includes 0" if row["low"] <= 0.0 <= row["high"] else "so they differ"
             lines.append(f"{row['metric']} at {less}, seed by seed: {mean_of(row)}, {sure}")
+        word += [f"note: {note}" for note in self.notes]
         more = len(settings) - PRINTED
         lines += [*([f"{more} more settings; table() lists all"] if more > 0 else []), *word]
         for each in self.failed:
@@ -725,5 +762,5 @@ class Prediction(calls.Told):
             missed = "missed: {:.2f} [{:.2f}, {:.2f}] of collapses".format(*alarm.missed)
             ahead = f"; otherwise the first alarm comes {alarm.ahead:g} updates ahead (median)" * (alarm.ahead > 0.0)
             told = f"  {missed}, at {alarm.false_alarms.value:.2f} false alarms{ahead}"
-            lines += [told, f"  area by lead ± 95 % interval: {', '.join(areas)}"] * (not alarm.why)
+            lines += [told, f"  area by lead, at unequal times ± 95 % interval: {', '.join(areas)}"] * (not alarm.why)
         return "\n".join([*lines, *([self.reason] if self.reason else [])])

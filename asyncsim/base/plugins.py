@@ -122,8 +122,6 @@ def load(package: str, name: str, kind: str) -> Any:
     if snake not in known:
         place, _, own = name.rpartition(".")
         remedy = f"write {own if own in known else f'{place}:{own} for one of your own'}" if place else ""
-        if kind == "system" and Path(name).suffix in (".yaml", ".yml", ".json"):
-            remedy = f"write asyncsim advise {name}, which reads the description of a system"
         if kind == "schedule" and Path(name).suffix in (".csv", ".jsonl", ".json", ".parquet"):
             remedy = f"write --schedule replay --set schedule.path={name}"
         remedy = remedy or _hint(package, snake) or f"see `asyncsim list {package.rpartition('.')[2]}`"

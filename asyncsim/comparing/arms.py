@@ -26,6 +26,8 @@ PACED = 256
 """Number of batches from which the pace of an arm is computed."""
 UNLIKE = 1.05
 """Ratio of paces above which arms count as unequally fast."""
+VALUED = ("gae", "n_step", "vtrace")
+"""Advantages that use the values of a critic."""
 PROBED = 8
 """Number of replicates whose first update shows which metrics a spec reports, and their initial values."""
 
@@ -80,12 +82,12 @@ def named(arms: Sequence[Any], clocked: bool = False) -> dict[str, Spec]:
     return specs
 
 
-def notes(reading: Reading, specs: Mapping[str, Spec], seed: int) -> tuple[str, ...]:
-    """Notes on the arms: unequal samples per update, other settings of methods; seconds that are not counted."""
+def notes(reading: Reading, specs: Mapping[str, Spec], seed: int, those: str = "arms") -> tuple[str, ...]:
+    """Notes on arms, or on the settings of a sweep: unequal samples, other parts of methods, seconds not counted."""
     lines, sizes = [], {name: spec.groups * spec.samples_per_group / spec.parts for name, spec in specs.items()}
     if len(set(sizes.values())) > 1:
         each = ", ".join(f"{name} {size:g}" for name, size in sizes.items())
-        lines.append(f"arms train on different numbers of samples per update: {each}")
+        lines.append(f"{those} train on different numbers of samples per update: {each}")
     headers = {name: spec.describe() for name, spec in specs.items()}
     # With one token, the ratio of a token is that of its sequence.
     longer = {name: str(headers[name].get("level")) for name, spec in specs.items() if spec.task.horizon > 1}
@@ -110,16 +112,26 @@ def notes(reading: Reading, specs: Mapping[str, Spec], seed: int) -> tuple[str, 
         key, values = part.removeprefix("method."), list(own.values())
         if len(set(values)) > 1 and (unlike or not (key in given or " " in key or None in made)):
             each = ", ".join(f"{name} {value}" for name, value in own.items())
-            one = "NAME" if key == "advantage" else "" if unlike else values[0]
-            lines.append(f"arms also differ in {part}: {each}" + f"; method.{key}={one} gives all arms one" * bool(one))
-    for name, spec in specs.items():
+            one = "NAME" if key in ("advantage", "aggregator") else "" if unlike else values[0]
+            lines.append(
+                f"{those} also differ in {part}: {each}" + f"; method.{key}={one} gives all {those} one" * bool(one)
+            )
+    critics = {name: bool(spec.method.critic) for name, spec in specs.items()}
+    if len({*critics.values()}) > 1:
+        has, lacks = (" and ".join(name for name, own in critics.items() if own == one) for one in (True, False))
+        lines.append(f"{has}: with a critic, {lacks}: without; for one write advantage=gae method.critic=0.5")
+    for name, header in headers.items():
+        if not critics[name] and header.get("advantage") in VALUED:
+            lines.append(f"{name}: {header['advantage']} reads a critic, which nothing trains; write method.critic=0.5")
+    # A run warns of constant weights itself.
+    for name, spec in specs.items() if those == "arms" else ():
         known = not getattr(spec.system, "coupled", False)
         told = known and one_weight(spec, functools.partial(_begun, spec, seed))
         lines += [f"arm {name}, {told}"] * bool(told)
     if reading.over == "slot-hours":
         each = ", ".join(f"{name} {reading.of_arm(spec).slots:g}" for name, spec in specs.items())
         lines.append(f"a slot-hour is a slot for one hour; slots, with {reading.slots:g} of the trainer: {each}")
-    if reading.clocked:
+    if reading.clocked or len(specs) == 1:
         return tuple(lines)
     few = [spec.replace(updates=min(spec.updates, PACED * spec.passes), every=1) for spec in specs.values()]
     clocks = [ends(spec, seed) for spec in few]

@@ -19,6 +19,13 @@ from asyncsim.schedules import _log_files, _log_places
 LEAST = 8
 """Runs of either kind below which nothing is said: not even an area of 1 could be told from chance."""
 ALIKE = "all runs have the same most alarming value, or none; give a shorter watch=, or a Signal of the other side"
+STILL = 1e-6
+"""Change of the return, as a share of the largest gain, below which a run stands still."""
+FROZEN = "a smaller learning rate with more staleness or longer sequences: returns of {:.0%} of runs no longer change"
+EARLY = (
+    "in {:.0%} of the scored runs the most alarming value comes before the run learned; "
+    "give watch={}, which scores only the updates just before a collapse"
+)
 REMEDY = "give a trace, as of sim.run(spec), columns by name, the path of a log, or a list of these"
 
 
@@ -110,20 +117,24 @@ def predict(
     late = f"the others learned less than {ahead + window} updates before a collapse, or collapsed in the last {behind}"
     few = " and ".join(f"{scored[kind]} of {counts[kind]} {kind}" for kind in scored if scored[kind] < LEAST)
     if few:
+        lacking = next((kind for kind in scored if counts[kind] < LEAST), "")
+        fewest = max(min(scored.values()) or min(counts.values()), 1)
+        more = f"more replicates, about {math.ceil(2 * LEAST / fewest)} times as many"
+        # Where returns no longer move, a larger rate moves them even less.
+        still = (np.ptp(earned[-max(2, window) :], axis=0) < STILL * (top - begin)).mean()
+        none = "a larger learning rate, more staleness, longer sequences or more actions, or a method without a clip"
+        none = FROZEN.format(still) if still > 0.5 else none
         take = {
-            "collapsed": f"more replicates, about {math.ceil(2 * LEAST / counts['collapsed'])} times as many"
-            if counts["collapsed"]
-            else "a larger learning rate or staleness, or a method without a clip, as truncated_is",
+            "collapsed": more if counts["collapsed"] else none,
             "healthy": "a smaller learning rate or staleness, or fewer updates; more runs alone hardly help",
-        }.get(
-            next((kind for kind in scored if counts[kind] < LEAST), ""), "more updates, lead=(0,) or a shorter window="
-        )
+        }.get(lacking, f"{more}, more updates, lead=(0,) or a shorter window=")
         # Without collapses none is scored, however many are healthy.
         late = late if counts["collapsed"] else "healthy runs are cut where others collapse"
         why = f"at least {LEAST} of each must be scored, and {few} are; take {take}"
         return Prediction(found, counts, scored, late, over, {}, why)
     share = counts["collapsed"] / (counts["collapsed"] + counts["healthy"])
-    found_by = {name: _alarm(one, one(metrics), pairs, leads, watch, rate, share) for name, one in signals.items()}
+    about = leads, watch, rate, share, found.learned
+    found_by = {name: _alarm(one, one(metrics), pairs, *about) for name, one in signals.items()}
     return Prediction(found, counts, scored, late, over, found_by)
 
 
@@ -147,8 +158,9 @@ def _number(field: str, given: float | None, default: Any) -> float:
 
 
 def _alarm(
-    signal: Signal, values: np.ndarray, pairs: Matched, leads: list[int], watch: int | None, rate: float, share: float
-) -> Alarm:
+    signal: Signal, values: np.ndarray, pairs: Matched, leads: list[int], watch: int | None, rate: float, share: float,
+    learned: np.ndarray,
+) -> Alarm:  # fmt: skip
     """AUC by lead, and the performance of a threshold set on half of the healthy runs on all other runs."""
 
     def both(lead: int) -> tuple[np.ndarray, np.ndarray]:
@@ -170,6 +182,8 @@ def _alarm(
     word, why, every = UNTOLD, "", np.append(cases, controls)
     if np.allclose(every, every[0], rtol=1e-9, atol=0.0):
         why = ALIKE
+    elif watch is None and (early := _early(values, pairs, (cases, controls[0]), learned)) > 0.5:
+        why = EARLY.format(early, max(leads) + 5)
     elif abs(fair - 0.5) > reach:
         word = f"{'better' if fair > 0.5 else 'worse'} than chance"
     elif fair + reach < 0.5 + CHANCE:
@@ -178,6 +192,12 @@ def _alarm(
     late = stats.binomtest(int((first <= min(leads)).sum()), len(first))
     ahead = float(np.median(first[first > min(leads)])) if hits.value else math.nan
     return Alarm(signal, area, *curves, word, (fair, reach), (late.statistic, *late.proportion_ci()), ahead, why)
+
+
+def _early(values: np.ndarray, pairs: Matched, scores: tuple[np.ndarray, np.ndarray], learned: np.ndarray) -> float:
+    """Share of the scored runs whose score is of a time before they learned: where they began, not how they end."""
+    runs, peaks = np.append(pairs.cases, pairs.controls), np.fmax.accumulate(values, axis=0)
+    return float(((peaks[:, runs] < np.concatenate(scores)).sum(axis=0) < learned[runs]).mean())
 
 
 def metrics_of(runs: Any, names: Sequence[str]) -> dict[str, np.ndarray]:

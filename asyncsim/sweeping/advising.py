@@ -3,6 +3,7 @@
 import itertools
 import math
 import os
+import re
 import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -57,6 +58,8 @@ _ROWS["trainer"][1] = _ROWS["trainer"][1].format(", ".join(TRAINERS))
 _SAID: dict[Any, Any] = {"required": ..., "unset": None}
 FIELDS: dict[str, tuple[Any, str]] = {n: (_SAID.get(str(usual), usual), what) for n, (usual, what) in _ROWS.items()}
 """Fields of a description: default (`...`: required) and meaning."""
+LEFT = ("prompts_at_once", "publish_every", "partial_rollouts")
+"""Fields that the trainer decides where they are left out."""
 
 
 @calls.named
@@ -95,7 +98,7 @@ def advise(
             checks.one_of("system", str(system), TRAINERS, say)
         system = {"trainer": named} if named else files.read_mapping(system, "system")
     checks.require(isinstance(system, Mapping), "system", system, "a mapping or a path", "see docs/which-limit.md")
-    given = read({**system, **settings}, folder)
+    given = read(changed(system, settings), folder)
     trainer = TRAINERS[given["trainer"]]
     if "measured" in system and "staleness_limit" not in settings:
         given["staleness_limit"] = sorted({*trainer.limits, *given["staleness_limit"]})
@@ -126,6 +129,28 @@ def advise(
     about = _about(trainer, given)
     own = (min(trainer.limits), trainer.whole, _causes(given))
     return Advice(given["trainer"], trainer.limit, about, share, tuple(tried), realizations, updates, *own)
+
+
+def changed(rows: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """A description with other values of fields, where model.KEY is one of `model`, and none leaves a field out."""
+    model = {n.removeprefix("model."): value for n, value in changes.items() if n.startswith("model.")}
+    left = {n: None if n in LEFT and x in ("none", "auto", "") else x for n, x in changes.items() if n[:6] != "model."}
+    return {**rows, **({"model": {**rows.get("model", {}), **model}} if model else {}), **left}
+
+
+def described(path: str, changes: Mapping[str, Any], prefix: str = "") -> Any:
+    """The system of a description that `advise` reads, as it is today, at one limit.
+
+    `changes` are fields, or options of the trainer that stand for one; `prefix` stands before them in messages.
+    """
+    rows = files.read_mapping(path, "system")
+    trainer = TRAINERS.get(str(rows.get("trainer")))
+    names = trainer.fields() if trainer else {}
+    given = read(changed(rows, {names.get(n, n): value for n, value in changes.items()}), Path(path).parent)
+    limits = given["staleness_limit"]
+    remedy = f"add --set {prefix}staleness_limit={limits[len(limits) // 2]:g}; asyncsim advise {path} compares limits"
+    checks.require(len(limits) == 1, "staleness_limit", limits, "one limit, of a system that is run", remedy)
+    return system_of(given, limits[0], given["machines"][0], given["partial_rollouts"][0])[0]
 
 
 def _causes(given: Mapping[str, Any]) -> tuple[tuple[float, str], ...]:
@@ -253,6 +278,9 @@ def read(rows: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         make = plugins.load("asyncsim.systems", trainer.preset, "system")
         given["publish_every"] = make.knobs[trainer.publish].usual if trainer.publish else 1
     for name in ("machines", "staleness_limit", "partial_rollouts"):
+        span = re.match(r"([\d.]+):([\d.]+)(:|$)", str(given[name]))
+        listed = f"write each value, as {name}={span[1]},{span[2]}" if span else ""
+        checks.require(not span, name, given[name], "values, not a range", listed)
         given[name] = list(given[name]) if isinstance(given[name], (list, tuple)) else [given[name]]
         different = bool(given[name]) and len(set(given[name])) == len(given[name])
         checks.require(different, name, given[name], "one value or different ones", FIELDS[name][1])
@@ -262,6 +290,7 @@ def read(rows: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     for name, number in counts:
         checks.integer(name, number, 1, FIELDS[name][1], checks.LARGEST)
     remedy = f"give {trainer.limit} in {given['trainer']}'s own unit; several limits are a list, [0, 1, 2, 4]"
+    remedy += "; for no limit one that nothing reaches, as 1000"
     given["staleness_limit"] = sorted(checks.real("staleness_limit", x, remedy, 0.0) for x in given["staleness_limit"])
     for value in given["partial_rollouts"]:
         checks.boolean("partial_rollouts", value, "for both write partial_rollouts=[True,False], today's first")
@@ -354,7 +383,7 @@ def system_of(given: Mapping[str, Any], limit: float, machines: int, partial: bo
     checks.require(own, "publish_every", given["publish_every"], "1", remedy)
     rows, speeds = given["tokens_per_second"]
     decode = pooled(rows, speeds, machines, given["slots_per_machine"])
-    model = {"slots": slots, "rate": speeds[0], **given["model"]}
+    model = {"slots": slots, "rate": speeds[0], **({"decode": decode} if decode else {}), **given["model"]}
     times = {name: given[f"{field}_seconds"] for name, field in (("train_time", "train"), ("sync_time", "sync"))}
     make = plugins.load("asyncsim.systems", trainer.preset, "system")
     try:
@@ -373,7 +402,7 @@ def system_of(given: Mapping[str, Any], limit: float, machines: int, partial: bo
             differs += f" To simulate this, set prompts_at_once to {make.knobs[runs].usual * machines}."
         elif runs in words:
             differs += " If this is fewer than your slots, some slots stay idle; set prompts_at_once to your own value."
-        return (made if decode is None else made.replace(decode=decode)), differs
+        return made, differs
     except checks.InputError as error:
         own = f"{owners[error.field]} ({error.field})" if error.field in owners else error.field
         raise checks.InputError(own, error.value, error.bound, error.remedy) from None

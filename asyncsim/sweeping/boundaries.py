@@ -123,10 +123,27 @@ def boundary(
                 rows.append({**cell.setting, "low": math.nan, "high": math.nan, "narrow": False, "none": str(wrong)})
             shown.add()
     if len(refused) == len(cells):
-        if others := len(cells) - 1:
-            refused[0].add_note(f"at the other {others} settings, the values hold no boundary either")
-        raise refused[0]
+        if len(cells) == 1:
+            raise refused[0]
+        # The row in which something happened has the remedy that helps most.
+        failed, cell = min(zip(refused, cells, strict=True), key=lambda pair: "value tried" in pair[0].remedy)
+        bound = f"around a boundary at one of the {len(cells)} settings, and is at none ({reading} crosses {share:g})"
+        none = checks.InputError(knob, f"{low:g} to {high:g}", bound, f"at {cell.name}, {failed.remedy}")
+        for own, each in zip(refused, cells, strict=True):
+            none.add_note(f"  {each.name}: at {own.value:g} in {own.bound.partition(', measured in ')[2]}")
+        raise none
     return Boundary(knob, tuple(cells[0].setting), tuple(rows), str(reading), share, error, claim or "")
+
+
+_SIZE = {"low": "smaller", "high": "larger"}
+_NOWHERE = {
+    ("collapse", "high"): "no value tried makes runs collapse, as a large rate freezes a run of a bounded return: take "
+    "more updates or staleness, a task as gaussian_bandit, or over='reached' with better='lower' and a target",
+    ("collapse", "low"): "runs collapse at every value tried: take less staleness or fewer updates",
+    ("reached", "high"): "no value tried makes runs reach the target: give another target, or more updates",
+    ("reached", "low"): "runs reach the target at every value tried: give another target, or fewer updates",
+}
+"""Of an event at no value or at every one, by the end that was refused: the probable cause, and what to change."""
 
 
 @dataclass(frozen=True)
@@ -170,14 +187,15 @@ class Search:
         level = self.error / (2 + INSIDE * rounds)
         ends, used = self._sides(spec, np.array([low, high]), level)
         for name, value, other, side, wanted in (("low", low, high, ends[0], -1), ("high", high, low, ends[1], 1)):
-            size, side_of, sign = ("smaller", "below", "<") if wanted < 0 else ("larger", "above", ">")
-            at = f"{grids.Cell(dict(setting), spec).name}: {self.reading} {sign} {self.share:g}"
-            remedy = f"give a {size} value, other updates, noisier rewards, or over='reached' with a target"
-            counts = f"{self.events.get(value)} (at {other:g} in {self.events.get(other)})"
-            bound = f"{side_of} the boundary at {at}, measured in {counts}"
-            remedy += "; an interval of these counts still includes the share: raise max_replicates" * int(side == 0)
-            remedy = remedy if side == wanted else self._between(spec, low, high, name, remedy)
-            checks.require(side == wanted, name, value, bound, remedy)
+            if side != wanted:
+                side_of, sign = ("below", "<") if wanted < 0 else ("above", ">")
+                at = f"{grids.Cell(dict(setting), spec).name}: {self.reading} {sign} {self.share:g}"
+                counts = f"{self.events.get(value)} (at {other:g} in {self.events.get(other)})"
+                remedy = self._remedy(spec, low, high, name)
+                remedy += "; an interval of these counts still includes the share: raise max_replicates" * int(
+                    side == 0
+                )
+                raise checks.InputError(name, value, f"{side_of} the boundary at {at}, measured in {counts}", remedy)
         for _ in range(rounds):
             if self.narrow(low, high):
                 break
@@ -194,17 +212,30 @@ class Search:
         found |= {f"events_{name}": self.events.get(value) for name, value in found.items()}
         return {**setting, **found, "narrow": self.narrow(low, high), "replicates": used}
 
-    def _between(self, spec: Spec, low: float, high: float, end: str, otherwise: str) -> str:
-        """The remedy for an end on the wrong side: counts between the ends, and the best other end among them."""
-        if not len(values := self.inside(low, high)):
-            return otherwise
-        counts, half = self._events(spec, values, FIRST, 0), self.share * FIRST
+    def _remedy(self, spec: Spec, low: float, high: float, end: str) -> str:
+        """The remedy for an end on the wrong side, from counts between the ends and, of a knob, far beyond this end."""
+        beyond = [high * 10.0, high * 100.0] if end == "high" else [low / 100.0, low / 10.0]
+        values = np.unique([*self.inside(low, high), *beyond * self.rides])
+        try:
+            counts = self._events(spec, values, FIRST, 0)
+        except checks.InputError:  # a share, which has an upper bound
+            values = self.inside(low, high)
+            counts = self._events(spec, values, FIRST, 0)
+        if not len(values):
+            return f"give a {'smaller' if end == 'low' else 'larger'} value"
+        half, last = self.share * FIRST, end == "high"
         # A low end lies before a rise, the high end may lie on top of one.
-        best = counts[: max(1, len(counts) - 1)].argmin() if end == "low" else counts.argmax()
-        fits = counts[best] < half < counts[best:].max() if end == "low" else counts[best] > half
-        turns = f"the share does not rise all the way, so give {end}={values[best]:.4g}" if fits else otherwise
+        best = counts.argmax() if last else counts[: max(1, len(counts) - 1)].argmin()
+        fits = counts[best] > half if last else counts[best] < half < counts[best:].max()
         each = ", ".join(f"{value:.4g}: {count:.0f}" for value, count in zip(values, counts, strict=True))
-        return f"{turns}; of {FIRST} replicates at values in between, {each}"
+        tried = f"of {FIRST} replicates at other values, {each}"
+        if fits:
+            turns = "the share does not rise all the way, so " * bool(low < values[best] < high)
+            return f"{turns}give {end}={values[best]:.4g}; {tried}"
+        if last and counts[best] > 2:
+            wider = f"give share={counts[best] / FIRST / 2.0:.2g} and high={values[best]:.4g}, or more staleness"
+            return f"the share rises and falls, and is largest at {values[best]:.4g}: {wider}; {tried}"
+        return f"{_NOWHERE[self.reading.over, end] if self.rides else f'give a {_SIZE[end]} value'}; {tried}"
 
     def _sides(self, spec: Spec, values: np.ndarray, level: float) -> tuple[np.ndarray, int]:
         """-1 if p is significantly below the share, 1 if above, 0 if undecided at the cap; and the replicates used."""

@@ -134,7 +134,12 @@ class Work:
 
 
 def answer(question: Question, work: Work) -> Sweep:
-    """Run the units missing in the store, then read the answer."""
+    """Run the units missing in the store, then read the answer, with notes on its settings."""
+    found = _answer(question, work)
+    return replace(found, notes=plans.notes(question, found))
+
+
+def _answer(question: Question, work: Work) -> Sweep:
     start = time.monotonic()
     check(work.backend, work.workers, work.address)
     if work.store is not None:

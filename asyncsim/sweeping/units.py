@@ -13,6 +13,7 @@ import numpy as np
 
 from asyncsim.base import calls, checks, knobs, plugins, spec_code, workers
 from asyncsim.base import store as storing
+from asyncsim.base.notation import TRAINED
 from asyncsim.comparing import keeping
 from asyncsim.comparing.arms import recorded
 from asyncsim.comparing.readings import Reading, course, ending
@@ -134,6 +135,9 @@ def measured(content: Mapping[str, Any]) -> dict[str, np.ndarray]:
         most = {name: each.bounds(trace, spec.task)[1] for name, each in read.items() if each.until}
         readings |= {f"{name} never": readings[name] >= end for name, end in most.items()}
         readings |= {f"{n} end": ending(course(trace, n, lacking=True)) for n, x in read.items() if x.over == "mean"}
+        alone = read.get(TRAINED)
+        if alone is not None and alone.over in ("mean", "end"):
+            readings[f"{TRAINED} start"] = course(trace, TRAINED, lacking=True)[0]
         readings["diverged"] = trace.diverged.astype(np.int64)
         number = np.tile(number, len(riders))
     else:

@@ -290,7 +290,7 @@ TYPED = {
     "a claim's other place": ("verify own.py/Mine", "claim = 'own.py/Mine'", "write own.py:Mine, its file"),
     "a field of a system": ("advise x.yaml --staleness 4", "= '--staleness'", "write --set staleness_limit=4"),
     "a limit of no system": ("timeline one-step-off --set limit=4", "= 'limit'", "is 1 version by construction"),
-    "a description as a system": ("timeline x.yaml", "system = 'x.yaml'", "write asyncsim advise x.yaml, which reads"),
+    "a description that is missing": ("timeline x.yaml", "= 'x.yaml'", "must be an existing file"),
     "a trainer misspelt": ("advise trk", "system = 'trk': must be one of verl,", "name a trainer, or a JSON or YAML"),
     "a log as a description": ("advise a.csv", "= 'a.csv'", "make one: asyncsim calibrate a.csv --preset NAME"),
     "a limit of tokens": (
@@ -579,7 +579,7 @@ TYPED = {
     "a pattern": ("judge a b.csv", "path = 'a'", "write 'a*.csv' for 2 files"),
     "columns the other way": ("diagnose a.csv --columns mine=reward", "= 'mine'", "OURS first: --columns reward=mine"),
     "a system by its log": ("calibrate a.csv s.yaml --preset verl", "logs = ['s.yaml']", "give its fields as --set"),
-    "a system beside a preset": ("timeline areal s.yaml", "= 's.yaml'", "write asyncsim advise s.yaml, which reads"),
+    "a system beside a preset": ("timeline areal s.yaml", "= 's.yaml'", "write asyncsim timeline s.yaml, a"),
     "a log of no trainer": ("calibrate a.csv", "preset = None: must be one of verl, areal", "the trainer that wrote"),
     "a former setting": (f"{AREAL} --set length=3 --model age_checks=all", "= 'age_checks'", "mean age_at_publish?"),
 }
@@ -701,7 +701,7 @@ WRITTEN = {
     "an event that never comes": (
         lambda: sim.boundary(SPEC.replace(updates=9), "lr", low=0.1, high=0.2, max_replicates=16),
         "high = 0.2",
-        "in which trained_return collapses > 0.5, measured in 0 of 16 .*; give a larger value, .* over='reached'",
+        "collapses > 0.5, measured in 0 of 16 .*; no value tried makes runs collapse, .*: take more updates .* over=",
     ),
     "sizes the wrong way round": (
         lambda: sim.policies.module(lambda: torch.nn.Linear(4, 2), 2, 4),

@@ -4,6 +4,7 @@ Planted: weights that vary, and events that happen in one arm.
 """
 
 import math
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -11,6 +12,8 @@ import torch
 
 import asyncsim as sim
 from asyncsim.base import checks
+from asyncsim.comparing import arms as pairing
+from asyncsim.comparing.readings import Reading
 from asyncsim.running import running
 
 TASK = sim.tasks.token_bandit(actions=3, horizon=2)
@@ -95,7 +98,7 @@ def compared(**changes):
 
 
 EVENTS = {
-    "no collapse": (compared(), {"over": "collapse"}, "no run of any arm collapses", "a larger learning rate"),
+    "no collapse": (compared(), {"over": "collapse"}, "no run of any arm collapses", "more staleness, more updates"),
     "no success": (compared(), {"over": "reached", "target": 0.999}, "no run of any arm reaches", "a lower target"),
     "only successes": (compared(), {"over": "reached", "target": 0.55}, "every run of every arm reaches", "a higher"),
     "tuned": (
@@ -118,6 +121,40 @@ def test_shares_that_are_all_0_or_1_test_nothing(name):
     assert remedy in text
     assert answer.word == "not distinguishable on this task"
     assert "the same on this task" not in text
+
+
+M = sim.methods
+CHAIN, TWO, FRESH = {"task": sim.tasks.bit_chain(horizon=16)}, {"staleness": [0, 4]}, {"system": sim.schedules.fixed(0)}
+ONE = {"task": sim.tasks.softmax_bandit(), **FRESH}, {"method": [M.grpo(), M.gspo()]}, {}
+SETTINGS = {
+    "parts": ({}, {"method": [M.grpo(), M.reinforce()]}, {}, "settings also differ in method.advantage: grpo"),
+    "one method by two names": (*ONE, "note: method=grpo and method=gspo have the same numbers"),
+    "ratios of one token": (*ONE, "note: gspo: the ratio of a sequence equals"),
+    "older policies": ({}, TWO, {"metric": "batch_return"}, "batch_return: the settings differ in system"),
+    "no event": ({}, TWO, {"over": "collapse"}, "no run of any setting collapses; try more staleness"),
+    "nothing learns": (CHAIN, {"lr": [0.1, 0.2]}, {}, "no setting gains .* task.fraction=0.75"),
+    "all is learned": ({"updates": 400}, {"lr": [0.2, 0.21]}, {}, "all settings end at the optimum 1; try a harder"),
+    "nothing of this": ({}, {"lr": [0.02, 0.05]}, {}, None),
+    "another number of samples": ({}, {"samples_per_group": [4, 8]}, {}, None),
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_sweep_says_what_a_comparison_of_its_settings_would(name):
+    changes, grid, options, said = SETTINGS[name]
+    found = sim.sweep(spec(M.grpo()).replace(**changes), grid, replicates=8, workers=1, progress=False, **options)
+    assert [bool(re.search(said, str(found)))] == [True] if said else found.notes == ()
+    assert all(f"note: {note}" in str(found) for note in found.notes)
+
+
+def test_an_advantage_whose_critic_nothing_trains_is_told():
+    gae, rest = sim.advantages.gae(), (sim.tasks.gym("CartPole-v1"), sim.schedules.fixed(4))
+    arms = {f"critic {c:g}": sim.Spec(*rest, M.ppo_clip(advantage=gae, critic=c), UPDATE) for c in (0.0, 0.5)}
+    told = pairing.notes(Reading(), arms, 0)
+    assert told == (
+        "critic 0.5: with a critic, critic 0: without; for one write advantage=gae method.critic=0.5",
+        "critic 0: gae reads a critic, which nothing trains; write method.critic=0.5",
+    )
 
 
 def test_an_event_in_one_arm_is_compared():

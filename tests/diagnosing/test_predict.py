@@ -109,6 +109,11 @@ def test_scores_that_cannot_differ_tell_nothing_and_say_why():
     )
     assert found.alarms["noise"].word == "cannot tell" and said in str(found) and "missed" not in str(found)
     assert len(sim.plot(found).axes[0].lines) == 1
+    # A return is lowest where a run begins: its collapse is seen in the updates just before only.
+    low = {"batch_return": columns["batch_return"] + 1e-3 * np.random.default_rng(0).normal(size=(LENGTH, 1200))}
+    start = asked(low, "batch_return", lead=(0,))
+    assert "of the scored runs the most alarming value comes before the run learned; give watch=5," in str(start)
+    assert asked(low, "batch_return", lead=(0,), watch=5).alarms["batch_return"].word == "better than chance"
     # A shorter watch, or the other direction, sees past it.
     for changes in ({"watch": 20}, {"signal": Signal("noise", low=True, window=1)}):
         assert asked(columns, **{"signal": Signal("noise", window=1), **changes}).alarms["noise"].why == ""
@@ -183,7 +188,15 @@ def test_the_runs_that_an_area_rests_on_are_counted():
     assert found.alarms["noise"].area[0].freedom == 19.0
     few = asked({name: values[:, 3:] for name, values in made(runs=20)[0].items()})
     assert few.scored["collapsed"] == 7 and "scored: 7 of 7" in str(few)
-    assert "at least 8 of each must be scored, and 7 of 7 collapsed are; take more replicates" in few.reason
+    assert "and 7 of 7 collapsed are; take more replicates, about 3 times as many" in few.reason
+    # Without a collapse: a run whose return moves may have a larger rate, one that stands still may not.
+    healthy = columns["batch_return"][:, 30:]
+    for moves, take in ((0.0, "a smaller learning rate with more"), (0.1, "a larger learning rate, more")):
+        returns = healthy + moves * np.sin(np.arange(LENGTH))[:, None]
+        assert (
+            f"0 of 0 collapsed and 0 of 30 healthy are; take {take}"
+            in asked({"batch_return": returns}, "batch_return").reason
+        )
     with pytest.raises(checks.InputError, match="at least 8 of each"):
         sim.plot(few)
 
@@ -417,7 +430,7 @@ def test_a_level_is_judged_by_other_runs_than_those_that_set_it():
     values = np.concatenate([np.full(20, 0.5), np.arange(20) % 2.0]) * np.ones((5, 1))
     runs, times = np.arange(20), np.full(20, 5)
     pairs = alarms.Matched(runs, times, 20 + runs, times[None])
-    assert predicting._alarm(None, values, pairs, [0], None, 0.1, 0.5).false_alarms.value == 1.0
+    assert predicting._alarm(None, values, pairs, [0], None, 0.1, 0.5, np.zeros(40)).false_alarms.value == 1.0
 
 
 def test_half_way_is_counted_from_the_start():

@@ -294,6 +294,13 @@ def test_percentiles_and_intervals_by_hand():
         ({"staleness_limit": [-1]}, "staleness_limit = -1"),
         ({"model": {"rewards": 1}}, "did you mean reward?"),
         ({"model": 3}, "model = 3: must be a mapping"),
+        (
+            {"machines": "8:24:4"},
+            "machines = '8:24:4': must be values, not a range; write each value, as machines=8,24",
+        ),
+        ({"staleness_limit": "0:16"}, "write each value, as staleness_limit=0,16"),
+        ({"staleness_limit": "none"}, "for no limit one that nothing reaches"),
+        ({"n_gpus_generation": 24}, "did you mean machines? A machine may be one GPU"),
     ],
 )
 def test_a_wrong_field_is_named_with_its_bound(change, words):
