@@ -43,7 +43,8 @@ def draw_thresholds(ax: Axes, rows: Any, skips: bool) -> None:
     for level, marker in LEVELS.items():
         x, own = line(rows, level, skips)
         if len(own):
-            points(ax, x, own, color=ramp(level, LATE), marker=marker)
+            for part in (x < 1.0, x == 1.0):
+                points(ax, x[part], own[part], color=ramp(level, LATE), marker=marker)
             names[f"staleness {level}"] = (float(own.value.iloc[-1]), ramp(level, LATE))
     look.shares(ax)
     shown = (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -63,9 +64,7 @@ def draw(rows: Any) -> Figure:
         axes[0].set_ylabel("runs that fall (lose half of their gain)")
         least = [[swept(rows, level, "fell", skips).value.min() for skips in PANELS] for level in LEVELS]
         better = least[0][0] < 0.05 and least[1][1] < 0.05 < 0.5 < least[1][0]
-        first = f"At staleness {LATE}, only skipping updates with aligned gradients prevents GRPO's falls"
-        words = f"{first}; at {min(LEVELS)}, projection suffices"
-        figure.suptitle(_script.finding(better, words, "Runs of GRPO that fall under GAC"), x=0.01, ha="left")
+        _script.headline(figure, better, "Runs of GRPO that fall under GAC")
     return figure
 
 
