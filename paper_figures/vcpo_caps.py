@@ -48,7 +48,7 @@ def draw(rows: Any) -> Figure:
         draw_caps(left, rows, "end")
         draw_caps(right, rows, "when")
         left.set(title="Final return, truncated IS", ylabel="return at the end of training")
-        right.set(title="Time until runs fall", ylabel="median update of the fall")
+        right.set(title="Time until half of the gain is gone", ylabel="median update of the fall")
         kept = caps(rows, "token", "end", BOLD).low.min() > 0.5
         _script.headline(figure, falls(rows) and kept, "Return and fall by the cap on importance ratios")
     return figure
