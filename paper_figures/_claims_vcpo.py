@@ -15,7 +15,7 @@ CLAIMS = (
         "at staleness {vcpo_ess:staleness}, one of {vcpo_ess:batch} samples of {vcpo_ess:longest} tokens carries "
         "{vcpo_ess:share_most} % of the weight",
         "vcpo_ess",
-        when="where theory predicts it: 64 tokens at staleness 64, or 16 at 128",
+        when="where theory predicts it: 64 tokens at staleness 64, or 16 tokens at 128",
         held="few",
         test="at that staleness, ESS is at most a tenth of the batch size",
     ),
@@ -97,10 +97,10 @@ CLAIMS = (
         test="most runs of the rival fall, and fewer than a tenth of VCPO's",
     ),
     _claim(
-        "At staleness 12, masking and clipping collapse, and VCPO does not",
+        "At staleness 12, training with masks or clips collapses, but not with VCPO",
         "mostly not",
         "at the 4× rate, most runs of {vcpo_suite:fallen} fall; {vcpo_suite:bold_more} of {vcpo_suite:arms} rivals "
-        "returns more than VCPO",
+        "has a higher mean return than VCPO",
         "vcpo_suite",
         when="at the best synchronous rate, only CISPO's runs fall",
         held="prior",
@@ -122,7 +122,7 @@ CLAIMS = (
         "at staleness {vcpo_baselines:late}, the variance is {vcpo_baselines:many_opob_variance} % of that with a "
         "batch-mean baseline; with the best constant, {vcpo_baselines:many_constant_variance} %",
         "vcpo_baselines",
-        when="sometimes undecided against the best constant; part of the reduction is bias",
+        when="against the best constant baseline, sometimes undecided; part of the reduction is bias",
         held="least",
         test="at that staleness, the variance is lower than with every other baseline",
         stated="2602.17616/baseline",
@@ -181,7 +181,7 @@ CLAIMS = (
         "at the 4× rate, the median run falls at update {vcpo_masks:eight_when} with a cap of {vcpo_masks:cap}, and at "
         "{vcpo_masks:sequence_latest} with a cap of {vcpo_masks:sequence_longest}",
         "vcpo_caps",
-        when="longer than with smaller caps only",
+        when="runs last longer than with smaller caps only",
         held="longest",
         test="the median run falls later with cap 8",
     ),
@@ -191,7 +191,7 @@ CLAIMS = (
         "at staleness {vcpo_prefix:lag_most}, sequence ratios reach a return of {vcpo_prefix:lag_sequence_most}, "
         "token ratios {vcpo_prefix:lag_token_most}",
         "vcpo_prefix",
-        when="for staleness and batch size, through the KL penalty; not for horizon",
+        when="as staleness and batch size grow, because of the KL penalty; not as the horizon grows",
         held="sequence",
         test="sequence ratios lose at most 0.05 of return, and token ratios more",
     ),
@@ -300,7 +300,7 @@ ITEMS: tuple[Item, ...] = (
         "rivals with a lower return: {vcpo_suite:bold_less} of {vcpo_suite:arms} at one rate, "
         "{vcpo_suite:own_less} at tuned rates",
         "most baselines collapse",
-        claim="At staleness 12, masking and clipping collapse, and VCPO does not",
+        claim="At staleness 12, training with masks or clips collapses, but not with VCPO",
     ),
     _item(
         "KL over steps",

@@ -10,7 +10,7 @@ from paper_figures import _vcpo as look
 
 SYNCHRONOUS, METHOD, BASE = "synchronous", "GAC", "GRPO"
 ARMS: dict[str, dict[str, Any]] = {
-    "GRPO": {"color": look.COLOR["muted"], "marker": "o"},
+    "GRPO": {"color": look.COLOR["stale"], "marker": "o"},
     "M2PO": {"color": look.COLOR["partial"], "marker": "D"},
     "BAPO": {"color": look.COLOR["tuned"], "marker": "v"},
     "GAC": {"color": look.COLOR["controlled"], "marker": "^"},

@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from asyncsim.plotting import _style
 from experiments.vcpo_steps import BOLD, USUAL
@@ -63,13 +61,6 @@ def line(ax: Axes, own: Any, **style: Any) -> None:
     )
 
 
-def key(figure: Figure, looks: dict[str, str], title: str, **more: Any) -> None:
-    """A title over lines of these colors."""
-    handles = [Line2D([], [], color=color, label=name, linewidth=1.4) for name, color in looks.items()]
-    place: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
-    figure.legend(handles=handles, ncols=more.pop("ncols", len(handles)), title=title, **place)
-
-
 def percent(row: Any) -> str:
     """A share in percent."""
     return f"{100 * row.value:.0f} %"
@@ -86,18 +77,4 @@ def sizes(rows: Any) -> dict[str, str]:
     return {"runs": f"{int(rows[rows.part == 'rates'].samples.max())}", "usual": f"{USUAL:.2g}"}
 
 
-__all__ = [
-    "BOLD",
-    "FOLLOWED",
-    "USUAL",
-    "_style",
-    "at",
-    "best",
-    "curve",
-    "key",
-    "lag_ends",
-    "line",
-    "one",
-    "percent",
-    "sizes",
-]
+__all__ = ["BOLD", "FOLLOWED", "USUAL", "_style", "at", "best", "curve", "lag_ends", "line", "one", "percent", "sizes"]

@@ -17,9 +17,9 @@ EXPERIMENTS = {"gac_projection": {"quantity": "shrinkage", "task": "quadratic"}}
 AFTER = BEHIND + PLAIN
 LOOKS: dict[str, dict[str, Any]] = {
     "before": {"color": _style.COLORS["controlled"], "marker": "s"},
-    AFTER: {"color": _style.COLORS["contrast"], "marker": "D"},
+    AFTER: {"color": _style.COLORS["partial"], "marker": "D"},
 }
-NAMES = {"before": "GAC before Adam", AFTER: "GAC after Adam"}
+NAMES = {"before": "projection\nbefore Adam", AFTER: "projection\nafter Adam"}
 
 
 def draw(rows: Any) -> Figure:
@@ -38,12 +38,10 @@ def draw(rows: Any) -> Figure:
             ax.plot(signals, curves[arm], **_style.PREDICTED)
             points(ax, mine.signal, mine, **{**style, "markersize": 3.6})
         ends(ax, {NAMES[arm]: (left[arm][-1], style["color"]) for arm, style in LOOKS.items()})
-        ax.set_xlabel("signal: squared norm of the mean gradient / of noise")
-        ax.set_ylabel("remaining step along the mean\ngradient (GAC removes half)")
+        ax.set_xlabel("signal-to-noise ratio (squared norms)")
+        ax.set_ylabel("remaining step along the mean\ngradient (half is removed)")
         undone = left["before"][-1] > 0.9 and left["before"][0] < 0.7 and left[AFTER][-1] < 0.7
-        words = "Adam undoes GAC's projection applied before it if the signal is strong"
-        drawn = "Step that a projection of GAC leaves, before Adam and after it"
-        figure.suptitle(_script.finding(undone, words, drawn), x=0.01, ha="left")
+        _script.headline(figure, undone, "Step that a projection leaves, before Adam and after it")
     return figure
 
 

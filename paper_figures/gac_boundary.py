@@ -20,6 +20,8 @@ LATE = 8
 """Largest staleness of the three schedules that are compared."""
 CONSTANT = {0: "o", 1: "v", 2: "D", LATE: "s"}
 """Levels of constant staleness with their marks."""
+SHADES = {0: ramp(0, LATE), 1: ramp(1, LATE), 2: _style.staleness(0.7), LATE: ramp(LATE, LATE)}
+"""Colors that tell these levels apart."""
 OTHERS = {
     "fixed": (ramp(LATE, LATE), "s", f"constant {LATE}", (0.165, 0.8)),
     "sawtooth": (_style.COLORS["muted"], "^", f"sawtooth 0–{LATE}", (0.235, 0.8)),
@@ -59,7 +61,7 @@ def draw_constant(ax: Axes, rows: Any) -> bool:
     """Constant staleness, by share of its own boundary; whether gradients align strongly only near it."""
     names: dict[str, tuple[float, Any]] = {}
     for tau, marker in CONSTANT.items():
-        known, own, color = curve("fixed", tau), of(rows, "fixed", tau), ramp(tau, LATE)
+        known, own, color = curve("fixed", tau), of(rows, "fixed", tau), SHADES[tau]
         ax.plot(SPAN, known, **_style.PREDICTED)
         points(ax, own.fraction, own, color=color, marker=marker)
         name = f"staleness {tau}" if tau else "synchronous"
@@ -107,9 +109,7 @@ def draw(rows: Any) -> Figure:
         figure = _style.picture(_style.WIDTH, 3.2)
         first, second = figure.subplots(1, 2, sharey=True)
         near, less = draw_constant(first, rows), draw_same_step(second, rows)
-        words = "Stale gradients align strongly only near the stability limit, and less strongly if staleness varies"
-        title = _script.finding(near and less, words, "Alignment of gradients by learning rate and staleness")
-        figure.suptitle(title, x=0.01, ha="left")
+        _script.headline(figure, near and less, "Alignment of gradients by learning rate and staleness")
     return figure
 
 

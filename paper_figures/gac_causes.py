@@ -26,6 +26,8 @@ CAUSES = {
     "large step": "at optimum, 0.9 of maximum stable rate",
 }
 """Names of the conditions."""
+SIGNAL = {"far, batch 16": "weaker signal: ", "far, batch 256": "strong signal: "}
+"""What conditions far from the optimum are examples of."""
 RANDOM = "large step, random"
 """Drawn in the row of the large step."""
 KINDS: dict[str, tuple[Any, str, float]] = {
@@ -52,7 +54,8 @@ def draw(rows: Any) -> Figure:
     """A line a condition, with and without staleness; predictions are vertical ticks."""
     with _style.applied():
         figure = _style.picture(_style.WIDTH, 2.9)
-        ax = figure.subplots()
+        body = figure.subfigures(1, 1)
+        ax = body.subplots()
         for row in rows[rows.part == "causes"].itertuples():
             kind = kind_of(row)
             line = list(CAUSES).index("large step" if kind == "random" else row.condition)
@@ -67,23 +70,22 @@ def draw(rows: Any) -> Figure:
             ax.axhline(-line - 0.5, color=_style.COLORS["effect"], linewidth=0.6, zorder=0)
         ax.axvline(0.0, color=_style.COLORS["muted"], linewidth=0.6, zorder=0)
         ax.set(
-            xlim=(-1.0, 1.0),
+            xlim=(-0.2, 1.0),
             ylim=(0.3 - len(CAUSES), 0.5),
-            xticks=[-1.0, -0.5, 0.0, 0.5, 1.0],
+            xticks=[0.0, 0.25, 0.5, 0.75, 1.0],
             xlabel="correlation of consecutive gradients (1: same direction)",
         )
-        ax.set_yticks([-line for line in range(len(CAUSES))], list(CAUSES.values()))
+        ax.set_yticks([-line for line in range(len(CAUSES))], [SIGNAL.get(key, "") + CAUSES[key] for key in CAUSES])
         fresh = rows[(rows.part == "causes") & (rows.staleness == 0)].set_index("condition")
         aligned = all(fresh.low[name] > 0.1 for name in ("far, batch 256", "batch used 4 times", "momentum"))
-        words = "Consecutive gradients also align without staleness: through signal, reused batches or momentum"
         handles = [
             Line2D([], [], label=name, color=KINDS[kind][0], marker=KINDS[kind][1], linestyle="none", markersize=4.0)
             for kind, name in LABELS.items()
         ]
         handles.append(Line2D([], [], label="predicted", **TICK))
         more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left", "ncols": len(handles)}
-        title = _script.finding(aligned, words, "Correlation under each condition")
-        figure.legend(handles=handles, title=title, **more)
+        body.legend(handles=handles, **more)
+        _script.headline(figure, aligned, "Correlation of consecutive gradients under each condition")
     return figure
 
 

@@ -39,7 +39,7 @@ def grouped(own: Any) -> list[tuple[str, Any, str]]:
     ):
         if len(part):
             most, few = part.loc[part.value.idxmax()], f"{len(part)} condition{'s' * (len(part) > 1)}"
-            found.append((f"{name} ({few})", most, f"{word} (highest of {len(part)} shown)"))
+            found.append((f"{name} ({few})", most, f"{word} (highest of {len(part)})"))
     return found
 
 
@@ -54,7 +54,7 @@ def draw_passed(ax: Axes, own: Any) -> None:
         look.say(ax, 1.03 if row.value >= 0.5 else 0.06, -line, words, color)
     look.ticks(ax.yaxis, [-line for line in range(len(found))], [name for name, *_ in found])
     ax.set(xlim=(-0.01, 1.3), ylim=(0.5 - len(found), 0.6))
-    ax.set_xlabel("runs in which a staleness is detected from the sign change of gradient correlations")
+    ax.set_xlabel("runs that pass the checks: a staleness is read from the sign change of gradient correlations")
     look.ticks(ax.xaxis, (0.0, 0.25, 0.5, 0.75, 1.0))
     ax.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=" %"))
 
@@ -69,9 +69,7 @@ def draw(rows: Any) -> Figure:
         fake = own.value[FOOLED] > 0.5 and not own.right[FOOLED]
         missed = [name for name in NAMES if name.startswith(("stale ", "stale,"))]
         less = any(own.value[name] < 0.5 for name in missed)
-        words = "Gradient correlations reveal staleness only in settled plain SGD; batches used twice mislead them"
-        drawn = "Where the sign change of gradient correlations shows a staleness"
-        figure.suptitle(_script.finding(shows and fake and less, words, drawn), x=0.01, ha="left")
+        _script.headline(figure, shows and fake and less, "Runs that pass the checks, by condition")
     return figure
 
 

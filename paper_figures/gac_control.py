@@ -7,7 +7,6 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from asyncsim import claims
 from asyncsim.base import uncertainty
@@ -15,21 +14,19 @@ from asyncsim.plotting import _style
 from experiments import _gac_control as arms
 from paper_figures import _script
 from paper_figures._gac_points import points
+from paper_figures._vcpo import ends as look_ends
 
 TITLES = {"fixed": "exact rewards", "random": "noisy rewards", "stiff": "stiff quadratic"}
-EXPERIMENTS = {"gac_control": {"quantity": "regret", "staleness": (0, 32), "names": TITLES}}
+DRAWN = ("random", "stiff")
+"""Tasks that are drawn; those of `TITLES` are compared."""
+EXPERIMENTS = {"gac_control": {"quantity": "regret", "staleness": (0, 32), "task": DRAWN, "names": TITLES}}
 LOOK: dict[str, dict[str, Any]] = {
     "synchronous": {"color": _style.COLORS["synchronous"], "marker": "*"},
     "none": {"color": _style.COLORS["stale"], "marker": "o"},
     "project": {"color": _style.COLORS["controlled"], "marker": "s"},
     "skip": {"color": _style.COLORS["muted"], "marker": "D", "mfc": "white"},
 }
-LABEL = {
-    "none": "no control",
-    "project": "projection: aligned part removed",
-    "skip": "skipping: no update if aligned",
-    "synchronous": "synchronous",
-}
+LABEL = {"none": "no control", "project": "projection", "skip": "skips", "synchronous": "synchronous"}
 STEPS = {"fixed": (5e-9, 1e2), "random": (1.8e-3, 0.2), "stiff": (0.1, 2e4)}
 NEAR = 1.1
 """Times the synchronous regret: up to here a rule counts as matching it."""
@@ -70,6 +67,8 @@ def draw_steps(ax: Axes, rows: Any, task: str, staleness: int) -> None:
     for arm, look in LOOK.items():
         rule, age = ("none", 0) if arm == "synchronous" else (arm, staleness)
         own = _script.pick(rows, quantity="regret", task=task, rule=rule, staleness=age).sort_values("step")
+        lost = own.value.isna().to_numpy()
+        own = own[~lost | (lost.cumsum() == 1)]
         points(ax, own.step, own, joined=True, **{"markersize": 2.0 if len(own) > 20 else 2.8, **look})
     step = best(rows, task, 0, "none")
     green = LOOK["synchronous"]["color"]
@@ -88,24 +87,29 @@ def widened(rows: Any, task: str, staleness: int) -> bool:
     return bool(lower.any()) and project.loc[project.value.idxmin()].high >= fresh.loc[fresh.value.idxmin()].low
 
 
+def last_of(rows: Any, task: str, arm: str, staleness: int) -> float:
+    """Final regret of an arm at the largest learning rate; 0 where it diverges."""
+    rule, age = ("none", 0) if arm == "synchronous" else (arm, staleness)
+    own = _script.pick(rows, quantity="regret", task=task, rule=rule, staleness=age).sort_values("step")
+    return float(own.value.fillna(0.0).iloc[-1])
+
+
 def draw(rows: Any) -> Figure:
     """A panel a task: regret against the learning rate at one staleness, and without."""
     rows, _ = parted(rows)
     staleness = ages_of(rows, "fixed")[-1]
     with _style.applied():
         figure = _style.picture(_style.WIDTH, 2.9)
-        panels = figure.subplots(1, 3)
-        for ax, task in zip(panels, TITLES, strict=True):
+        panels = figure.subplots(1, 2)
+        for ax, task in zip(panels, DRAWN, strict=True):
             draw_steps(ax, rows, task, staleness)
+            ends = {LABEL[arm]: (last_of(rows, task, arm, staleness), look["color"]) for arm, look in LOOK.items()}
+            look_ends(ax, {name: end for name, end in ends.items() if end[0]}, 0.1)
         panels[0].set_ylabel("final regret (lower is better)")
-        panels[2].text(2**-2.9, 1.1e3, "diverged", color=LOOK["none"]["color"], fontsize=7)
-        marks = [Line2D([], [], label=name, linewidth=0.9, markersize=4, **LOOK[arm]) for arm, name in LABEL.items()]
-        at = f"At staleness {staleness}, GAC's projection"
-        words = f"{at} tolerates larger learning rates, but its best regret never beats synchronous training's"
+        panels[1].text(2**-3.6, 5e3, "no control: diverged", color=LOOK["none"]["color"], fontsize=7, va="center")
+        panels[0].text(0.03, 0.03, "star: best synchronous rate", fontsize=7, transform=panels[0].transAxes)
         holds = all(widened(rows, task, staleness) for task in TITLES)
-        title = _script.finding(holds, words, f"Alignment control at staleness {staleness} and synchronous training")
-        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
-        figure.legend(handles=marks, ncols=len(marks), title=title, **more)
+        _script.headline(figure, holds, f"Alignment control at staleness {staleness} and synchronous training")
     return figure
 
 

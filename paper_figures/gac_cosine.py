@@ -35,8 +35,8 @@ SCORES: dict[str, dict[str, Any]] = {
     "ESS": {"color": look.COLOR["measured"], "marker": "o"},
     "staleness": {"color": look.COLOR["tuned"], "marker": "^"},
 }
-NAMES = {"cosine": "high cosine", "return": "low return", "ESS": "low effective\nsample size", "staleness": "staleness"}
-KINDS = {"falling": ("runs that fall", "stale", "s"), "healthy": ("runs that\nnever fall", "synchronous", "o")}
+NAMES = {"cosine": "high cosine", "return": "low return", "ESS": "low ESS", "staleness": "staleness (constant)"}
+KINDS = {"falling": ("runs that fall", "stale", "s"), "healthy": ("runs that\nnever fall", "muted", "o")}
 LEVELS = {MIDDLE: "o", LATE: "s"}
 
 
@@ -91,9 +91,7 @@ def draw(rows: Any) -> Figure:
         figure = _style.picture(_style.WIDTH, 2.9)
         draw_updates(figure.subplots(), rows)
         first, half = ordered(rows), shared.steps(rows)["update"].max() / 2
-        words = f"From update {first:g} on, GRPO's consecutive gradients align more on staler data"
-        title = _script.finding(first <= half, words, "Cosine of consecutive gradients of GRPO")
-        figure.suptitle(title, x=0.01, ha="left")
+        _script.headline(figure, first <= half, "Cosine of consecutive gradients of GRPO")
     return figure
 
 

@@ -12,6 +12,7 @@ from asyncsim.plotting import _style
 from paper_figures import _script
 from paper_figures._gac_points import points
 from paper_figures._gac_projection import boundary, only, restored
+from paper_figures._vcpo import ends
 
 EXPERIMENTS = {"gac_projection": {"quantity": "boundary", "task": "quadratic"}}
 LOOK: dict[str, dict[str, Any]] = {
@@ -20,11 +21,10 @@ LOOK: dict[str, dict[str, Any]] = {
     "applied": {"color": _style.COLORS["partial"], "marker": "D"},
 }
 LABEL = {
-    "raw": (36, 2.0, "projection against\nthe last raw gradient"),
-    "applied": (36, 0.105, "projection against\nthe last applied gradient"),
-    "none": (36, 0.043, "no projection"),
+    "raw": "projection against\nthe last raw gradient",
+    "applied": "projection against\nthe last applied gradient",
+    "none": "no projection",
 }
-"""Where the name of each arm stands."""
 TICKS = (0.05, 0.1, 0.2, 0.5, 1, 2)
 
 
@@ -54,21 +54,19 @@ def draw(rows: Any) -> Figure:
             ax.plot(even, [restored(tau, reference) for tau in even], **_style.PREDICTED)
         for arm, look in LOOK.items():
             points(ax, measured(rows, arm).staleness, measured(rows, arm), markersize=4.0, **look)
-            x, y, name = LABEL[arm]
-            ax.text(x, y, name, color=look["color"], fontsize=7, va="center")
         ax.set_xscale("function", functions=(np.log1p, np.expm1))
         ax.set(yscale="log", ylim=(0.035, 3.0), yticks=TICKS, yticklabels=[f"{tick:g}" for tick in TICKS])
-        ax.set(xlim=(-0.12, 2.6 * largest), xticks=sorted({int(tau) for tau in only(rows, "boundary").staleness}))
+        ax.set(xlim=(-0.12, 1.1 * largest), xticks=sorted({int(tau) for tau in only(rows, "boundary").staleness}))
         ax.xaxis.set_minor_locator(NullLocator())
         ax.yaxis.set_minor_formatter(NullFormatter())
         ax.set(xlabel="staleness (versions)", ylabel="maximum stable\nlearning rate × curvature")
+        last = {arm: float(measured(rows, arm).value.iloc[-1]) for arm in LOOK}
+        ends(ax, {LABEL[arm]: (last[arm], look["color"]) for arm, look in LOOK.items()}, 0.14)
         ratio = measured(rows, "raw").value / boundary(0)
-        last = shared_until(rows)
-        words = f"Beyond staleness {last}, only projection against the raw gradient restores the synchronous limit"
+        until = shared_until(rows)
         own = measured(rows, "applied")
-        only_raw = (ratio > 0.95).all() and own[own.staleness > last].value.max() < 0.6 * boundary(0)
-        title = _script.finding(only_raw, words, "Maximum stable learning rate, with and without projection")
-        figure.suptitle(title, x=0.01, ha="left")
+        only_raw = (ratio > 0.95).all() and own[own.staleness > until].value.max() < 0.6 * boundary(0)
+        _script.headline(figure, only_raw, "Maximum stable learning rate, with and without projection")
     return figure
 
 

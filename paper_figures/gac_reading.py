@@ -15,9 +15,9 @@ from paper_figures import _gac_reading, _script
 from paper_figures._gac_points import points, ramp
 from paper_figures._vcpo import ends
 
-EXPERIMENTS = {"gac_alignment": {"part": "reading", "task": "quadratic"}}
+EXPERIMENTS = {"gac_alignment": {"part": "reading", "task": "quadratic", "staleness": (4, 8, 16)}}
 LATE, LARGEST = made.LATE, 16
-SHOWN = {1: "D", 4: "^", 8: "o", 16: "s"}
+SHOWN = {4: "^", 8: "o", 16: "s"}
 """Marks of the levels of staleness."""
 NAMES = {
     "synchronous, large step": "synchronous, 0.7 of the stability limit",
@@ -43,7 +43,7 @@ FOOLED = "batch used twice"
 def draw_correlogram(ax: Axes, rows: Any) -> bool:
     """Correlograms of several staleness values, one above the other; whether each drops right after its staleness."""
     own = _script.pick(rows, part="reading", quantity="correlation")
-    shown = [tau for tau in (1, 4, 16) if (own.staleness == tau).any()]
+    shown = [tau for tau in (4, 8, 16) if (own.staleness == tau).any()]
     names: dict[str, tuple[float, Any]] = {}
     for row, tau in enumerate(shown):
         one, base, color = own[own.staleness == tau].sort_values("lag"), -2.3 * row, ramp(tau, LARGEST)
@@ -57,6 +57,7 @@ def draw_correlogram(ax: Axes, rows: Any) -> bool:
         scaled = one.assign(**{name: base + one[name] / peak for name in ("value", "low", "high")})
         points(ax, one.lag, scaled, color=color, marker=SHOWN[tau], markersize=2.6)
         names[f"staleness {tau}"] = (base, color)
+    ax.text(shown[0] + 1.3, 0.85, "from staleness S to S + 1", color=_style.COLORS["muted"], fontsize=7)
     ax.set(xlabel="updates between two gradients", xlim=(0.3, made.LAGS + 0.5), xticks=[1, 4, 8, 16, 24])
     ax.set(
         ylim=(-2.3 * (len(shown) - 1) - 1.15, 1.15),
@@ -107,9 +108,7 @@ def draw(rows: Any) -> Figure:
         figure = _style.picture(_style.WIDTH, 3.1)
         left, right = figure.subplots(1, 2)
         flips, read = draw_correlogram(left, rows), draw_reading(right, rows)
-        words = "The correlation of two gradients changes sign once they are farther apart than the staleness"
-        title = _script.finding(flips and read, words, "Correlation of gradients, and the staleness read from it")
-        figure.suptitle(title, x=0.01, ha="left")
+        _script.headline(figure, flips and read, "Correlation of gradients, and the staleness read from it")
     return figure
 
 

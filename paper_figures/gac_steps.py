@@ -1,12 +1,12 @@
-"""Return of four methods over updates at three levels of staleness and one learning rate."""
+"""Return of four methods over updates, and runs that fall by staleness, at one learning rate."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from asyncsim.plotting import _style
 from paper_figures import _gac_steps as shared
@@ -18,8 +18,8 @@ from paper_figures.gac_cosine import READINGS, TASKS
 __all__ = ["EXPERIMENTS", "draw", "numbers"]
 
 EXPERIMENTS = {"gac_steps": {"part": "steps", "task": "chain", "rate": "best synchronous"}}
-TASK = "chain"
-"""The task on which GRPO falls most."""
+TASK, SHOWN = "chain", 16
+"""The task on which GRPO falls most, and the staleness at which GAC prevents that."""
 FRESH: dict[str, Any] = look.SYNCHRONOUS
 NEAR, FEW = 0.02, 0.1
 """Difference of final returns that counts as none; share of runs below which hardly any falls."""
@@ -35,39 +35,47 @@ def points(ax: Axes, x: Any, own: Any, **style: Any) -> None:
     )
 
 
-def draw_level(ax: Axes, rows: Any, staleness: int) -> dict[str, tuple[float, str]]:
-    """Curves at one level of staleness, beside synchronous GRPO, and where they are when half of training is over."""
-    rate, names = shared.usual(rows, TASK), {}
-    stale = ((arm, staleness, shared.CALLED.get(arm, arm), style) for arm, style in shared.ARMS.items())
-    for arm, level, name, style in ((shared.BASE, 0, "GRPO, synchronous", FRESH), *stale):
+def draw_level(ax: Axes, rows: Any, staleness: int) -> dict[str, float]:
+    """Curves at one level of staleness, beside synchronous GRPO; where they are at a third of training."""
+    rate, thirds = shared.usual(rows, TASK), {}
+    stale = ((arm, staleness, arm, style) for arm, style in shared.ARMS.items())
+    for arm, level, name, style in ((shared.BASE, 0, "synchronous", FRESH), *stale):
         own = shared.steps(rows, task=TASK, staleness=level, arm=arm, quantity="return", rate=rate)
         own = own.sort_values("update")
         points(ax, own["update"], own, **style)
         if len(own):
-            names[name] = (float(own.value.iloc[len(own) // 2]), style["color"])
-    ax.set(ylim=(0.0, 0.9), xlabel="update", title=f"staleness {staleness}")
-    return names
+            thirds[name] = float(own.value.iloc[len(own) // 3])
+    ax.set(ylim=(0.0, 0.9), xlabel="update", ylabel="return of the trained policy")
+    ax.set_title(f"Return over updates at staleness {staleness}")
+    look.say(ax, 30, 0.85, "synchronous", FRESH["color"])
+    return thirds
+
+
+def draw_fallen(ax: Axes, rows: Any) -> dict[str, list[float]]:
+    """Share of runs that fall against staleness; the shares."""
+    levels = [level for level in shared.STALE if len(shared.steps(rows, task=TASK, staleness=level))]
+    shares = {}
+    for aside, (arm, style) in zip((-0.06, -0.02, 0.02, 0.06), shared.ARMS.items(), strict=True):
+        own = [shared.at(rows, TASK, level, arm, "fell", 1.0) for level in levels]
+        points(ax, [place + aside for place in range(len(levels))], pd.DataFrame(own), **style)
+        shares[arm] = [float(row.value) for row in own]
+    look.shares(ax)
+    look.ticks(ax.xaxis, range(len(levels)), levels)
+    ax.set(xlabel="staleness (versions)", ylabel="runs that fall (lose half of their gain)", title="Falls")
+    ends = {shared.CALLED.get(arm, arm): (own[-1], shared.ARMS[arm]["color"]) for arm, own in shares.items()}
+    look.ends(ax, ends, 0.085)
+    return shares
 
 
 def draw(rows: Any) -> Figure:
-    """The levels of staleness on one task."""
+    """Learning at one level of staleness, and falls at all, on one task."""
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 2.8)
-        levels = [level for level in shared.STALE if len(shared.steps(rows, task=TASK, staleness=level))]
-        axes = figure.subplots(1, len(levels), sharey=True, squeeze=False)[0]
-        halves = [draw_level(ax, rows, level) for ax, level in zip(axes, levels, strict=True)]
-        axes[0].set_ylabel("return of the trained policy")
-        looks = {"GRPO, synchronous": FRESH}
-        looks |= {shared.CALLED.get(arm, arm): style for arm, style in shared.ARMS.items()}
-        handles = [Line2D([], [], label=name, **look.CONNECTED, **style) for name, style in looks.items()]
-        values = [value for value, _ in halves[-1].values()]
-        last = len(values) == len(looks) and values[-1] < min(values[:-1])
-        lost = shared.record(rows, "GAC", "GRPO", 1.0)[2] > len(shared.places(rows)) / 2
-        words = "On stale data, GAC on GRPO learns more slowly than GRPO; M2PO and BAPO learn fastest"
-        soonest = last and max(values[1], values[4]) < min(values[2:4])
-        title = _script.finding(lost and soonest, words, "Return over updates at one learning rate")
-        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
-        figure.legend(handles=handles, ncols=len(handles), title=title, **more)
+        figure = _style.picture(_style.WIDTH, 3.0)
+        left, right = figure.subplots(1, 2)
+        thirds, shares = draw_level(left, rows, SHOWN), draw_fallen(right, rows)
+        slower = thirds["GAC"] < min(value for name, value in thirds.items() if name != "GAC")
+        fewer = sum(shares["GAC"]) < sum(shares["GRPO"]) and max(shares["GRPO"]) > FEW
+        _script.headline(figure, slower and fewer, "Return over updates, and falls, at one learning rate")
     return figure
 
 

@@ -21,7 +21,7 @@ EXPERIMENTS = {"gac_steps": {"part": "threshold", "rate": 0.2}}
 
 PANELS = {
     False: ("GAC projects the aligned part out of the gradient", "projects"),
-    True: ("GAC skips the step, and projects above {low:.2g}", "skips"),
+    True: ("GAC skips the update, and projects above {low:.2g}", "skips"),
 }
 """Title and verb by whether steps are skipped."""
 
@@ -43,13 +43,14 @@ def draw_thresholds(ax: Axes, rows: Any, skips: bool) -> None:
     for level, marker in LEVELS.items():
         x, own = line(rows, level, skips)
         if len(own):
-            points(ax, x, own, color=ramp(level, LATE), marker=marker)
+            for part in (x < 1.0, x == 1.0):
+                points(ax, x[part], own[part], color=ramp(level, LATE), marker=marker)
             names[f"staleness {level}"] = (float(own.value.iloc[-1]), ramp(level, LATE))
     look.shares(ax)
     shown = (0.0, 0.25, 0.5, 0.75, 1.0)
     look.ticks(ax.xaxis, shown, [*(f"{each:g}" for each in shown[:-1]), "never"])
     title = title.format(low=swept(rows, LATE, "fell", True).low.min())
-    ax.set(title=title, xlim=(-0.05, 1.05), xlabel=f"cosine of consecutive gradients above which GAC {verb}")
+    ax.set(title=title, xlim=(0.45 if skips else -0.05, 1.05), xlabel=f"cosine of consecutive gradients above which GAC {verb}")
     look.ends(ax, names)
 
 
@@ -63,9 +64,9 @@ def draw(rows: Any) -> Figure:
         axes[0].set_ylabel("runs that fall (lose half of their gain)")
         least = [[swept(rows, level, "fell", skips).value.min() for skips in PANELS] for level in LEVELS]
         better = least[0][0] < 0.05 and least[1][1] < 0.05 < 0.5 < least[1][0]
-        first = f"At staleness {LATE}, only skipping updates with aligned gradients prevents GRPO's falls"
-        words = f"{first}; at {min(LEVELS)}, projection suffices"
-        figure.suptitle(_script.finding(better, words, "Runs of GRPO that fall under GAC"), x=0.01, ha="left")
+        bare, skipped = (swept(rows, LATE, "end", skips) for skips in PANELS)
+        lower = skipped.high_end[:1].max() < bare.low_end[bare.low == 1.0].min()
+        _script.headline(figure, better and lower, "Runs of GRPO that fall under GAC")
     return figure
 
 

@@ -40,13 +40,14 @@ def draw_before(ax: Axes, rows: Any) -> None:
 
 def draw_areas(ax: Axes, rows: Any) -> None:
     """Areas of four scores over leads, pooled over staleness."""
-    names = {"chance": (0.5, look.COLOR["muted"])}
+    names = {}
     for place, (score, style) in enumerate(SCORES.items()):
         own = warned(rows, "area", arm=score).sort_values("lead")
         points(ax, 0.3 * (place - 1.5) - own.lead, own, **style)
         names |= {NAMES[score]: (own.value.iloc[0], style["color"])} if len(own) else {}
     ax.axhline(0.5, **_style.REFERENCE)
-    ax.set(ylim=(0.0, 1.12), ylabel="probability that the score ranks\na falling run above a healthy one")
+    look.say(ax, 0.0, 0.44, "chance", look.COLOR["muted"], ha="right")
+    ax.set(ylim=(0.0, 1.12), ylabel="AUC")
     ax.set_title("Four scores, staleness 0 to 32 pooled")
     axis(ax)
     look.ends(ax, names, 0.11)
@@ -61,9 +62,7 @@ def draw(rows: Any) -> Figure:
         draw_areas(right, rows)
         # Short runs have no falls to warn of, and then neither area.
         cosine, alone = (warned(rows, "area", arm=score, lead=LEAD).value.mean() for score in ("cosine", "staleness"))
-        words = "RLOO runs show high gradient cosines before they fall, but staleness itself predicts falls better"
-        title = _script.finding(0.6 < cosine < alone, words, "Cosine of consecutive gradients before falls of RLOO")
-        figure.suptitle(title, x=0.01, ha="left")
+        _script.headline(figure, 0.6 < cosine < alone, "Cosine of consecutive gradients before falls of RLOO")
     return figure
 
 

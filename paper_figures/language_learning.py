@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from asyncsim.base import uncertainty
 from asyncsim.plotting import _style
 from paper_figures import _script
+from paper_figures._vcpo import ends
 
 EXPERIMENTS = {"language_learning": {"model": "char", "task": "sums (character model)"}}
 ARMS = {False: ("synchronous", "o"), True: ("stale", "s")}
@@ -38,6 +39,7 @@ def curve(rows: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def draw_model(ax: Axes, rows: Any) -> Axes:
     """Batches as a line with a band; problems held out as points at both ends."""
+    names: dict[str, tuple[float, str]] = {}
     for staleness in sorted(rows.staleness.unique()):
         color, marker = ARMS[bool(staleness > 0)]
         own, shade = rows[rows.staleness == staleness], _style.COLORS[color]
@@ -45,22 +47,21 @@ def draw_model(ax: Axes, rows: Any) -> Axes:
         ax.plot(updates, mean, color=shade)
         ax.fill_between(updates, mean - half, mean + half, color=shade, alpha=0.18, linewidth=0, label="95 % intervals")
         name = f"staleness {staleness}" if staleness else "synchronous"
-        ax.text(1.02 * updates[-1], mean[-1] + 0.03, name, color=shade, va="center")
+        names[f"{name},\ntraining sums"] = (float(mean[-1]), shade)
         updates, mean, half = curve(own[own.quantity == "held out"])
         # Both begin with the same weights.
         place = updates + (2.0 if staleness else 0.0)
         ax.errorbar(place, mean, yerr=half, color=shade, **{**_style.MEASURED, "marker": marker, "mfc": "white"})
-        ax.text(1.04 * updates[-1], mean[-1], f"{name}, held-out sums", color=shade, va="center")
+        names[f"{name},\nheld-out sums"] = (float(mean[-1]), shade)
     ax.set(
-        xlabel="update", ylim=(0.0, 1.02), xlim=(-3, 270), xticks=range(0, 201, 50), ylabel="share of correct answers"
+        xlabel="update", ylim=(0.0, 1.02), xlim=(-3, 207), xticks=range(0, 201, 50), ylabel="share of correct answers"
     )
+    ends(ax, names, 0.13)
     held = curve(rows[(rows.staleness == rows.staleness.max()) & (rows.quantity == "held out")])[1]
     trained = rows[rows.quantity == "trained"].groupby("staleness").exact_match.mean()
     learns, slower = held[-1] > held[0] + 0.1, trained.iloc[-1] < trained.iloc[0]
     ax.text(4.0, 0.3, "initial policy, held-out sums", color=_style.COLORS["muted"], va="center")
-    words = "A language model learns sums from stale data too, but more slowly"
-    title = _script.finding(learns and slower, words, "A language model learns sums")
-    ax.figure.suptitle(title, x=0.01, ha="left")
+    _script.headline(ax.figure, learns and slower, "A language model learns sums")
     return ax
 
 

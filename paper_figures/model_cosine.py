@@ -40,19 +40,21 @@ def draw(rows: Any) -> Figure:
         ax = figure.subplots()
         for place, (_, cosine, law) in enumerate(found):
             for shift, row, color, mark in ((-0.06, cosine, "measured", "o"), (0.06, law, "predicted", "_")):
-                label = ("measured", "predicted: signal² / (signal² + noise²)")[mark == "_"] if place == 0 else None
                 reach = [[row.value - row.low], [row.high - row.value]]
                 look = {**_style.MEASURED, "marker": mark, "color": _style.COLORS[color], "markersize": 6}
-                ax.errorbar([place + shift], [row.value], yerr=reach, label=label, **look)
+                ax.errorbar([place + shift], [row.value], yerr=reach, **look)
         ax.axhline(0.0, **_style.REFERENCE)
         ax.set_xticks(range(len(found)), [f"{level}" for level, _, _ in found])
         ax.set(xlim=(-0.5, len(found) - 0.5), xlabel="staleness of training (versions)")
         ax.set_ylabel("cosine of consecutive gradients")
-        ax.legend(loc="upper center")
-        off = f"at staleness {found[-1][0]} they align less than predicted"
-        words = f"Staleness does not align a character model's gradients; {off}"
-        holds = not any(kept(rows)) and found[-1][1].high < found[-1][2].low
-        figure.suptitle(_script.finding(holds, words, "Consecutive gradients against staleness"), x=0.01, ha="left")
+        fresh = found[0]
+        words = "predicted:\nsignal² / (signal² + noise²)"
+        ax.text(
+            -0.1, fresh[1].value, "measured", color=_style.COLORS["measured"], fontsize=7.5, ha="right", va="center"
+        )
+        ax.text(0.1, fresh[2].value, words, fontsize=7.5, va="center")
+        holds = not any(kept(rows)) and found[-1][1].value < fresh[1].value and found[-1][1].high < found[-1][2].low
+        _script.headline(figure, holds, "Consecutive gradients against staleness")
     return figure
 
 

@@ -63,25 +63,16 @@ def draw(rows: Any) -> Figure:
             shade = _style.COLORS[model_law.COLOR[row.model]]
             ax.bar(place, row.value, 0.6, color=shade, alpha=0.35)
             _models.points(ax, [place], measured.iloc[[place]], shade, marker=model_law.MARK[row.model])
-            rate = f"{row.rate:.0e}".replace("e-0", "e−")
+            rate = f"{row.rate:.5f}".rstrip("0")
             names.append(f"{_models.MODELS[row.model]},\nlearning rate {rate}")
         for place, value in enumerate(told.value):
             ax.plot([place - 0.3, place + 0.3], [value, value], label=NOISE, **_style.PREDICTED)
         ax.axhline(EQUAL, **_style.REFERENCE)
-        ax.text(len(names) - 0.6, EQUAL + 0.02, "normal log-prob\nchanges", fontsize=7.5)
+        ax.text(len(names) - 0.6, EQUAL + 0.03, "Gaussian\nchanges", fontsize=7.5)
         ax.set_xticks(range(len(names)), names)
-        ax.set(xlim=(-0.6, len(names) + 0.6), ylim=(0, 1.02))
-        ax.set_ylabel("share of the squared change in\nthe 5 % of tokens that change most")
-        reach = f"{100 * measured.value.min():.0f} to {100 * measured.value.max():.0f} %"
-        met, missed = (
-            {m for m, fine in zip(measured.model, shares(rows), strict=True) if fine == k} for k in (True, False)
-        )
-        alone = met - missed if len(met) == 1 else ()
-        said = f"only {_models.MODELS[min(alone)]}'s" if alone else f"{sum(shares(rows))} of {len(measured)} shares"
-        first = f"The top 5 % of tokens carry {reach} of an update's squared log-prob change"
-        words = f"{first}; equal logit noise explains {said}"
-        drawn = "Share of an update in the tokens that change most"
-        figure.suptitle(_script.finding(measured.low.min() > EQUAL, words, drawn), x=0.01, ha="left")
+        ax.set(xlim=(-0.6, len(names) - 0.05), ylim=(0, 1.02))
+        ax.set_ylabel("share in the 5 % of\ntokens that change most")
+        _script.headline(figure, measured.low.min() > 0.5 > EQUAL, "Share of an update in the tokens that change most")
     return figure
 
 

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from asyncsim.plotting import _style
 from experiments import model_ratios
 from paper_figures import _models, _script
+from paper_figures import _vcpo as look
 
 EXPERIMENTS = {"model_ratios": {"task": "text", "model": "char"}}
 QUANTITIES = ("variance", "ess", "hill")
@@ -47,7 +48,7 @@ def draw(rows: Any) -> Figure:
     levels = sorted(own.staleness.unique())
     with _style.applied():
         figure = _style.picture(_style.WIDTH, 2.6)
-        ax = figure.subplots()
+        ax, ends = figure.subplots(), {}
         for tokens, color in ((lengths[0], "measured"), (lengths[-1], "contrast")):
             shade = _style.COLORS[color]
             shown = _models.means(own, "staleness", quantity="ess", tokens=tokens)
@@ -55,16 +56,15 @@ def draw(rows: Any) -> Figure:
             _models.points(ax, shown.staleness, shown, shade)
             style = {**_style.PREDICTED, "color": shade, "label": "predicted from one update"}
             ax.plot(levels, [told(own, "ess", s, tokens) for s in levels], **style)
-            ax.text(levels[-1] * 1.1, shown.value.iloc[-1], f"texts of {tokens} tokens", color=shade, fontsize=7.5)
+            ends[f"{tokens} tokens"] = (float(shown.value.iloc[-1]), shade)
         _models.levels(ax, levels)
-        ax.set(xlim=(levels[0] / 1.1, levels[-1] * 2.0), ylim=(0.0, 1.03))
+        ax.set(xlim=(levels[0] / 1.1, levels[-1] * 1.1), ylim=(0.0, 1.03))
         ax.set(xlabel="staleness (versions)", ylabel="ESS / number of texts")
         found = list(judged(own, "ess"))
         short = [_models.meets(*each) for each in found if each[0].tokens == lengths[0]]
         under = [row.low > law for row, law in found if row.tokens == lengths[-1] and row.staleness == levels[-1]]
-        words = "One update predicts the ESS of short texts, but underestimates that of long texts at high staleness"
-        title = _script.finding(all(short) and any(under), words, "ESS of texts, and what one update predicts")
-        figure.suptitle(title, x=0.01, ha="left")
+        look.ends(ax, ends)
+        _script.headline(figure, all(short) and any(under), "ESS of texts, and what one update predicts")
     return figure
 
 

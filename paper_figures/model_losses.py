@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
 from experiments import model_losses
 from paper_figures import _models, _script
 
-EXPERIMENTS = {"model_losses": {"task": "sums (character model)"}}
-COLOR = {"no correction": "stale", "TIS": "random", "PPO clip": "partial", "M2PO": "controlled", "GSPO": "tuned"}
+EXPERIMENTS = {"model_losses": {"task": "sums (character model)", "staleness": (0, 64)}}
+COLOR = {"no correction": "stale", "TIS": "partial", "PPO clip": "partial", "M2PO": "controlled", "GSPO": "partial"}
 MARK = dict(zip(COLOR, "osD^v", strict=True))
 FRESH = {
     "no correction": "no correction",
@@ -25,7 +26,8 @@ FRESH = {
 
 
 BOUND = "our lower bound: the fresh run, delayed by the staleness"
-SAID = {"TIS": "truncated IS", "PPO clip": "PPO's clip"}
+SAID = {"no correction": "no\ncorrection", "TIS": "truncated\nIS", "PPO clip": "PPO's\nclip"}
+RATES = {model_losses.USUAL: "best synchronous rate", model_losses.BOLD: "4× rate"}
 KEPT, RUINED = 0.03, 0.1
 """Loss of return that counts as none where a whole interval is above it, and as ruin where one is below it."""
 
@@ -83,39 +85,32 @@ def _holds(rows: Any) -> bool:
     return kept(rows)[2] and most and all(sum(plain[rate]) < bounds[rate] for rate in ends)
 
 
+def draw_rate(ax: Axes, rows: Any, rate: float) -> None:
+    """A mark for each loss at the largest staleness and one rate, with its bound."""
+    oldest = max(each[2] for each in judged(rows))
+    found = {each[1]: each for each in judged(rows) if each[0] == rate and each[2] == oldest}
+    shown = [method for method in COLOR if method in found]
+    for place, method in enumerate(shown):
+        *_, value, reach, _ = found[method]
+        style = {"marker": MARK[method], "color": _style.COLORS[COLOR[method]]}
+        ax.errorbar([place], [value], yerr=[reach], **{**_style.MEASURED, **style})
+        low, _ = band(rows, rate, method, oldest)
+        ax.plot([place - 0.35, place + 0.35], [low, low], label=BOUND, **_style.PREDICTED)
+    ax.axhline(0.0, **_style.REFERENCE)
+    ax.set_xticks(range(len(shown)), [SAID.get(method, method) for method in shown])
+    ax.set(xlim=(-0.6, len(shown) - 0.4), title=f"Learning rate {rate:.5f}".rstrip("0") + f" ({RATES[rate]})")
+
+
 def draw(rows: Any) -> Figure:
-    """A group of marks for each rate and staleness."""
-    every = judged(rows)
+    """A panel for each rate."""
     with _style.applied():
         figure = _style.picture(_style.WIDTH, 2.8)
-        ax, at, ticks = figure.subplots(), 0, {}
-        for rate, staleness in sorted({(each[0], each[2]) for each in every}):
-            first = at
-            for method, color in COLOR.items():
-                for *_, value, reach, _ in (each for each in every if each[:3] == (rate, method, staleness)):
-                    look = {"marker": MARK[method], "color": _style.COLORS[color], "label": SAID.get(method, method)}
-                    ax.errorbar([at], [value], yerr=[reach], **{**_style.MEASURED, **look})
-                    low, _ = band(rows, rate, method, staleness)
-                    ax.plot([at - 0.4, at + 0.4], [low, low], label=BOUND, **_style.PREDICTED)
-                    at += 1
-            rate_said = f"{rate:.0e}".replace("e-0", "e−")
-            ran = {each[1] for each in every if (each[0], each[2]) == (rate, staleness)}
-            left = [SAID.get(method, method) for method in COLOR if method not in ran]
-            missing = f"\n(not run: {', '.join(left)})" if left else ""
-            ticks[(first + at - 1) / 2] = f"{staleness} versions old,\nlearning rate {rate_said}{missing}"
-            at += 1
-        ax.axhline(0.0, **_style.REFERENCE)
-        ax.text(at - 4, 0.012, "fresh data", color=_style.COLORS["muted"], fontsize=7, ha="center")
-        ax.set_xticks(list(ticks), list(ticks.values()))
-        ax.set(xlim=(-1.0, at - 1.0), ylabel="mean return minus\nthat on fresh data")
-        oldest = f"{max(each[2] for each in every)}"
-        first = f"At staleness {oldest}, training without a correction loses the most return"
-        words = f"{first}, more than a delay of {oldest} updates explains"
-        title = _script.finding(_holds(rows), words, "Returns that staleness costs five losses")
-        named = dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True))
-        marks = [named[name] for method in COLOR if (name := SAID.get(method, method)) in named]
-        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
-        figure.legend(handles=marks, ncols=5, title=title, columnspacing=1.0, handletextpad=0.3, **more)
+        axes = figure.subplots(1, 2, sharey=True, width_ratios=(5, 3))
+        for ax, rate in zip(axes, RATES, strict=True):
+            draw_rate(ax, rows, rate)
+        axes[0].set_ylabel("mean return minus\nthat on fresh data")
+        axes[0].text(-0.5, 0.012, "fresh data", color=_style.COLORS["muted"], fontsize=7)
+        _script.headline(figure, _holds(rows), "Returns that staleness costs five losses")
     return figure
 
 

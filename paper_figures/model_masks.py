@@ -14,7 +14,7 @@ from paper_figures import _models, _script
 EXPERIMENTS = {"model_losses": {"task": "sums (character model)", "rate": model_losses.USUAL, "staleness": (16, 64)}}
 COLOR = {"clip": "stale", "masked": "controlled"}
 MARK = {"clip": "o", "masked": "^"}
-LABEL = {"clip": "blocked by PPO's clip", "masked": "blocked by M2PO's mask"}
+LABEL = {"clip": "PPO's clip", "masked": "M2PO's mask"}
 RUNS = ("PPO clip", "M2PO")
 TRAINED = {"PPO clip": "PPO's clip", "M2PO": "M2PO's mask"}
 
@@ -69,12 +69,15 @@ def draw(rows: Any) -> Figure:
                     ax.plot(
                         [place - 0.1, place + 0.1],
                         [value, value],
-                        label="predicted by normal log ratios",
+                        label="predicted for Gaussian log ratios",
                         **_style.PREDICTED,
                     )
                 percent = shown.assign(value=100 * shown.value, low=100 * shown.low, high=100 * shown.high)
-                look: dict[str, Any] = {"linestyle": "none", "marker": MARK[quantity], "label": LABEL[quantity]}
+                look: dict[str, Any] = {"linestyle": "none", "marker": MARK[quantity]}
                 _models.points(ax, places, percent, shade, **look)
+                ax.text(
+                    places[0] + 0.14, percent.value.iloc[0], LABEL[quantity], color=shade, fontsize=7.5, va="center"
+                )
             ax.set_xticks(range(len(levels)), [f"{level:g}" for level in levels])
             ax.set(
                 xlim=(-0.5, len(levels) - 0.5),
@@ -82,16 +85,12 @@ def draw(rows: Any) -> Figure:
                 title=f"Policy trained with {TRAINED[run]}",
             )
         axes[0].set_ylim(0.0, None)
-        axes[0].set_ylabel("tokens blocked (%)")
+        axes[0].set_ylabel("tokens stopped (%)")
         found = {(run, quantity, level): row.value for run, quantity, level, row, _ in judged(rows)}
         ratios = [found[run, "masked", level] / found[run, "clip", level] for run in RUNS for level in levels]
         off = [row.value / told for _, quantity, _, row, told in judged(rows) if quantity == "masked"]
-        words = "M2PO's mask blocks at most half as many tokens as PPO's clip, and about twice as many as predicted"
         twice = max(ratios) <= 0.5 and 1.5 < min(off) <= max(off) < 2.6
-        marks = dict(zip(*reversed(axes[0].get_legend_handles_labels()), strict=True))
-        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
-        title = _script.finding(all(fewer(rows)) and twice, words, "Tokens that a clip and a mask block")
-        figure.legend([marks[name] for name in LABEL.values()], LABEL.values(), ncols=2, title=title, **more)
+        _script.headline(figure, all(fewer(rows)) and twice, "Tokens that a clip and a mask stop")
     return figure
 
 

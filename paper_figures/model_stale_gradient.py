@@ -8,11 +8,14 @@ from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
 from paper_figures import _models, _script
+from paper_figures import _vcpo as look
 
 EXPERIMENTS = {"model_gradients": {"task": "sums (character model)"}}
 COLOR = {"no correction": "stale", "full IS": "controlled"}
 MARK = {"no correction": "o", "full IS": "^"}
-NAMES = {"no correction": "no correction", "full IS": "importance\nsampling (IS)"}
+NAMES = {"no correction": "without\nratios", "full IS": "with untruncated\nratios"}
+TOP = 1.6
+"""End of the axis, within which all means are."""
 QUANTITIES = ("cosine", "norm", "along")
 """What is predicted of a stale gradient; the last is drawn."""
 
@@ -51,25 +54,25 @@ def draw(rows: Any) -> Figure:
     """The mean gradient's part along the fresh one, against staleness."""
     with _style.applied():
         figure = _style.picture(_style.WIDTH, 2.6)
-        ax, own = figure.subplots(), levels(rows)
+        ax, own, ends = figure.subplots(), levels(rows), {}
         for dodge, (name, color) in zip((0.98, 1.02), COLOR.items(), strict=True):
             shown = _models.means(own, "staleness", method=name, quantity="along")
             _models.points(ax, shown.staleness * dodge, shown, _style.COLORS[color], marker=MARK[name])
             last = shown.iloc[-1]
-            look: dict[str, Any] = {"color": _style.COLORS[color], "fontsize": 7.5, "va": "center"}
-            ax.text(last.staleness * 1.15, last.value, NAMES[name], **look)
+            ends[NAMES[name]] = (float(last.value), _style.COLORS[color])
+            for row in shown[shown.high > TOP].itertuples():
+                words = f"↑ {row.high:.1f}"
+                ax.text(1.06 * row.staleness, TOP, words, color=_style.COLORS[color], fontsize=7.5, va="top")
         places = sorted(own.staleness.unique())
-        ax.plot(places, [1.0] * len(places), label="predicted with full IS", **_style.PREDICTED)
+        ax.plot(places, [1.0] * len(places), label="predicted with ratios", **_style.PREDICTED)
         _models.levels(ax, places)
-        ax.set(xlabel="staleness (versions)", xlim=(0.85 * places[0], 3.5 * places[-1]))
+        ax.set(xlabel="staleness (versions)", xlim=(0.85 * places[0], 1.15 * places[-1]), ylim=(-0.3, TOP))
+        look.ends(ax, ends)
         ax.axhline(0.0, color=_style.COLORS["muted"], linewidth=0.6)
         ax.set_ylabel("part of the fresh gradient that\nthe mean stale one keeps (1: all)")
-        last = [_models.mean(own, method=name, quantity="along", staleness=places[-1]) for name in COLOR]
-        part = [f"{100 * row.value:.0f} ± {50 * (row.high - row.low):.0f} %" for row in last]
-        first = f"At staleness {places[-1]:g}, the mean gradient keeps {part[0]} of the fresh one without correction"
-        words = f"{first}, {part[1]} with full IS"
-        title = _script.finding(biased(rows), words, "Mean gradient of stale batches along that of fresh ones")
-        figure.suptitle(title, x=0.01, ha="left")
+        plain = _models.mean(own, method="no correction", quantity="along", staleness=places[-1])
+        holds = biased(rows) and plain.value < 0.5
+        _script.headline(figure, holds, "Mean gradient of stale batches along that of fresh ones")
     return figure
 
 

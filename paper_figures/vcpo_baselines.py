@@ -6,7 +6,6 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from asyncsim.plotting import _style
 from paper_figures import _script
@@ -19,7 +18,7 @@ ARMS: dict[str, dict[str, Any]] = {
     "best constant": {"color": look.COLOR["muted"], "marker": "*", "markersize": 6.0},
     "OPOB": look.VCPO,
 }
-NAMES = {"group mean": "batch mean", "best constant": "best constant baseline", "OPOB": "OPOB (VCPO's baseline)"}
+NAMES = {"group mean": "batch mean", "best constant": "best constant", "OPOB": "VCPO's baseline"}
 BASELINES = ("none", "group mean", "leave one out", "best constant")
 """Baselines that OPOB is compared with."""
 LATE, YOUNG = 32, 8
@@ -82,14 +81,11 @@ def draw(rows: Any) -> Figure:
         for ax, what in ((left, "Variance"), (right, "Progress")):
             ax.set(title=f"{what}, ratios truncated at {own.cap.iloc[0]:g}", xlabel="staleness (versions)")
         left.set_ylabel("variance of the gradient /\nthat with the batch mean")
-        right.set_ylabel("progress of one step along\nthe gradient (exact: 1)")
+        right.set_ylabel("progress of one step\n(exact gradient: 1)")
         look.say(right, 0.0, -0.15, "below 0: lower return", look.COLOR["muted"])
-        first = "OPOB and the best constant cut the gradient's variance"
-        words = f"{first}; with the batch mean, the stalest steps lower the return"
-        title = _script.finding(less and longer and away, words, "Variance and progress of stale gradients")
-        marks = [Line2D([], [], label=NAMES[arm], **{**look.CONNECTED, **style}) for arm, style in ARMS.items()]
-        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
-        figure.legend(handles=marks, ncols=len(marks), title=title, **more)
+        last = {NAMES[arm]: (select(own, arm, "worth").value.iloc[-1], style["color"]) for arm, style in ARMS.items()}
+        look.ends(right, last, 0.09)
+        _script.headline(figure, less and longer and away, "Variance and progress of stale gradients")
     return figure
 
 

@@ -36,7 +36,7 @@ def draw_caps(ax: Axes, rows: Any, quantity: str) -> None:
     if quantity == "when":
         ax.set_ylim(0, None)
         ax.axhline(last(rows), **_style.REFERENCE)
-        names["never"] = (last(rows), look.COLOR["muted"])
+        names = {f"{name}: never" if y >= last(rows) else name: (y, color) for name, (y, color) in names.items()}
     look.ends(ax, names)
 
 
@@ -48,11 +48,9 @@ def draw(rows: Any) -> Figure:
         draw_caps(left, rows, "end")
         draw_caps(right, rows, "when")
         left.set(title="Final return, truncated IS", ylabel="return at the end of training")
-        right.set(title="Time until half of the gain is gone", ylabel="median update")
-        words = "At the 4× rate, runs with sequence ratios fall at every cap; token ratios keep the return"
+        right.set(title="Time until half of the gain is gone", ylabel="median update of the fall")
         kept = caps(rows, "token", "end", BOLD).low.min() > 0.5
-        title = _script.finding(falls(rows) and kept, words, "Return and fall by the cap on importance ratios")
-        figure.suptitle(title, x=0.01, ha="left")
+        _script.headline(figure, falls(rows) and kept, "Return and fall by the cap on importance ratios")
     return figure
 
 

@@ -1,10 +1,9 @@
-"""Return against hours of synchronous training, truncated IS and VCPO; seconds of a step against length, by part."""
+"""Return against hours of synchronous training, truncated IS and VCPO; seconds of a step in numbers."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
@@ -16,7 +15,7 @@ from paper_figures._vcpo_hours import gain, machine, pick, step_of
 
 EXPERIMENTS = {
     "vcpo_hours": {"task": "bits with a penalty", "staleness": (0, 2), "tuned": True},
-    "vcpo_seconds": {"staleness": (0, 2)},
+    "vcpo_seconds": {"staleness": (0, 2), "seeds": ""},
 }
 ARMS: dict[str, tuple[dict[str, Any], str]] = {
     "synchronous": ({"staleness": 0, "method": "tis"}, look.COLOR["synchronous"]),
@@ -24,8 +23,10 @@ ARMS: dict[str, tuple[dict[str, Any], str]] = {
     "VCPO, staleness 2": ({"staleness": PAPER, "method": "vcpo"}, look.COLOR["controlled"]),
 }
 
-EARLY = 3.0
-"""Hours at which both asynchronous arms still learn."""
+EARLY, SHOWN = 3.0, 16.0
+"""Hours at which both asynchronous arms still learn, and by which all have learned."""
+PLACES = {"synchronous": (6.6, 0.4), "truncated IS, staleness 2": (4.4, 0.68), "VCPO, staleness 2": (2.9, 0.82)}
+"""Where the names stand."""
 
 
 def learned(hours: Any, place: dict[str, Any]) -> Any:
@@ -39,23 +40,6 @@ def seconds(rows: Any, staleness: int, quantity: str) -> Any:
     return _script.pick(rows, staleness=staleness, quantity=quantity).sort_values("length")
 
 
-def draw_seconds(ax: Axes, rows: Any) -> None:
-    """Steps of both systems, and what training alone takes."""
-    for name, staleness, quantity, looks in (
-        ("synchronous step", 0, "step", look.SYNCHRONOUS),
-        (f"asynchronous step, staleness {PAPER}", PAPER, "step", look.VCPO),
-        ("training and weight transfer alone", 0, "training", {"color": look.COLOR["muted"], "marker": "D"}),
-    ):
-        own = seconds(rows, staleness, quantity)
-        look.points(ax, own.length, own, **look.CONNECTED, **{**looks, "markersize": 3.5})
-        ax.plot([], [], label=name, **look.CONNECTED, **{**looks, "markersize": 3.5})
-    ax.set(
-        xscale="log", yscale="log", xlabel="mean response length (tokens)", ylabel="simulated seconds", ylim=(None, 2e4)
-    )
-    ax.set_title("Time per step")
-    ax.legend(loc="upper left", fontsize=7)
-
-
 def quicker(rows: Any) -> bool:
     """Whether the asynchronous step is shorter at every length."""
     fresh, old = seconds(rows, 0, "step"), seconds(rows, PAPER, "step")
@@ -63,20 +47,19 @@ def quicker(rows: Any) -> bool:
 
 
 def draw(hours: Any, rows: Any) -> Figure:
-    """Curves left, seconds right."""
+    """Curves until all have learned."""
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 3.0)
-        left, right = figure.subplots(1, 2)
-        for place, color in ARMS.values():
+        figure = _style.picture(_style.WIDTH, 2.8)
+        ax = figure.subplots()
+        for name, (place, color) in ARMS.items():
             own = learned(hours, place)
-            steps.line(left, own.assign(update=own.hour), color=color)
-        left.set(title="Return over time", xlabel="simulated hours", ylabel="return of the trained policy")
-        draw_seconds(right, rows)
-        words = "Asynchronous training reaches the same return in fewer hours, with VCPO or without"
+            steps.line(ax, own[own.hour <= SHOWN].assign(update=lambda own: own.hour), color=color)
+            x, y = PLACES[name]
+            look.say(ax, x, y, name, color, ha="right" if name.startswith("VCPO") else "left")
+        ax.set(xlim=(0.0, SHOWN), xlabel="simulated hours", ylabel="return of the trained policy")
         both = [gain(hours, {**machine(*MAIN), **place}, draws=200) for place, _ in list(ARMS.values())[1:]]
         holds = quicker(rows) and all(found is not None and found[1] > 1.0 for found in both)
-        title = _script.finding(holds, words, "Return over hours, and seconds per step by length")
-        steps.key(figure, {name: color for name, (_, color) in ARMS.items()}, title)
+        _script.headline(figure, holds, "Return over hours")
     return figure
 
 

@@ -1,4 +1,4 @@
-"""Does a low effective sample size announce collapse? Runs before it, and how well scores tell who will collapse."""
+"""Does a low effective sample size announce collapse? How well scores tell who will collapse."""
 
 from __future__ import annotations
 
@@ -22,15 +22,6 @@ SCORES: dict[str, dict[str, Any]] = {
     "ess_drop": {"color": look.COLOR["measured"], "marker": "v", **look.HOLLOW},
 }
 NAMES = {"return": "low return", "ess": "low ESS", "norm": "large gradient", "ess_drop": "drop of ESS"}
-GROUPS: dict[str, dict[str, Any]] = {
-    "collapsing": {"color": look.COLOR["violated"], "marker": "o"},
-    "healthy": {"color": look.COLOR["muted"], "marker": "^", **look.HOLLOW},
-}
-SHOWN = {
-    "return": ("Chain: return before a collapse", "return of the trained policy"),
-    "ess": ("Chain: effective sample size (ESS)", "ESS / batch size"),
-}
-"""Title of a panel, and its axis."""
 SURE, GUESS = 0.7, 0.65
 """Areas above and below which a score predicts, and hardly predicts, who collapses."""
 TIME = "updates relative to the collapse"
@@ -45,24 +36,6 @@ def areas_of(rows: Any, regime: str) -> Any:
     return _script.pick(rows, regime=regime, quantity="auc", group="healthy").dropna(subset="value")
 
 
-def draw_aligned(ax: Axes, rows: Any, statistic: str) -> bool:
-    """Medians before collapse, and before matched times of healthy runs; whether those of both are apart."""
-    for group, style in GROUPS.items():
-        own = _script.pick(rows, regime="chain", quantity="aligned", statistic=statistic, group=group)
-        own = own.sort_values("lead")
-        look.points(ax, -own.lead, own, **look.CONNECTED, **{"markersize": 2.8, **style})
-    title, label = SHOWN[statistic]
-    own = _script.pick(rows, regime="chain", quantity="aligned", statistic=statistic)
-    gap = own.pivot_table(index="lead", columns="group", values="value").reindex(columns=list(GROUPS)).sort_index()
-    apart = gap["collapsing"] < gap["healthy"]
-    holds = apart.iloc[:1].any() if statistic == "return" else apart.all()
-    ax.set(ylim=(-0.03, 1.05), xlabel=TIME, ylabel=label, title=title)
-    if statistic == "ess":
-        look.shares(ax)
-        ax.set_ylim(0.0, 0.52)
-    return bool(holds)
-
-
 def draw_areas(ax: Axes, rows: Any, regime: str) -> None:
     """How well each score tells who is about to collapse."""
     own = areas_of(rows, regime)
@@ -72,7 +45,10 @@ def draw_areas(ax: Axes, rows: Any, regime: str) -> None:
         # Side by side: as many percent of the axis as can be told apart.
         aside = 0.008 * (place - 1.5) * own.lead.max()
         look.points(ax, aside - one.lead, one, **look.CONNECTED, **{"markersize": 3.5, **style})
-    ax.set(ylim=(0.3, 1.05), xlabel=TIME)
+    ax.set(ylim=(0.3, 1.05), xlabel=TIME, title=said(rows, regime))
+    look.say(ax, 0.0, 0.42, "chance", look.COLOR["muted"], ha="right")
+    first = {name: _script.pick(own, statistic=name).sort_values("lead").value for name in SCORES}
+    look.ends(ax, {NAMES[n]: (v.iloc[0], SCORES[n]["color"]) for n, v in first.items() if len(v)}, 0.1)
 
 
 def told(rows: Any, regime: str, statistic: str) -> tuple[bool, bool]:
@@ -94,29 +70,16 @@ def said(rows: Any, regime: str) -> str:
 
 
 def draw(rows: Any) -> Figure:
-    """Before collapse above; who is about to collapse below."""
+    """Who is about to collapse, a panel for each task."""
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 5.0)
-        grid = figure.subplots(2, 2)
-        apart = [draw_aligned(ax, rows, statistic) for ax, statistic in zip(grid[0], SHOWN, strict=True)]
-        words = "On the chain, runs that collapse have a low ESS long before; on tokens, ESS hardly predicts collapse"
-        title = _script.finding(
-            all(apart) and told(rows, "tokens", "ess")[1], words, "Effective sample size, and who collapses"
-        )
-        figure.suptitle(title, x=0.01, ha="left")
-        for ax, regime in zip(grid[1], vcpo_collapse.REGIMES, strict=True):
+        figure = _style.picture(_style.WIDTH, 3.0)
+        axes = figure.subplots(1, 2)
+        for ax, regime in zip(axes, vcpo_collapse.REGIMES, strict=True):
             draw_areas(ax, rows, regime)
-        grid[1, 0].set_ylabel("AUC: share of pairs\nranked correctly")
-        for ax, regime in zip(grid[1], vcpo_collapse.REGIMES, strict=True):
-            ax.set_title(said(rows, regime))
-        for ax, healthy, collapsing in ((grid[0, 0], 0.9, 0.7), (grid[0, 1], 0.28, 0.11)):
-            look.say(ax, -81, healthy, "healthy runs", GROUPS["healthy"]["color"])
-            look.say(ax, -81, collapsing, "runs that collapse", GROUPS["collapsing"]["color"])
-        for ax, regime in zip(grid[1], vcpo_collapse.REGIMES, strict=True):
-            own = areas_of(rows, regime)
-            lasts = {n: _script.pick(own, statistic=n).sort_values("lead").value for n in SCORES}
-            look.ends(ax, {NAMES[n]: (v.iloc[0], SCORES[n]["color"]) for n, v in lasts.items() if len(v)}, 0.1)
-        look.say(grid[1, 1], -40, 0.46, "chance", look.COLOR["muted"])
+        axes[0].set_ylabel("AUC: probability that a collapsing\nrun scores higher than a healthy one")
+        weak = [told(rows, regime, "ess_drop")[1] for regime in vcpo_collapse.REGIMES]
+        holds = told(rows, "chain", "ess")[0] and told(rows, "tokens", "ess")[1] and all(weak)
+        _script.headline(figure, holds, "Scores of runs before collapse")
     return figure
 
 

@@ -6,14 +6,14 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from asyncsim.plotting import _style
 from paper_figures import _script
 from paper_figures import _vcpo as look
 from paper_figures._claim import Setting, decided
 
-EXPERIMENTS = {"vcpo_controls": {"task": "graded", "staleness": 128}}
+NOISY = {"graded": "fraction of correct tokens plus noise"}
+EXPERIMENTS = {"vcpo_controls": {"task": "graded", "staleness": 128, "means": NOISY}}
 PART: dict[str, Any] = {"color": look.COLOR["partial"]}
 ARMS: dict[str, tuple[str, tuple[str, str], tuple[str, str], dict[str, Any]]] = {
     "tis": ("truncated IS", ("group mean", "plain"), ("group mean", "tuned"), look.TRUNCATED),
@@ -21,9 +21,9 @@ ARMS: dict[str, tuple[str, tuple[str, str], tuple[str, str], dict[str, Any]]] = 
     "baseline": ("+ optimal baseline", ("opob", "plain"), ("opob", "tuned"), {**PART, "marker": "d"}),
     "vcpo": ("+ both: VCPO", ("opob", "ess"), ("opob", "tuned ess"), look.VCPO),
 }
-OLD, LEARNED = 32, 0.9
-"""Staleness from which on it is high; final return of a run that has learned the task."""
 """What an arm is called, its rows at the synchronous learning rate and at its own, and its look, from the top down."""
+OLD, LEARNED, ALIKE = 32, 0.9, 0.01
+"""Staleness from which on it is high; final return of a run that has learned the task; differences that are none."""
 
 
 def ends(rows: Any) -> list[tuple[int, int]]:
@@ -51,6 +51,17 @@ def draw_arms(ax: Axes, rows: Any, tuned: bool) -> None:
     ax.set(xlim=(0, 1.06), ylim=(3.5, -0.6), xlabel="final return (maximum: 1)")
 
 
+def holds(rows: Any) -> bool:
+    """Whether, at tuned rates, the baseline alone raises short runs, the rule nothing, and long runs all end alike."""
+    short, long = (
+        {name: of(rows, own[2], "final", *place).iloc[0] for name, own in ARMS.items()} for place in ends(rows)[-2:]
+    )
+    helps = short["baseline"].low > short["tis"].high and short["rule"].low <= short["tis"].high
+    enough = short["baseline"].high >= short["vcpo"].low
+    values = [row.value for row in long.values()]
+    return bool(helps and enough and max(values) - min(values) < ALIKE)
+
+
 def draw(rows: Any) -> Figure:
     """Untuned and tuned side by side."""
     (_, short), (_, late) = ends(rows)[-2:]
@@ -61,18 +72,10 @@ def draw(rows: Any) -> Figure:
         for ax, tuned in zip(axes, (False, True), strict=True):
             draw_arms(ax, rows, tuned)
             ax.tick_params(axis="y", length=0)
-        place = ends(rows)[-1]
-        plain, tuned = ({name: of(rows, own[k], "final", *place).iloc[0] for name, own in ARMS.items()} for k in (1, 2))
-        highest = plain["vcpo"].value == max(row.value for row in plain.values())
         axes[0].set_title(f"One learning rate, {rate:g}, for all")
-        enough = tuned["baseline"].high >= tuned["vcpo"].low
         axes[1].set_title("Each at its own tuned learning rate")
-        words = "At one shared learning rate, VCPO ends highest; at tuned rates, its baseline alone does as well"
-        title = _script.finding(highest and enough, words, "VCPO and its parts")
-        style: dict[str, Any] = {"linestyle": "none", "marker": "o", "color": look.INK}
-        marks = [Line2D([], [], label=f"after {short} updates", **style)]
-        marks.append(Line2D([], [], label=f"after {late} updates", **style, **look.HOLLOW))
-        figure.legend(handles=marks, ncols=2, title=title, loc="outside upper left", alignment="left")
+        look.say(axes[0], 0.02, 1.0, f"filled: {short} updates\nhollow: {late} updates")
+        _script.headline(figure, holds(rows), "VCPO and its parts")
         look.ticks(axes[0].yaxis, range(len(ARMS)), [name for name, *_ in ARMS.values()])
         for tick, (*_, style) in zip(axes[0].get_yticklabels(), ARMS.values(), strict=True):
             tick.set_color(style["color"])

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from asyncsim.plotting import _style
 from paper_figures import _script
@@ -43,10 +42,16 @@ def draw_panel(ax: Axes, rows: Any, quantity: str) -> bool:
     ax.set(xlim=(0.8, 180.0), xlabel="staleness (versions)", ylabel=label, title=title)
     look.ticks(ax.xaxis, [1, 2, 4, 8, 16, 32, 64, 128])
     look.shares(ax)
-    own = means(rows, "training", quantity)
+    own, color = means(rows, "training", quantity), look.COLOR["measured"]
+    last = {length: part.sort_values("staleness").iloc[-1] for length, part in own.groupby("length")}
+    far = {f"{n} tokens": (row.value, color) for n, row in last.items() if row.staleness == own.staleness.max()}
+    look.ends(ax, far)
+    for length, row in last.items():
+        if f"{length} tokens" not in far:
+            look.say(ax, 0.88 * row.staleness, row.value, f"{length} tokens", color, ha="right")
     ends = [part.sort_values("staleness").value.iloc[[0, -1]].tolist() for _, part in own.groupby("length")]
     if quantity == "ess":
-        return all(first > last for first, last in ends)
+        return all(first > last for first, last in ends) and ends[-1][1] < A_FEW
     return all(first < last for first, last in ends) and max(last for _, last in ends) > 0.2
 
 
@@ -57,15 +62,9 @@ def draw(rows: Any) -> Figure:
         axes = figure.subplots(1, 2)
         moves = [draw_panel(ax, rows, quantity) for ax, quantity in zip(axes, PANELS, strict=True)]
         batch = int(rows.batch.iloc[0])
-        look.say(axes[0], 0.9, 0.07, f"1 of {batch} samples", look.COLOR["muted"])
-        look.say(axes[1], 0.9, 0.07, "equal weights", look.COLOR["muted"])
-        marks: dict[str, Any] = {"linestyle": "none", "color": look.COLOR["measured"], "markersize": 4}
-        handles = [Line2D([], [], label=f"samples of {length} tokens", marker=marker, **marks)
-                   for length, marker in MARKERS.items()]  # fmt: skip
-        words = "A few samples dominate a stale batch, more so when samples are long, as predicted"
-        title = _script.finding(all(moves), words, "Effective sample size and the heaviest sample against staleness")
-        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
-        figure.legend(handles=handles, ncols=len(handles), title=title, **more)
+        look.say(axes[0], 0.9, 0.08, f"1 of {batch} samples", look.COLOR["muted"])
+        look.say(axes[1], 0.9, 0.1, "equal weights", look.COLOR["muted"])
+        _script.headline(figure, all(moves), "Effective sample size and the heaviest sample against staleness")
     return figure
 
 

@@ -15,7 +15,8 @@ from paper_figures import _vcpo_steps as steps
 from paper_figures._claim import Setting, decided
 from paper_figures.vcpo_suite import called
 
-EXPERIMENTS = steps.drawn("aligned", "2.8, 4 and 5.7 × best synchronous")
+RUNS = {"seeds": "48 per rate"}
+EXPERIMENTS = {"vcpo_steps": steps.drawn("aligned", "2.8, 4 and 5.7 × best synchronous")["vcpo_steps"] | RUNS}
 ARM = "TIS, sequence"
 SIDES = {"fell": look.COLOR["stale"], "others": look.COLOR["muted"]}
 SOON = 16
@@ -23,9 +24,9 @@ SOON = 16
 WHEN = ("before", "soon", "near", "fell")
 """First time that is quoted, `SOON` and `NEAR` before the fall, and the fall."""
 PANELS = {
-    "return": ("Return", "return of the trained policy"),
-    "ess": ("Effective sample size (ESS)", "ESS / batch size"),
-    "norm": ("Gradient norm", "norm / its median before the fall"),
+    "return": ("Return", "return (median over runs)"),
+    "ess": ("Effective sample size (ESS)", "ESS / batch size (median)"),
+    "norm": ("Gradient norm", "norm / its earlier median (median)"),
 }
 
 
@@ -44,18 +45,13 @@ def draw(rows: Any) -> Figure:
             for among, color in SIDES.items():
                 steps.line(ax, around(rows, quantity, among), color=color)
             ax.axvline(0.0, **_style.REFERENCE)
-            ax.set(xlabel="updates after the fall", ylabel=label, title=title)
-        axes[1].set_ylim(0.0, 1.0)
+            ax.set(xlabel="updates since the fall", ylabel=label, title=title)
+        axes[1].set(ylim=(0.0, 1.0), xlabel="updates since the fall (half of the gain lost)")
         axes[2].set_ylim(0.0, None)
-        first = "Runs of truncated importance sampling (IS) lose ESS before they fall"
-        words = f"{first}; their gradient norm peaks only later"
+        look.say(axes[0], -32, 0.42, "runs that\nfall", SIDES["fell"])
+        look.say(axes[0], 2, 0.72, "other runs", SIDES["others"])
         holds = spikes(rows) and drops(rows) and peak(rows)[0]["update"] > 0
-        title = _script.finding(holds, words, "Return, effective sample size and gradient norm around falls")
-        names = {
-            "median of runs that fall (lose half of their gain)": SIDES["fell"],
-            "median of runs that do not fall, at the same updates": SIDES["others"],
-        }
-        steps.key(figure, names, title)
+        _script.headline(figure, holds, "Return, effective sample size and gradient norm around falls")
     return figure
 
 

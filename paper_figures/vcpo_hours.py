@@ -33,8 +33,8 @@ def errors(ax: Axes, found: list[tuple[float, tuple[float, ...] | None]], **styl
         ax.errorbar(x, value, yerr=[value - low, high - value], **{**_style.MEASURED, **style})
 
 
-def draw_staleness(ax: Axes, rows: Any) -> str:
-    """Speed-up against staleness, of updates alone and of learning, each arm at its own step; what it shows."""
+def draw_staleness(ax: Axes, rows: Any) -> bool:
+    """Speed-up against staleness, each arm at its own step; whether it is largest near the paper's staleness."""
     levels = levels_of(rows)
     errors(ax, [(s, throughput(rows, *MAIN, s)) for s in levels], **SPEED, **look.CONNECTED)
     limit = predicted(*MAIN)
@@ -53,22 +53,24 @@ def draw_staleness(ax: Axes, rows: Any) -> str:
     look.say(ax, 4.2, 2.82, "updates per hour", look.COLOR["muted"])
     look.say(ax, 4.7, 2.2, "VCPO", look.COLOR["controlled"])
     look.say(ax, 1.5, 1.6, "truncated IS", look.COLOR["stale"])
-    words = f"Training reaches its target return fastest near staleness {PAPER}, with or without VCPO"
-    return _script.finding(near, words, "Speed-up in updates and in time to a return")
+    look.say(ax, 1, 3.3, "predicted limit")
+    return near
 
 
-def draw_machines(ax: Axes, rows: Any) -> None:
-    """VCPO's speed-up at the staleness of the paper against the spread of lengths, a line for each training time."""
-    names = {}
+def draw_machines(ax: Axes, rows: Any) -> bool:
+    """VCPO's speed-up against the spread of lengths, a line for each training time; whether all grow."""
+    names, grows = {}, []
     for marker, train in zip(MARKS, vcpo_hours.TRAINS, strict=True):
         known = sorted(set(rows[(rows.train == train) & (rows.staleness == PAPER)].sigma))
         found = [(s, gain(rows, {**machine(s, train), "staleness": PAPER, "method": "vcpo"})) for s in known]
         errors(ax, found, **{**look.VCPO, **look.CONNECTED, "marker": marker})
-        if last := [one[0] for _, one in found if one is not None]:
-            names[f"update: {train:g}×\nresponse time"] = (last[-1], look.COLOR["controlled"])
+        if values := [one[0] for _, one in found if one is not None]:
+            names[f"update: {train:g}×\nresponse"] = (values[-1], look.COLOR["controlled"])
+            grows.append(values[0] < values[-1] and values == sorted(values))
     ax.set(xlim=(-0.1, 1.6), ylim=(0.0, 4.4), xlabel="spread $\\sigma$ of log-normal response lengths")
     ax.set_title(f"VCPO at staleness {PAPER}, by spread of lengths")
     look.ends(ax, names, gap=0.16)
+    return all(grows)
 
 
 def draw(rows: Any) -> Figure:
@@ -76,8 +78,8 @@ def draw(rows: Any) -> Figure:
     with _style.applied():
         figure = _style.picture(_style.WIDTH, 3.2)
         left, right = figure.subplots(1, 2, width_ratios=(1.3, 1.0))
-        figure.suptitle(draw_staleness(left, rows), x=0.01, ha="left")
-        draw_machines(right, rows)
+        holds = [draw_staleness(left, rows), draw_machines(right, rows)]
+        _script.headline(figure, all(holds), "Speed-up in updates and in time to a return")
         right.set_ylabel("speed-up (synchronous: 1)")
         for ax in (left, right):
             ax.axhline(1.0, **_style.REFERENCE)

@@ -1,4 +1,4 @@
-"""Tokens that masks remove over updates, M2PO's under two laws of staleness."""
+"""Tokens that masks remove over updates."""
 
 from __future__ import annotations
 
@@ -15,14 +15,13 @@ from paper_figures import _vcpo_steps as steps
 from paper_figures._claim import Setting, decided
 from paper_figures._vcpo_steps import BOLD, USUAL
 
-EXPERIMENTS = steps.drawn("curve", "4 × best synchronous", f"{LAG}, mixed 0 to {2 * LAG}")
+EXPERIMENTS = steps.drawn("curve", "4 × best synchronous", f"{LAG}")
 MASKS = {
-    ("MIS, geometric", "constant"): ("geometric mask", look.COLOR["stale"]),
-    ("PPO", "constant"): ("PPO", look.COLOR["partial"]),
-    ("M2PO", "constant"): ("M2PO", look.COLOR["controlled"]),
-    ("M2PO", "mixed"): ("M2PO, mixed\nstaleness", look.COLOR["tuned"]),
+    "MIS, geometric": ("mask on the\ngeometric mean", look.COLOR["controlled"]),
+    "PPO": ("PPO's clip", look.COLOR["stale"]),
+    "M2PO": ("M2PO's mask", look.COLOR["partial"]),
 }
-"""Name and color by arm and law of staleness."""
+"""Name and color by arm."""
 LAWS = ("constant", "mixed")
 LEVELS = ("sequence", "token")
 SHOWN = 8.0
@@ -59,7 +58,7 @@ def everything(rows: Any) -> bool:
 
 def late(rows: Any) -> float:
     """The largest share that PPO or M2PO removes at an update from `SETTLED` on."""
-    others = [removed(rows, arm, law) for arm, law in MASKS if arm != "MIS, geometric"]
+    others = [removed(rows, arm) for arm in MASKS if arm != "MIS, geometric"]
     return max(own.value[own["update"] >= SETTLED].astype(float).max() for own in others)
 
 
@@ -68,19 +67,16 @@ def draw(rows: Any) -> Figure:
     with _style.applied():
         figure = _style.picture(_style.WIDTH, 2.9)
         ax, names = figure.subplots(), {}
-        for (arm, law), (name, color) in MASKS.items():
-            own = removed(rows, arm, law)
+        for arm, (name, color) in MASKS.items():
+            own = removed(rows, arm)
             if len(own):
                 steps.line(ax, own.assign(high=own.high.astype(float).clip(upper=1.0)), color=color)
                 names[name] = (float(own.value.iloc[-1]), color)
-        ax.set(xlabel="update", ylabel="tokens removed")
+        ax.set(xlabel="update", ylabel="tokens of stale data removed")
         ax.set_xlim(0, None)
         look.shares(ax)
-        look.ends(ax, names, gap=0.085)
-        few = f"from update {SETTLED} on, PPO and M2PO remove at most {100 * FEW:.0f} %"
-        words = f"A geometric mask removes nearly all tokens of stale data; {few}"
-        title = _script.finding(everything(rows), words, "Tokens that masks remove on stale data")
-        figure.suptitle(title, x=0.01, ha="left")
+        look.ends(ax, names, gap=0.075)
+        _script.headline(figure, everything(rows), "Tokens that masks remove on stale data")
     return figure
 
 

@@ -49,7 +49,7 @@ def draw_one(ax: Axes, rows: Any, sweep: str) -> None:
             x = [at[int(value)] + shift for value in found[sweep]]
             look.points(ax, x, found, **look.CONNECTED, **{**looks, "markersize": 3.5})
     look.ticks(ax.xaxis, range(len(places)), [f"{value:,}" for value in places])
-    ax.set(xlabel=SWEEPS[sweep], ylim=(0.0, 1.0))
+    ax.set(xlabel=SWEEPS[sweep], ylim=(0.5, 1.0))
 
 
 def robust(rows: Any) -> bool:
@@ -78,11 +78,7 @@ def draw(rows: Any) -> Figure:
         axes[1].set_title(f"Staleness {CENTER['lag']}")
         axes[0].set_ylabel("return at the end of training")
         look.ends(axes[1], {NAMES[k]: (ends(rows, "batch", k)[1].value, LOOKS[k]["color"]) for k in LOOKS}, gap=0.15)
-        bits = CENTER["horizon"]
-        first = f"On {bits} bits with a KL penalty, uncapped sequence ratios keep"
-        words = f"{first} the return that token ratios lose"
-        title = _script.finding(robust(rows), words, "Return by ratio, staleness and batch size")
-        figure.suptitle(title, x=0.01, ha="left")
+        _script.headline(figure, robust(rows), "Return by ratio, staleness and batch size")
     return figure
 
 

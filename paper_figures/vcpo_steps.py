@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
 from paper_figures import _script
+from paper_figures import _vcpo as look
 from paper_figures import _vcpo_steps as steps
 from paper_figures._claim import Setting, decided
 from paper_figures._vcpo_steps import BOLD, FOLLOWED, USUAL
@@ -18,8 +19,7 @@ PANELS = {
     "return": ("Return", "return of the trained policy"),
     "kl_start": ("Divergence", "KL from the initial policy (nats)"),
 }
-NAMES = {name: f"{name}, staleness 12" for name in ("truncated IS", "VCPO")}
-NAMES["RLOO"] = "RLOO without ratios, staleness 12"
+NAMES = {"RLOO": "RLOO without\nratios"}
 
 
 def holds(rows: Any) -> bool:
@@ -40,9 +40,11 @@ def draw(rows: Any) -> Figure:
             for place, looks in FOLLOWED.values():
                 steps.line(ax, steps.curve(rows, place, quantity, BOLD), **looks)
             ax.set(title=title, xlabel="update", ylabel=label)
-        words = "At 4× the best synchronous rate, most runs of truncated importance sampling (IS) fall; none of VCPO do"
-        title = _script.finding(holds(rows), words, "Training on data 12 versions old, over updates")
-        steps.key(figure, {NAMES.get(name, name): looks["color"] for name, (_, looks) in FOLLOWED.items()}, title)
+        far = {name: steps.lag_ends(rows, name, "kl_start") for name in FOLLOWED}
+        ends = {NAMES.get(name, name): (far[name], looks["color"]) for name, (_, looks) in FOLLOWED.items()}
+        axes[-1].set_yticks([0, 5, 10, 15])
+        look.ends(axes[-1], ends, 0.12)
+        _script.headline(figure, holds(rows), "Training on data 12 versions old, over updates")
     return figure
 
 

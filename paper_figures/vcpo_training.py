@@ -1,4 +1,4 @@
-"""Truncated and VCPO training on stale data with graded rewards: curves, final return, and who collapses."""
+"""Truncated and VCPO training on stale data with graded rewards: curves, and who collapses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from paper_figures._vcpo_training import SHOWN, at, numbers
 
 __all__ = ["EXPERIMENTS", "draw", "numbers"]
 
-EXPERIMENTS = {"vcpo_training": {"part": "end", "problem": "graded", "optimizer": "adam", "factor": 1.0}}
+NOISY = {"graded": "fraction of correct tokens plus noise"}
+EXPERIMENTS = {
+    "vcpo_training": {"part": "end", "problem": "graded", "optimizer": "adam", "factor": 1.0, "means": NOISY}
+}
 ARMS = {"synchronous": look.SYNCHRONOUS, "truncated": look.TRUNCATED, "vcpo": look.VCPO}
 STALENESS = (0, 2, 8, 32, 128)
 REWARDS = {"graded": "noisy graded", "noisy": "noisy pass or fail", "exact": "pass or fail"}
@@ -64,46 +67,38 @@ def draw_curves(ax: Axes, rows: Any) -> None:
         look.say(ax, x * last, y, text, look.COLOR[color])
 
 
-def draw_ends(ax: Axes, ends: Any, quantity: str) -> None:
-    """Final return, or share collapsed, against staleness; hollow after the larger number of updates."""
+def draw_collapsed(ax: Axes, ends: Any) -> None:
+    """Share of runs that collapse against staleness; hollow after the larger number of updates."""
     levels, short = list(STALENESS), ends.horizon.min()
     for arm, side in (("truncated", -0.07), ("vcpo", 0.07)):
-        own = ends[(ends.arm == arm) & (ends.quantity == quantity)].sort_values("staleness")
+        own = ends[(ends.arm == arm) & (ends.quantity == "collapsed")].sort_values("staleness")
         for late in (False, True):
             part = own[(own.horizon > short) == late]
             x = np.array([levels.index(level) for level in part.staleness]) + side * (2.5 if late else 1)
             look.points(ax, x, part, **ARMS[arm], **(look.HOLLOW if late else look.CONNECTED))
     ax.set(xlim=(-0.4, len(levels) - 0.4), xlabel="staleness (versions)")
     look.ticks(ax.xaxis, range(len(levels)), levels)
+    look.shares(ax)
+    ax.set(ylabel="runs that collapse", title="Runs that collapse", ylim=(-0.015, 0.52))
+    words = f"filled: {int(short)} updates\nhollow: {int(ends.horizon.max())}"
+    look.say(ax, -0.3, 0.43, words)
+    look.say(ax, 3.2, 0.2, "truncated IS", look.COLOR["stale"], ha="right")
+    look.say(ax, 3.2, 0.045, "VCPO", look.COLOR["controlled"])
 
 
 def draw(rows: Any) -> Figure:
     """Curves at one staleness, then what became of the runs at every staleness."""
-    ends = rows[(rows.part == "end") & (rows.problem == "graded") & (rows.optimizer == "adam") & (rows.factor == 1.0)]
-    fallen = at(rows[rows.part == "end"], "graded", "adam", SHOWN, "truncated", "collapsed").value
+    main = rows[rows.part == "end"]
+    ends = main[(main.problem == "graded") & (main.optimizer == "adam") & (main.factor == 1.0)]
+    fallen = at(main, "graded", "adam", SHOWN, "truncated", "collapsed").value
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 4.7)
-        top, bottom = figure.subfigures(2, 1, height_ratios=(1.15, 1.0))
-        curves, (final, lost) = top.subplots(), bottom.subplots(1, 2)
+        figure = _style.picture(_style.WIDTH, 3.0)
+        curves, lost = figure.subplots(1, 2, width_ratios=(1.5, 1.0))
         draw_curves(curves, rows[(rows.part == "curve")])
-        main, largest = rows[rows.part == "end"], int(ends.staleness.max())
-        there, stalled = (at(main, "graded", "adam", SHOWN, arm, "final").value for arm in ("vcpo", "truncated"))
-        holds = there > 0.9 > stalled and fallen > 0.05
         curves.set_title(f"Return over updates at staleness {SHOWN}")
-        draw_ends(final, ends, "final")
-        early, late = (at(main, "graded", "adam", largest, "vcpo", "final", later).value for later in (False, True))
-        longer = early < 0.9 and late > early + 0.05
-        final.set(ylim=(0, 1.08), ylabel="return at the end", title="Final return")
-        final.axhline(1.0, **_style.REFERENCE)
-        draw_ends(lost, ends, "collapsed")
-        look.shares(lost)
-        never = (ends[(ends.arm == "vcpo") & (ends.quantity == "collapsed")].value < 0.05).all()
-        lost.set(ylabel="runs that collapse", title="Runs that collapse")
-        _script.headline(figure, holds and longer and never, "Training on stale data with graded rewards")
-        look.say(final, -0.3, 0.3, "truncated IS", look.COLOR["stale"])
-        look.say(final, -0.3, 0.18, "VCPO", look.COLOR["controlled"])
-        words = f"filled: {int(ends.horizon.min())} updates\nhollow: {int(ends.horizon.max())}, at staleness {largest}"
-        look.say(lost, -0.3, 0.85, words)
+        draw_collapsed(lost, ends)
+        few = (ends[(ends.arm == "vcpo") & (ends.quantity == "collapsed")].value < 0.05).all()
+        _script.headline(figure, fallen > 0.05 and few, "Training on stale data with graded rewards")
     return figure
 
 
