@@ -54,7 +54,8 @@ class InputError(ValueError):
             elif spelled and number.is_integer() >= whole and str(number) not in remedy:
                 self.remedy = remedy = f"write {number:.15g}"
         # Names that were given may have line breaks in them, wherever they stand.
-        super().__init__(" ".join(f"{field} = {shown(value)}: must be {bound}; {remedy}".split()))
+        what = field if value is None and bound == "given" else f"{field} = {shown(value)}:"
+        super().__init__(" ".join(f"{what} must be {bound}; {remedy}".split()))
 
     def explaining(self, word: str, meanings: Mapping[str, str], most: int = 16) -> Self:
         """Add a note with the names that `word` may have meant and their meanings, at most `most`; return the error."""
@@ -290,6 +291,8 @@ def near(word: str, names: Iterable[str], most: int = 1, cutoff: float = 0.6) ->
         letters = 4.0 * (own == word) or 2.0 * (not meant and sorted(own) == sorted(word))
         plural = 2.5 * (own.rstrip("s") == word.rstrip("s"))
         ratio = 0.0 if meant else alike.ratio()
+        alike.set_seq1(own.partition("_")[0])
+        ratio = max(ratio, 0.61 * (not meant and alike.ratio() > 0.65))
         scores[name] = max(3.0 * (word in _called().get(own, ())), letters, plural, begins, limits, ratio)
     return sorted((name for name in scores if scores[name] >= cutoff), key=lambda name: -scores[name])[:most]
 
