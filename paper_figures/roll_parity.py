@@ -23,7 +23,7 @@ NAMES = {"peaked": "64 tokens wrong at first", "graded": "graded", "arms": "many
 SHOWN: dict[str, dict[str, Any]] = {
     "PPO": {"color": look.COLOR["stale"], "marker": "o"},
     "TOPR": {"color": look.COLOR["tuned"], "marker": "D"},
-    "TIS": {"color": look.COLOR["controlled"], "marker": "^"},
+    "TIS": {"color": look.COLOR["stale"], "marker": "^", **look.HOLLOW},
 }
 SAID = {"TIS": "truncated IS"}
 ARMS, UNSOLVED = list(token_ratios.METHODS), 0.8
@@ -85,7 +85,7 @@ def draw_task(ax: Axes, rows: Any, task: str) -> None:
         look.points(ax, own["update"], own, **{**look.CONNECTED, "markersize": 3.0, "capsize": 0, **style})
     ax.set(xscale="log", ylim=(0.0, 1.05), title=NAMES[task])
     ends = [end for end in roll_parity.ENDS if end in set(rows["update"])]
-    look.ticks(ax.xaxis, ends[:: max(1, len(ends) // 4)])
+    look.ticks(ax.xaxis, [end for end in ends if end.bit_count() == 1])
 
 
 def draw(rows: Any) -> Figure:
@@ -95,21 +95,17 @@ def draw(rows: Any) -> Figure:
         axes = figure.subplots(1, len(NAMES), sharey=True)
         for ax, task in zip(axes, [each for each in NAMES if (rows.task == each).any()], strict=False):
             draw_task(ax, rows, task)
-        axes[1].set_xlabel("update")
+        axes[1].set_xlabel("update (log scale)")
         axes[0].set_ylabel("return of the trained policy")
-        names = {arm: f"{SAID.get(arm, arm)}, staleness limit {LATE}" for arm in SHOWN}
+        names = {arm: f"{SAID.get(arm, arm)}, ratio {LATE}" for arm in SHOWN}
         looks = {"synchronous PPO": look.SYNCHRONOUS, **{names[arm]: style for arm, style in SHOWN.items()}}
         handles = [Line2D([], [], label=name, **{**look.CONNECTED, **style}) for name, style in looks.items()]
         found = differences(rows, True, False)
         late = found[(found.ratio == LATE) & found.task.isin(list(NAMES))].set_index("arm")
         lost = all((late.word[[arm]] == "worse").all() for arm in ("PPO", "TOPR"))
-        close = (late.word[["TIS"]] != "worse").all() and late.value[["TIS"]].min() > -0.05
-        words = (
-            f"Before tasks are solved, PPO and TOPR at staleness {LATE} trail synchronous PPO; truncated IS stays close"
-        )
-        title = _script.finding(lost and close, words, "Return over updates on stale data")
-        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
-        figure.legend(handles=handles, ncols=4, title=title, **more)
+        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left", "frameon": False}
+        figure.legend(handles=handles, ncols=4, title=" ", **more)
+        _script.headline(figure, lost, "Return over updates on stale data")
     return figure
 
 
