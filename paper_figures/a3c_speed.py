@@ -28,7 +28,7 @@ def draw_speed(ax: Axes, rows: Any) -> None:
         look.points(ax, [shift * n for n in numbers[1:]], own, color=look.COLOR[color], marker=marker)
         ends[name] = (float(own.value.iloc[-1]), look.COLOR[color])
     ax.plot(1, 1, "o", color=look.COLOR["muted"], markersize=4.0)
-    look.say(ax, 1.06, 0.9, "1 by definition", look.COLOR["muted"])
+    look.say(ax, 1.05, 0.8, "1 by definition", look.COLOR["muted"])
     ax.set(xscale="log", yscale="log", xlabel="A3C workers", ylabel="speed-up over one worker")
     for axis in (ax.xaxis, ax.yaxis):
         look.ticks(axis, numbers)

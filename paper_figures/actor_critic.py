@@ -92,7 +92,7 @@ def curve(best: Any, task: str, arm: str) -> Any:
 
 
 def holds(best: Any) -> bool:
-    """Whether at the lower staleness all corrections beat A2C on CliffWalking, beyond both intervals, and none elsewhere."""
+    """Whether at the lower staleness all corrections beat A2C on CliffWalking, beyond both intervals, not elsewhere."""
 
     def at(task: str, arm: str) -> Any:
         return _script.pick(curve(best, task, arm), staleness=actor_critic.STALENESS[1]).iloc[0]
