@@ -15,8 +15,8 @@ from paper_figures import _vcpo as look
 
 EXPERIMENTS = {"cartpole_staleness": {"task": "CartPole"}}
 ANCHORS: dict[str, tuple[str, dict[str, Any]]] = {
-    "behavior": ("clip around\nrecorded\nlog-probs", {"color": _style.COLORS["controlled"], "marker": "^"}),
-    "none": ("clip around\nrecomputed\nlog-probs", {"color": _style.COLORS["stale"], "marker": "o"}),
+    "behavior": ("recorded\nlog-probs", {"color": _style.COLORS["controlled"], "marker": "^"}),
+    "none": ("recomputed\nlog-probs", {"color": _style.COLORS["stale"], "marker": "o"}),
 }
 """What the clip is around."""
 LARGEST = 500.0

@@ -73,7 +73,7 @@ def draw(rows: Any) -> Figure:
         ax.set_yticks([1, 2, 3, 4], ["1", "2", "3", "4"])
         ax.minorticks_off()
         look.ends(ax, {name: (last, shade) for name, last, shade in ends}, 0.07)
-        look.say(ax, 8.0, 1.12, "spread: standard deviation of log length", look.COLOR["muted"], ha="right")
+        look.say(ax, 8.0, 1.12, "spread: standard deviation (log length)", look.COLOR["muted"], ha="right")
         long = [speeds(rows, *arm) for arm in ARMS if arm[1] >= 1.0]
         twice, last = ([own[ratio][0] for own in long] for ratio in (SHOWN[0], SHOWN[-1]))
         holds = all(1.75 <= each < 2.75 for each in twice) and all(2.75 <= each < 4.5 for each in last)
