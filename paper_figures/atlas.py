@@ -81,7 +81,8 @@ def draw(rows: Any) -> Figure:
     with _style.applied():
         figure = _style.picture(_style.WIDTH, 4.2)
         ax = draw_progress(figure.subplots(), rows)
-        figure.legend(*ax.get_legend_handles_labels(), title="staleness\n(versions)", loc="outside right center")
+        (hollow, *marks), (rare, *levels) = ax.get_legend_handles_labels()
+        figure.legend([*marks, hollow], [*levels, rare], title="staleness\n(versions)", loc="outside right center")
     return figure
 
 

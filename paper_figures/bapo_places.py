@@ -6,7 +6,6 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from asyncsim.plotting import _style
 from paper_figures import _bapo_steps as steps
@@ -68,10 +67,9 @@ def draw(rows: Any) -> Figure:
             panel(ax, rows, steps.READINGS[reading])
             ax.set_title(title)
         axes[0].set_ylabel("mean return over training")
-        names = steps.NAMES | {"half": f"{steps.NAMES['half']} ({' '.join(steps.TARGET.split())})"}
-        handles = [Line2D([], [], label=names[arm], **look.CONNECTED, **steps.ARMS[arm]) for arm in SHOWN]
-        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left", "frameon": False}
-        figure.legend(handles=handles, ncols=len(handles), title=" ", **more)
+        ends = {arm: point(rows, levels(rows)[-1], arm, None).value for arm in SHOWN}
+        look.ends(axes[1], {steps.NAMES[arm]: (float(end), steps.ARMS[arm]["color"]) for arm, end in ends.items()})
+        look.say(axes[1], 1.02, 0.47, steps.TARGET, look.COLOR["muted"], transform=axes[1].transAxes)
         _script.headline(figure, holds(rows), f"Return on stale data, {steps.TASKS[task(rows)]}")
     return figure
 
