@@ -34,12 +34,13 @@ NAMES = {
 }  # fmt: skip
 
 
-def key(figure: Figure, title: str) -> None:
-    """A title over the marks of tasks."""
+def key(figure: Figure) -> None:
+    """Marks of tasks, below the place of the title."""
     marks: list[Any] = [
         Line2D([], [], label=TASKS[task], linestyle="none", markersize=4.0, **style) for task, style in LOOKS.items()
     ]
-    figure.legend(handles=marks, ncols=len(marks), title=title, loc="outside upper left", alignment="left")
+    more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left", "frameon": False}
+    figure.legend(handles=marks, ncols=len(marks), title=" ", **more)
 
 
 def laws(rows: Any) -> list[str]:

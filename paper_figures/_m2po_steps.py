@@ -17,9 +17,9 @@ from paper_figures._script import pick
 TASK = "chain"
 """The task whose curves are drawn."""
 TASKS = {
-    "chain": "chain, penalty",
-    "long": "long chain, penalty",
-    "anchored": "forks, penalty",
+    "chain": "chain with penalty",
+    "long": "long chain with penalty",
+    "anchored": "forks with penalty",
     "forks": "forks",
     "graded": "graded",
     "bandit": "bandit",
@@ -151,7 +151,7 @@ def rate_of(rows: Any, task: str) -> float:
 
 def place(task: str) -> str:
     """A task as one part of a setting."""
-    return TASKS[task].replace(", penalty", " with penalty")
+    return TASKS[task]
 
 
 def complete(found: dict[str, str], keys: Iterable[str]) -> dict[str, str]:

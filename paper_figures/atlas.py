@@ -14,7 +14,9 @@ from paper_figures._atlas_page import RARE, page, part
 
 __all__ = ["EXPERIMENTS", "draw", "numbers", "page"]
 
-EXPERIMENTS = {"atlas": {"source": "sampled", "task": "Markov token bandits"}}
+DRAWN = (0, 1, 4, 16)
+"""Levels of staleness of the picture, the reading point last; of staler data, the entry and the page tell."""
+EXPERIMENTS = {"atlas": {"source": "sampled", "task": "Markov token bandits", "staleness": DRAWN}}
 SHOWN = {
     "score_centering": "token ratio, centered",
     "reinforce": "no ratio",
@@ -35,7 +37,7 @@ NAMES = {
     "icepop": "IcePop",
     "m2po_mask": "M2PO",
     "vcpo": "VCPO",
-    "full_is": "full IS",
+    "full_is": "untruncated IS",
     "truncated_is": "truncated IS",
     "ppo_clip": "PPO",
     "gspo": "GSPO",
@@ -49,32 +51,28 @@ OLDEST = 64
 
 def draw_progress(ax: Axes, rows: Any) -> Axes:
     """A line a method, a dot a level of staleness; hollow where moments rest on rare batches."""
-    levels = _script.shades(part(rows).staleness)
+    levels = _script.shades(DRAWN)
     for k, (level, shade) in enumerate(levels):
         cells = part(rows, staleness=level).set_index("method").loc[list(SHOWN)]
         # Dots of one method stand one above the other.
         place = np.arange(len(SHOWN)) + 0.13 * (k - (len(levels) - 1) / 2)
         reach = np.maximum([cells.progress - cells.progress_low, cells.progress_high - cells.progress], 0.0)
-        look = {**_style.MEASURED, "capsize": 0.0, "color": shade}
+        size = 5.5 if level == STALENESS else 3.0
+        look = {**_style.MEASURED, "capsize": 0.0, "color": shade, "markersize": size}
         ax.errorbar(cells.progress, place, xerr=reach, label=f"{level}", **look)
         rare = (cells.largest > RARE).to_numpy()
-        ax.plot(cells.progress[rare], place[rare], "o", color=shade, mfc="white", markersize=4, zorder=5)
+        ax.plot(cells.progress[rare], place[rare], "o", color=shade, mfc="white", markersize=size, zorder=5)
+    ax.plot([], [], "o", color=shade, mfc="white", markersize=5.5, label="hollow: few\nbatches\ndominate")
     ax.axvline(0.0, **_style.REFERENCE)
     ax.set(xlim=(-1.03, 1.03), ylim=(len(SHOWN) - 0.5, -0.5))
-    ax.set_xlabel(
-        "progress of one step along the gradient \n(exact gradient: 1, below 0: away; hollow: dominated by few batches)"
-    )
+    ax.set_xlabel("progress of one step along the gradient (exact gradient: 1; below 0: away)")
     ax.set_yticks(range(len(SHOWN)), [f"{NAMES[method]}\n{kind}" for method, kind in SHOWN.items()])
     ax.tick_params(axis="y", length=0)
     here = part(rows, staleness=STALENESS).set_index("method").loc[list(SHOWN)].progress
     kinds = {kind: [here[method] for method, own in SHOWN.items() if own.startswith(kind)] for kind in KINDS}
     rest = kinds["sequence ratio"] + kinds["token clip"] + kinds["sequence clip"]
     apart, plain = (min(kinds[kind]) > max(rest) for kind in ("token ratio", "no ratio"))
-    words = "makes more progress with token ratios or no ratio than with sequence ratios or clips"
-    title = _script.finding(
-        apart and plain, f"At staleness {STALENESS}, one step {words}", "Progress of one step on stale data"
-    )
-    ax.figure.suptitle(title, x=0.01, ha="left")
+    _script.headline(ax.figure, apart and plain, "Progress of one step on stale data")
     return ax
 
 
@@ -83,7 +81,8 @@ def draw(rows: Any) -> Figure:
     with _style.applied():
         figure = _style.picture(_style.WIDTH, 4.2)
         ax = draw_progress(figure.subplots(), rows)
-        figure.legend(*ax.get_legend_handles_labels(), title="staleness\n(versions)", loc="outside right center")
+        (hollow, *marks), (rare, *levels) = ax.get_legend_handles_labels()
+        figure.legend([*marks, hollow], [*levels, rare], title="staleness\n(versions)", loc="outside right center")
     return figure
 
 

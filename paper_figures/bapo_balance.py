@@ -9,9 +9,10 @@ from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
 from paper_figures import _bapo as arms
+from paper_figures import _script
 from paper_figures import _vcpo as look
 from paper_figures._claim import Setting, decided
-from paper_figures._script import finding, pick
+from paper_figures._script import pick
 
 TASK = "graded"
 EXPERIMENTS = {"bapo": {"part": "grid", "task": TASK, "law": "constant 32", "tuned": True}}
@@ -49,13 +50,13 @@ def draw(rows: Any) -> Figure:
         ax = figure.subplots()
         ax.axhspan(0.0, 0.5, color=look.COLOR["effect"], linewidth=0, alpha=0.6)
         draw_arms(ax, rows)
+        look.say(ax, LAST + 0.8, 0.5, "half", look.COLOR["muted"])
         look.say(ax, LAST - 1, 0.06, "negative advantages dominate", look.COLOR["muted"], ha="right")
         ax.set(xlabel="update", xlim=(0, LAST), ylim=(0.0, 1.0))
         ax.set_ylabel("share of the gradient from\npositive advantages")
         low = {arm: course(rows, arm).value.min() for arm in DRAWN}
-        words = "Negative advantages dominate early with PPO's clip and BAPO as in the paper, not with BAPO as released"
         holds = max(low["clip"], low["bapo"]) < 0.3 and low["released"] > 0.4
-        figure.suptitle(finding(holds, words, "Share of positive advantages over a run"), x=0.01, ha="left")
+        _script.headline(figure, holds, "Share of the gradient from positive advantages over a run")
     return figure
 
 

@@ -52,7 +52,11 @@ def draw_swept(ax: Axes, rows: Any, quantity: str) -> None:
         own = swept(rows, task(rows), knob, quantity)
         look.points(ax, own.number, own, **look.CONNECTED, **style)
     ax.axvline(1.0, **_style.REFERENCE)
-    ax.set(xlabel="bound on the importance ratio (other bound: 0.8 or 1.2)", ylim=(0.0, None), xscale="symlog")
+    ax.set(
+        xlabel="bound on the ratio, wider away from 1\n(other bound: 0.8 or 1.2; log scale above 1)",
+        ylim=(0.0, None),
+        xscale="symlog",
+    )
     look.ticks(ax.xaxis, (0, 0.5, 1, 2, 3, 10))
 
 
@@ -71,16 +75,14 @@ def draw(rows: Any) -> Figure:
         for ax, quantity, name in zip(axes, ("mean", "entropy_mean"), ("return", "entropy (nats)"), strict=True):
             draw_swept(ax, rows, quantity)
             ax.set(title=name.partition(" (")[0].capitalize(), ylabel=f"mean {name} over training")
-        for ax, low, high in ((axes[0], 0.42, 0.6), (axes[1], 0.28, 0.92)):
+        for ax, low, high in ((axes[0], 0.36, 0.3), (axes[1], 0.3, 0.62)):
             more: dict[str, Any] = {"transform": ax.transAxes}
-            look.say(ax, 0.04, low, "lower:\n← wider", BOUNDS["c_low"]["color"], **more)
-            look.say(ax, 0.6, high, "upper:\nwider →", BOUNDS["c_high"]["color"], ha="right", **more)
+            look.say(ax, 0.04, low, "lower bound", BOUNDS["c_low"]["color"], **more)
+            look.say(ax, 0.92, high, "upper bound", BOUNDS["c_high"]["color"], ha="right", **more)
         name = task(rows)
         up = [rises(rows, name, knob, "mean") for knob in BOUNDS]
         entropy = rises(rows, name, "c_low", "entropy_mean")
-        words = "Widening a fixed clip on either side raises the return; widening it below lowers the entropy"
-        title = _script.finding(up == [1, 1] and entropy == -1, words, "Return and entropy by bounds of a fixed clip")
-        figure.suptitle(title, x=0.01, ha="left")
+        _script.headline(figure, up == [1, 1] and entropy == -1, "Return and entropy by bounds of a fixed clip")
     return figure
 
 

@@ -8,9 +8,10 @@ from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
 from paper_figures import _bapo as arms
+from paper_figures import _script
 from paper_figures import _vcpo as look
 from paper_figures._claim import Setting, decided
-from paper_figures._script import finding, pick
+from paper_figures._script import pick
 
 EXPERIMENTS = {
     "bapo": {"part": "grid", "law": ("constant 0", "constant 32"), "tuned": True, "replicates": 192},
@@ -55,9 +56,8 @@ def draw(rows: Any, paired: Any) -> Figure:
         highs = [
             paired_rows(paired, task, arm, "fresh").high.iloc[0] for task in arms.TASKS for arm in ("clip", "bapo")
         ]
-        words = "At tuned rates, PPO's clip and BAPO have less entropy on stale data than training on fresh data"
-        title = finding(max(highs) < 0.0, words, "Entropy on stale data beside fresh data's, at tuned learning rates")
-        figure.suptitle(title, x=0.01, ha="left")
+        look.say(axes[0], -0.02, 1.5, "fresh data", look.COLOR["muted"], ha="right")
+        _script.headline(figure, max(highs) < 0.0, "Entropy on stale data minus that on fresh data, tuned rates")
     return figure
 
 

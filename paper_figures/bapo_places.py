@@ -6,7 +6,6 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from asyncsim.plotting import _style
 from paper_figures import _bapo_steps as steps
@@ -18,7 +17,8 @@ EXPERIMENTS = {"bapo_steps": {"part": "grid", "task": "64 tokens", "rate": "4 ×
 SHOWN = ("clip", "bapo", "half", "none")
 TITLES = {"bold": "Four times the best synchronous learning rate", "best": "Each method at its own best learning rate"}
 OTHERS = ("clip", "higher", "none")
-TASK = "long"
+TASK, STALE = "long", 8
+"""The task that is drawn; least staleness of the finding."""
 
 
 def task(rows: Any) -> str:
@@ -52,7 +52,7 @@ def panel(ax: Axes, rows: Any, times: float | None) -> None:
 def holds(rows: Any) -> bool:
     """Whether at drawn stalenesses but the least, at both rates, BAPO wins beside the clip, and no clip beside all."""
     pairs = [("bapo", "clip"), ("half", "clip"), *(("none", other) for other in SHOWN[:-1])]
-    return len(levels(rows)) > 2 and all(
+    return levels(rows)[2:3] == [STALE] and all(
         steps.word(*(point(rows, level, arm, times) for arm in pair)) == "wins"
         for times in steps.READINGS.values() for level in levels(rows)[2:] for pair in pairs
     )  # fmt: skip
@@ -67,13 +67,10 @@ def draw(rows: Any) -> Figure:
             panel(ax, rows, steps.READINGS[reading])
             ax.set_title(title)
         axes[0].set_ylabel("mean return over training")
-        look.say(axes[1], 0.0, 0.2, steps.TARGET, look.COLOR["muted"])
-        handles = [Line2D([], [], label=steps.NAMES[arm], **look.CONNECTED, **steps.ARMS[arm]) for arm in SHOWN]
-        stale = (levels(rows)[2:] or levels(rows))[0]
-        words = f"From staleness {stale} on, BAPO beats PPO's clip, but training without a clip beats both"
-        title = _script.finding(holds(rows), words, f"Return on old and on reused data, {steps.TASKS[task(rows)]}")
-        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
-        figure.legend(handles=handles, ncols=len(handles), title=title, **more)
+        ends = {arm: point(rows, levels(rows)[-1], arm, None).value for arm in SHOWN}
+        look.ends(axes[1], {steps.NAMES[arm]: (float(end), steps.ARMS[arm]["color"]) for arm, end in ends.items()})
+        look.say(axes[1], 1.02, 0.47, steps.TARGET, look.COLOR["muted"], transform=axes[1].transAxes)
+        _script.headline(figure, holds(rows), f"Return on stale data, {steps.TASKS[task(rows)]}")
     return figure
 
 

@@ -10,12 +10,13 @@ from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
 from paper_figures import _bapo as arms
+from paper_figures import _script
 from paper_figures import _vcpo as look
 from paper_figures._claim import Setting
-from paper_figures._script import finding, pick
+from paper_figures._script import pick
 
 EXPERIMENTS = {"bapo": {"part": "blocked", "law": "constant 32", "tuned": True}}
-RULES = ("clip", "higher", "start", "bapo", "released", "intent")
+RULES = ("clip", "higher", "bapo")
 RUN = "clip"
 """The arm whose steps every rule is applied to."""
 TITLES = {"bandit": "bandit", "graded": "graded reward", "bits": "pass or fail"}
@@ -53,7 +54,7 @@ def blocked(ax: Axes, rows: Any, task: str) -> None:
 def draw(rows: Any) -> Figure:
     """A panel for each task."""
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 2.7)
+        figure = _style.picture(_style.WIDTH, 2.3)
         axes = figure.subplots(1, len(arms.TASKS))
         for ax, task in zip(axes, arms.TASKS, strict=True):
             blocked(ax, rows, task)
@@ -64,10 +65,10 @@ def draw(rows: Any) -> Figure:
         drawn = [axes[1].plot([], [], color=color, marker=marker, **style)[0] for _, color, marker in WAYS.values()]
         names = [name for name, _, _ in WAYS.values()]
         down = [pushes(rows, task, rule, "down").value > pushes(rows, task, rule, "up").value
-                for task in arms.TASKS for rule in ("clip", "higher")]  # fmt: skip
-        title = "From a uniform policy, clips block more of the updates that lower entropy than of those that raise it"
-        title = finding(all(down), title, "What each rule blocks of updates that raise and lower entropy")
-        figure.legend(drawn, names, loc="outside upper left", ncols=2, title=title, alignment="left")
+                for task in arms.TASKS for rule in RULES]  # fmt: skip
+        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left", "frameon": False}
+        figure.legend(drawn, names, ncols=2, title=" ", **more)
+        _script.headline(figure, all(down), "What each rule blocks of updates that raise and lower entropy")
     return figure
 
 

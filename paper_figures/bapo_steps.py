@@ -78,14 +78,10 @@ def draw(rows: Any) -> Figure:
             ends = {steps.NAMES[arm]: (float(curve(rows, task, arm, quantity).value.iloc[-1]), style["color"])
                     for arm, style in steps.ARMS.items()}  # fmt: skip
             ax.set(xlabel="update", ylabel=label, title=TITLES[quantity])
-            ax.set_ylim(*((0.0, None) if quantity == "entropy" else (-0.03, 1.03)))
+            ax.set_ylim(*((-0.09, None) if quantity == "entropy" else (-0.03, 1.03)))
             look.ends(ax, ends)
-        look.say(ax, 300, 0.78, steps.TARGET, look.COLOR["muted"], ha="right")
-        old = f"t staleness {oldest(rows)}"
-        share = f"{100 * left(rows, task):.0f} % of the return"
-        words = f"A{old}, PPO's clip ends with more entropy than fresh data, but {share}"
-        title = _script.finding(lost(rows, task), words, f"Entropy and return a{old}")
-        figure.suptitle(title, x=0.01, ha="left")
+        look.say(ax, 1.02, 0.44, steps.TARGET, look.COLOR["muted"], transform=ax.transAxes)
+        _script.headline(figure, lost(rows, task), f"Entropy and return at staleness {oldest(rows)}")
     return figure
 
 

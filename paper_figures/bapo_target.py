@@ -34,7 +34,9 @@ def draw_course(ax: Axes, rows: Any) -> None:
 def draw_target(ax: Axes, rows: Any) -> None:
     """Return against BAPO's target."""
     own = swept(rows, task(rows), "rho_0", "mean")
-    look.points(ax, own.number, own, **look.CONNECTED, **steps.ARMS["bapo"])
+    ax.plot(own.number, own.value, color=steps.ARMS["bapo"]["color"], **look.CONNECTED)
+    for part, more in ((own[own.number < 0.5], {}), (own[own.number >= 0.5], look.HOLLOW)):
+        look.points(ax, part.number, part, **{**steps.ARMS["bapo"], **more})
     ax.set(xlabel="target: share of the loss from positive advantages", ylim=(0.0, None))
     ax.set(ylabel="mean return over training", title="Return by target")
 

@@ -14,7 +14,7 @@ from paper_figures import _vcpo as look
 from paper_figures._claim import Setting, decided
 
 EXPERIMENTS = {"ess_five": {"rate": "0.05"}}
-ESS, WORTH = "ESS / samples", "true worth: gradient\nvariance ratio"
+ESS, WORTH = "ESS / samples", "true worth"
 
 
 def draw_task(ax: Axes, rows: Any, task: str) -> dict[str, tuple[float, str]]:
@@ -40,14 +40,11 @@ def draw(rows: Any) -> Figure:
         tasks = [task for task in ess_five.TASKS if (rows.task == task).any()]
         axes = figure.subplots(1, len(tasks), sharey=True, squeeze=False)[0]
         names = [draw_task(ax, rows, task) for ax, task in zip(axes, tasks, strict=True)]
-        axes[0].set_ylabel("fresh samples that estimate the\ngradient as well as a stale one")
+        axes[0].set_ylabel("worth in fresh samples")
         look.ends(axes[-1], names[-1], gap=0.12)
         own = rows[(rows["size"] == "sequence") & (rows.batch == ess_five.BATCH)]
         most = rows[rows["size"] == "truth"].value.max()
-        start = "Effective sample size (ESS) undervalues stale samples"
-        words = f"{start}: from a broader policy, one is worth up to {most:.0f} fresh ones"
-        drawn = "Effective sample size (ESS), and what stale samples are worth"
-        figure.suptitle(_script.finding(most > 2.0 and (own.high < 1.0).all(), words, drawn), x=0.01, ha="left")
+        _script.headline(figure, most > 2.0 and (own.high < 1.0).all(), "ESS, and what stale samples are worth")
     return figure
 
 

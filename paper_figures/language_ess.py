@@ -10,15 +10,16 @@ from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
 from paper_figures import _script
+from paper_figures import _vcpo as look
 from paper_figures._claim import Setting
 
 EXPERIMENTS = {
     "language_ess": {
         "part": "even",
         "model": "char",
-        "judge": "coin",
+        "judge": ("coin", "answer"),
         "sampler": "float32",
-        "task": "sums (character model, random rewards)",
+        "task": "sums (character model)",
     }
 }
 LAW = "predicted: exp(− staleness × variance of a log ratio after one update)"
@@ -42,7 +43,7 @@ def whole(rows: Any, key: tuple[str, str, str]) -> Any:
 def draw_staleness(ax: Axes, rows: Any) -> Axes:
     """ESS of whole answers against staleness, on the prediction with its band."""
     own = whole(rows, CHARACTERS)
-    known, color = own[own.inside], _style.COLORS["measured"]
+    known, color = own[own.inside], _style.COLORS["contrast"]
     ax.plot(known.staleness, known.predicted_ess, zorder=1.5, label=LAW, **_style.PREDICTED)
     ax.fill_between(
         known.staleness,
@@ -53,8 +54,14 @@ def draw_staleness(ax: Axes, rows: Any) -> Axes:
         linewidth=0,
         label="95 % interval of the prediction",
     )
-    reach = [own.ess - own.low, own.high - own.ess]
-    ax.errorbar(own.staleness, own.ess, yerr=reach, color=color, **_style.MEASURED)
+    paid = whole(rows, ANSWERS)
+    paid = paid[paid.staleness >= own.staleness.min()]
+    ax.plot(paid.staleness, paid.predicted_ess, label=LAW, **_style.PREDICTED)
+    for each, name in ((own, "contrast"), (paid, "measured")):
+        reach = [each.ess - each.low, each.high - each.ess]
+        ax.errorbar(each.staleness, each.ess, yerr=reach, color=_style.COLORS[name], **_style.MEASURED)
+    look.say(ax, 17.5, 0.86, "rewards for correct answers", _style.COLORS["measured"])
+    look.say(ax, 22.0, 0.42, "random rewards", _style.COLORS["contrast"])
     ax.set_xscale("log", base=2)
     levels = sorted(own.staleness.unique())
     ax.set(
@@ -66,9 +73,8 @@ def draw_staleness(ax: Axes, rows: Any) -> Axes:
     ax.set_xticklabels([str(level) for level in levels])
     ax.minorticks_off()
     met = (known.low <= 1.1 * known.predicted_ess) & (known.high >= 0.9 * known.predicted_ess)
-    words = f"Under random rewards, one update roughly predicts a language model's ESS up to staleness {levels[-1]}"
-    title = _script.finding(len(met) and met.all(), words, "ESS of stale answers beside the prediction of one update")
-    ax.figure.suptitle(title, x=0.01, ha="left")
+    holds = len(met) and met.all() and len(paid) and (paid.high < paid.predicted_ess).all()
+    _script.headline(ax.figure, holds, "ESS of stale answers, and the prediction from one update")
     return ax
 
 

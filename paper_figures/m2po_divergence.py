@@ -24,7 +24,8 @@ def draw_kl(ax: Axes, rows: Any) -> None:
         own, style = steps.curve(rows, arm, "kl", steps.usual(rows)), steps.LOOKS[arm]
         steps.trace(ax, own, **style)
         names[steps.NAMES[arm]] = (float(own.value.iloc[-1]), style["color"])
-    ax.set(xlabel="update", xlim=(0, None), ylabel="KL from behavior\n(nats per response)", title="KL divergence")
+    ax.set(xlabel="update", xlim=(0, None), title="KL divergence")
+    ax.set_ylabel("KL from the behavior policy\n(nats per response)")
     look.ends(ax, names)
 
 
@@ -37,7 +38,7 @@ def draw_bound(ax: Axes, rows: Any) -> bool:
         yscale="log",
         xlabel="update",
         xlim=(0, None),
-        ylabel="χ² divergence from behavior",
+        ylabel="χ² from the behavior policy",
         title="χ² divergence and M2PO's bound",
     )
     ends = {"M2PO's bound": (float(most.value.iloc[-1]), look.INK)}
@@ -53,11 +54,7 @@ def draw(rows: Any) -> Figure:
         draw_kl(left, rows)
         held = draw_bound(right, rows)
         m2po, clip = (steps.curve(rows, arm, "kl", steps.usual(rows)).value.max() for arm in ("m2po", "clip"))
-        words = (
-            "M2PO's bound holds; at this rate, its policy drifts further from the behavior policy than with PPO's clip"
-        )
-        title = _script.finding(held and m2po > 1.3 * clip, words, "Divergence from behavior over updates")
-        figure.suptitle(title, x=0.01, ha="left")
+        _script.headline(figure, held and m2po > 1.3 * clip, "Divergence from the behavior policy over updates")
     return figure
 
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from asyncsim.plotting import _style
 from experiments import m2po
@@ -19,13 +18,10 @@ RATE = 0.1
 """Largest learning rate whose entropies are quoted; at bolder ones policies end deterministic."""
 DRAWN = tuple(sorted(rate for rate in (*m2po.RATES, *m2po.BETWEEN) if rate <= RATE)[1:])
 """Rates but for the least, at which no token is masked."""
-EXPERIMENTS = {"m2po": {"part": "grid", "staleness": 256, "rate": DRAWN, **arms.PAID}}
+EXPERIMENTS = {"m2po": {"part": "grid", "task": "forks", "staleness": 256, "rate": DRAWN, **arms.PAID}}
 SHOWN = ("clip", "m2po")
-TITLES = {
-    "forks": "Forks: some tokens\nare nearly certain",
-    "graded": "Graded: all tokens\nbegin alike",
-    "bandit": "Bandit: one token\nin each answer",
-}
+TASK = "forks"
+"""The task that is drawn; of the others, whose tokens are alike at first, numbers are told."""
 SAID = {"clip": "masked by PPO's clip", "m2po": "masked by M2PO"}
 
 
@@ -38,29 +34,21 @@ def ratios(rows: Any, task: str, arm: str) -> Any:
 
 
 def draw(rows: Any) -> Figure:
-    """A panel a task."""
+    """Both methods on one task."""
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 2.9)
-        axes = figure.subplots(1, len(arms.TASKS), sharey=True)
-        for ax, task in zip(axes, arms.TASKS, strict=True):
-            for arm in SHOWN:
-                own = ratios(rows, task, arm)
-                own = own[own.rate <= RATE]
-                look.points(ax, own.rate, own, **{**look.CONNECTED, **arms.ARMS[arm]})
-            ax.axhline(1.0, **_style.REFERENCE)
-            ax.set(xscale="log", xlabel="learning rate", title=TITLES[task])
-        axes[0].set_ylim(0.0, 1.05 * axes[0].get_ylim()[1])
-        axes[0].set_ylabel("entropy of masked tokens\ndivided by entropy of all tokens")
-        look.say(axes[0], RATE, 0.8, "as uncertain as the average token", look.COLOR["muted"], ha="right")
-        found = {(task, arm): ratios(rows, task, arm) for task in arms.TASKS for arm in SHOWN}
-        values = {place: own[own.rate <= RATE].value for place, own in found.items()}
-        apart, *alike = ([values[task, arm] for arm in SHOWN] for task in arms.TASKS)
-        some = all((own > 1.2).all() for own in apart) and all((own < 1.1).all() for each in alike for own in each)
-        words = "PPO's clip and M2PO mask uncertain tokens more often only where tokens differ in certainty"
-        title = _script.finding(some, words, "Entropy of masked tokens, divided by that of all tokens")
-        handles = [Line2D([], [], label=SAID[arm], **look.CONNECTED, **arms.ARMS[arm]) for arm in SHOWN]
-        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
-        figure.legend(handles=handles, ncols=len(handles), title=title, **more)
+        figure = _style.picture(_style.WIDTH, 2.6)
+        ax, ends, twice = figure.subplots(), {}, True
+        for arm in SHOWN:
+            own = ratios(rows, TASK, arm)
+            own = own[own.rate <= RATE]
+            look.points(ax, own.rate, own, **{**look.CONNECTED, **arms.ARMS[arm]})
+            ends[SAID[arm]] = (float(own.value.iloc[-1]), arms.ARMS[arm]["color"])
+            twice = twice and bool((own.value >= 2.0).all())
+        ax.axhline(1.0, **_style.REFERENCE)
+        ax.set(xscale="log", xlabel="learning rate", ylabel="entropy of masked tokens\n/ entropy of all tokens")
+        ax.set(xlim=(None, 1.1 * RATE), ylim=(0.0, 1.05 * ax.get_ylim()[1]))
+        look.ends(ax, {**ends, "average token": (1.0, look.COLOR["muted"])})
+        _script.headline(figure, twice, "Entropy of masked tokens, divided by that of all tokens")
     return figure
 
 

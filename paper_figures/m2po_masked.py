@@ -41,11 +41,10 @@ def draw(rows: Any) -> Figure:
             m2po, clip = (arms.grid(rows, task, arm, "masked").set_index("rate").value for arm in ("m2po", "clip"))
             ratio = (m2po / clip)[clip > 0.0].dropna()
             few.append(len(ratio) and ratio.iloc[0] < 0.2 and ratio.iloc[-1] > 0.4)
-        words = "M2PO masks far fewer tokens than PPO's clip only at small learning rates"
-        title = _script.finding(all(few), words, "Tokens that M2PO and PPO's clip mask")
+        _script.headline(figure, all(few), "Tokens that M2PO and PPO's clip mask")
         marks = [Line2D([], [], label=LABELS[arm], **{**look.CONNECTED, **LOOKS[arm]}) for arm in LABELS]
-        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
-        figure.legend(handles=marks, ncols=len(marks), title=title, **more)
+        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left", "frameon": False}
+        figure.legend(handles=marks, ncols=len(marks), title=" ", **more)
         axes[0].set_ylabel("share of tokens masked")
         axes[0].yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{100 * y:g} %"))
         for level, name in ((CLIPPED, "clip"), (MASKED, "M2PO")):

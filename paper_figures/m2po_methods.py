@@ -15,10 +15,9 @@ from paper_figures._claim import Setting, decided
 
 __all__ = ["EXPERIMENTS", "draw", "numbers"]
 
-EXPERIMENTS = steps.drawn(task="chain", staleness=256, rate="4 × best synchronous")
-SHOWN = {"m2po": "M2PO", "gppo": "GPPO", "areal": "decoupled PPO\n(AReaL)", "cispo": "CISPO"}
+EXPERIMENTS = steps.drawn(task="chain", staleness=(0, 256), rate="4 × best synchronous")
+SHOWN = {"fresh": "fresh data", "m2po": "M2PO", "gppo": "GPPO", "areal": "decoupled PPO\n(AReaL)", "cispo": "CISPO"}
 """Trust regions that are followed; of the others, numbers are told."""
-BOLD = f"{steps.BOLD:g}× the best synchronous rate"
 RIVALS = ("none", "cispo", "areal", "gppo", "topr", "gspo")
 PENALIZED = tuple(name for name in steps.TASKS if m2po_steps.TASKS[name].kl_coef > 0)
 """Tasks on which no policy is ever done learning."""
@@ -41,19 +40,15 @@ def draw(rows: Any) -> Figure:
         figure, rate = _style.picture(_style.WIDTH, 2.9), steps.BOLD * steps.usual(rows)
         ax = figure.subplots()
         steps.traces(ax, rows, SHOWN, "return", rate)
-        steps.ended(ax, rows, rate)
         ends = {arm: float(steps.curve(rows, arm, "return", rate).value.iloc[-1]) for arm in SHOWN}
         fresh = steps.at(rows, steps.TASK, "fresh", "end", rate).value
-        names = {name: (ends[arm], steps.LOOKS[arm]["color"]) for arm, name in SHOWN.items()}
-        ax.set(xlabel="update", ylabel="return", xlim=(0, steps.curve(rows, "m2po", "return", rate)["at"].max()))
-        look.ends(ax, {"fresh data (dotted)": (fresh, look.COLOR["muted"]), **names}, gap=0.08)
-        fell = {arm: steps.at(rows, steps.TASK, arm, "fell", rate).value for arm in SHOWN}
-        end = {arm: steps.at(rows, steps.TASK, arm, "end", rate) for arm in SHOWN}
-        drop = all(fell[arm] >= 0.25 and end[arm].high < end["m2po"].low for arm in ("cispo", "areal"))
-        words = f"At {BOLD}, M2PO nears fresh data, GPPO ends lower, and runs of CISPO and decoupled PPO collapse"
-        near = fell["m2po"] < 0.1 and end["gppo"].high < end["m2po"].low and end["m2po"].value > fresh - 0.03
-        title = _script.finding(drop and near, words, "Trust regions on stale data, one rate for all")
-        figure.suptitle(title, x=0.01, ha="left")
+        last = steps.curve(rows, "m2po", "return", rate)["at"].max()
+        ax.set(xlabel="update", ylabel="return of the trained policy", xlim=(0, last))
+        look.ends(ax, {name: (ends[arm], steps.LOOKS[arm]["color"]) for arm, name in SHOWN.items()}, gap=0.08)
+        fell, end = ({arm: steps.at(rows, steps.TASK, arm, key, rate) for arm in SHOWN} for key in ("fell", "end"))
+        drop = all(fell[arm].value >= 0.25 and end[arm].high < end["m2po"].low for arm in ("cispo", "areal"))
+        near = fell["m2po"].value < 0.1 and end["m2po"].value > fresh - 0.03
+        _script.headline(figure, drop and near, "Trust regions on stale data, one rate for all")
     return figure
 
 

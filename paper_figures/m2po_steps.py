@@ -40,17 +40,15 @@ def draw(rows: Any) -> Figure:
         titles = ("best synchronous learning rate", f"{steps.BOLD:g} times that learning rate")
         for ax, own, title in zip(axes, (rate, steps.BOLD * rate), titles, strict=True):
             steps.traces(ax, rows, RETURNS, "return", own)
-            steps.ended(ax, rows, own)
-            ax.set(xlabel="update", title=title)
+            ends = {arm: float(steps.curve(rows, arm, "return", own).value.iloc[-1]) for arm in RETURNS}
+            last = steps.curve(rows, "clip", "return", own)["at"].max()
+            ax.set(xlabel="update", xlim=(0, last), title=title)
+            look.ends(ax, {steps.NAMES[arm]: (ends[arm], steps.LOOKS[arm]["color"]) for arm in RETURNS}, gap=0.085)
         axes[0].set_ylabel("return of the trained policy")
         found = [shape(rows, each) for each in (rate, steps.BOLD * rate)]
         rises = all(own["top"] > own["clip"] + 0.3 and own["left"] < own["top"] - 0.15 for own in found)
-        near = {arm: [lags(rows, arm, each) < 0.05 for each in (rate, steps.BOLD * rate)] for arm in ("m2po", "clip")}
-        first = "Without a trust region, return rises and drops again"
-        words = f"{first}; M2PO nears fresh data, PPO's clip only at the 4× rate"
-        holds = rises and near == {"m2po": [True, True], "clip": [False, True]}
-        title = _script.finding(holds, words, "Training on stale data over updates")
-        steps.key(figure, RETURNS, title)
+        near = all(lags(rows, "m2po", each) < 0.05 for each in (rate, steps.BOLD * rate))
+        _script.headline(figure, rises and near, "Return over updates on stale data")
     return figure
 
 

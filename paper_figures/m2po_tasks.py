@@ -24,7 +24,7 @@ EXPERIMENTS = {
     "m2po_steps": {**_DRAWN, "staleness": (0, 256), "replicates": 128},
     "paired": {**_DRAWN, "of": "m2po_steps"},
 }
-READINGS = {"usual": "At the best synchronous rate", "bold": "", "best": "At tuned rates"}
+READINGS = {"best": "At tuned rates", "usual": "At the best synchronous rate", "bold": ""}
 """Rates of the experiment, and what a panel calls them where it is drawn."""
 
 
@@ -85,18 +85,16 @@ def draw(rows: Any, paired: Any) -> Figure:
                 for y, task in enumerate(there):
                     look.points(ax, [y + side], apart(paired, task, reading, arm), sideways=True, **steps.LOOKS[arm])
             ax.set(ylim=(len(there) - 0.5, -0.5), title=title)
-            ax.set(xlabel=f"return after {updates} updates minus that on fresh data")
+            ax.set(xlabel=f"return after {updates} updates, minus that on fresh data")
         axes[0].set_xticks((-0.6, -0.4, -0.2, 0.0))
         look.ticks(axes[0].yaxis, range(len(there)), [steps.TASKS[task] for task in there])
-        near = f"At tuned rates, M2PO and PPO's clip end at most {shortfall(paired)} below fresh training"
-        words = f"{near}, except on the graded task"
         graded = [apart(paired, "graded", "best", arm).high for arm in ("m2po", "clip")] if "graded" in there else []
         far = bool(graded) and all((high < -0.08).all() for high in graded)
-        title = _script.finding(
-            far and short(paired) < 0.05, words, "M2PO and PPO's clip beside fresh training at the end"
-        )
+        _script.headline(figure, far and short(paired) < 0.05, "Final return on stale data minus that on fresh data")
         looks = {name: steps.LOOKS[arm] for arm, name in (("m2po", "M2PO"), ("clip", "PPO's clip"))}
-        look.legend(figure, axes, looks, steps.NEAR, title)
+        look.legend(figure, axes, looks, steps.NEAR, " ")
+        figure.legends[-1].set_frame_on(False)
+        figure.legends[-1].get_texts()[-1].set_text(f"counts as matching fresh data (within {steps.NEAR:g})")
     return figure
 
 

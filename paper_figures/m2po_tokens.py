@@ -15,7 +15,7 @@ from paper_figures._claim import Setting, decided
 
 __all__ = ["EXPERIMENTS", "draw", "numbers"]
 
-EXPERIMENTS = steps.drawn(task="forks", staleness=256, rate="best synchronous", names={"forks": "forks"})
+EXPERIMENTS = steps.drawn(task="forks", staleness=256, rate=steps.SLOW, names={"forks": "forks"})
 KINDS = {1.0: "uncertain bits", 0.0: "nearly certain bits"}
 ANY = 1e-4
 """Share of tokens below which the clip masks none: such data cannot show which it masks."""
@@ -41,8 +41,9 @@ def draw(rows: Any) -> Figure:
         ax.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=" %"))
         share = own.set_index("at").value
         holds = len(share) == len(KINDS) and share[1.0] > 3.0 * share[0.0]
-        words = "Where tokens differ in certainty, PPO's clip masks mostly the uncertain ones"
-        figure.suptitle(_script.finding(holds, words, "Tokens that the clip prunes on stale data"), x=0.01, ha="left")
+        for row in own.itertuples():
+            look.say(ax, row.high + 0.02 * own.high.max(), row.at, steps.percent(row.value), COLOR)
+        _script.headline(figure, holds, "Tokens that PPO's clip masks on stale data")
     return figure
 
 

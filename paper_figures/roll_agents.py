@@ -18,15 +18,15 @@ from paper_figures.roll_flash import PAPER
 
 __all__ = ["EXPERIMENTS", "draw", "numbers"]
 
-EXPERIMENTS = {"roll_sizes": {"part": ("agents", "latency"), "task": "none (timing only)"}}
+EXPERIMENTS = {"roll_sizes": {"part": ("agents", "latency"), "task": ""}}
 EXTRA = 64
 """Spare environments whose seconds are quoted."""
 LADDER = {
     "lockstep": "lockstep",
     "environment": "environment-level",
-    "redundant": "+ spare environments (spares)",
-    "asynchronous, none spare": "+ asynchrony",
-    "asynchronous": "+ spares and asynchrony",
+    "redundant": "environment-level, spares",
+    "asynchronous, none spare": "environment-level, asynchronous",
+    "asynchronous": "environment-level, both",
 }
 SPARE = ("groups", "samples", "groups, slow groups", "samples, slow groups")
 """Uses of spare environments; of slow groups all trajectories are slow."""
@@ -56,7 +56,7 @@ def draw_ladder(ax: Axes, rows: Any) -> None:
     look.ticks(ax.yaxis, range(len(LADDER)), list(LADDER.values()))
     ax.axvline(1.0, **_style.REFERENCE)
     ax.set(xlabel="speed divided by lockstep speed", xlim=(0.0, 1.15 * ax.get_xlim()[1]))
-    ax.set(ylim=(len(LADDER) - 0.5, -0.5), title="Adding one part at a time")
+    ax.set(ylim=(len(LADDER) - 0.5, -0.5), title="Speed by parts of the system")
 
 
 def draw(rows: Any) -> Figure:
@@ -68,10 +68,8 @@ def draw(rows: Any) -> Figure:
         draw_ladder(right, rows)
         wide = speed(rows, roll_sizes.SPREADS[-1])["low"] > speed(rows, roll_sizes.SPREADS[0])["high"]
         lockstep, alone, _, ahead, _ = (shared.one(rows, "agents", arm, roll_sizes.LATENCY).value for arm in LADDER)
-        words = "Environment-level rollouts gain more as latencies vary more; asynchrony adds the most"
         holds = wide and alone / ahead > lockstep / alone
-        title = _script.finding(holds, words, "Speed of agentic rollouts by latency and by part")
-        figure.suptitle(title, x=0.01, ha="left")
+        _script.headline(figure, holds, "Speed of agentic rollouts by latency and by part")
     return figure
 
 

@@ -13,13 +13,13 @@ from paper_figures import _script
 from paper_figures import _vcpo as look
 from paper_figures._claim import Setting, decided
 
-EXPERIMENTS = {"roll_flash": {"task": "none (timing only)"}}
+EXPERIMENTS = {"roll_flash": {"task": ""}}
 ARMS: dict[tuple[str, float], tuple[str, str, str]] = {
     ("reasoning", 0.0): ("equal lengths", "muted", "s"),
-    ("reasoning", 0.5): ("$\\sigma$ = 0.5", "partial", "v"),
-    ("reasoning", 1.0): ("$\\sigma$ = 1", "measured", "o"),
-    ("reasoning", 1.5): ("$\\sigma$ = 1.5", "tuned", "^"),
-    ("agentic", 1.0): ("agentic, $\\sigma$ = 1", "contrast", "D"),
+    ("reasoning", 0.5): ("spread 0.5", "partial", "v"),
+    ("reasoning", 1.0): ("spread 1", "measured", "o"),
+    ("reasoning", 1.5): ("spread 1.5", "tuned", "^"),
+    ("agentic", 1.0): ("agentic, spread 1", "contrast", "D"),
 }
 """Name, color and marker of each workload."""
 PAPER = {"reasoning": 2.24, "agentic": 2.72}
@@ -73,14 +73,11 @@ def draw(rows: Any) -> Figure:
         ax.set_yticks([1, 2, 3, 4], ["1", "2", "3", "4"])
         ax.minorticks_off()
         look.ends(ax, {name: (last, shade) for name, last, shade in ends}, 0.07)
-        ax.text(1.02, 0.5, "$\\sigma$: sd(log\nlength)", transform=ax.transAxes, **look.LETTERS)
+        look.say(ax, 8.0, 1.12, "spread: standard deviation (log length)", look.COLOR["muted"], ha="right")
         long = [speeds(rows, *arm) for arm in ARMS if arm[1] >= 1.0]
         twice, last = ([own[ratio][0] for own in long] for ratio in (SHOWN[0], SHOWN[-1]))
         holds = all(1.75 <= each < 2.75 for each in twice) and all(2.75 <= each < 4.5 for each in last)
-        first = f"With long-tailed lengths, training is about twice as fast at ratio {SHOWN[0]}"
-        words = f"{first}, and 3 to 4 times as fast at {SHOWN[-1]}"
-        title = _script.finding(holds, words, "Speed of asynchronous training beside synchronous")
-        figure.suptitle(title, x=0.01, ha="left")
+        _script.headline(figure, holds and (SHOWN[0], SHOWN[-1]) == (2, 8), "Speed of ROLL Flash by asynchronous ratio")
     return figure
 
 

@@ -14,7 +14,7 @@ from paper_figures import _script
 from paper_figures import _vcpo as look
 from paper_figures._claim import Setting, decided
 
-EXPERIMENTS = {"roll_sizes": {"part": ("queue", "replication"), "task": "none (timing only)"}}
+EXPERIMENTS = {"roll_sizes": {"part": ("queue", "replication"), "task": ""}}
 QUEUES = {"queue": ("queue, 64 slots", shared.PART), "queue, free": ("queue, one slot\nper sample", shared.NEW)}
 PLACED = {"together": ("one GPU per prompt", shared.OLD), "replicated": ("any GPU per sample", shared.NEW)}
 
@@ -31,6 +31,8 @@ def draw_queue(ax: Axes, rows: Any) -> float:
     look.ticks(ax.xaxis, sorted(own.x.unique()))
     ax.set(xlabel="spare prompts", ylabel="seconds of generation per step", ylim=(0.0, None), title="Spare prompts")
     look.ends(ax, names, gap=0.15)
+    slower = own.value.iloc[0] > batch.value
+    look.say(ax, 1.5, own.value.iloc[0], _script.finding(slower, "no spares: slower than batches", "no spares"))
     return float(batch.value / own.value.iloc[-1])
 
 
@@ -60,9 +62,7 @@ def draw(rows: Any) -> Figure:
         figure = _style.picture(_style.WIDTH, 2.9)
         left, right = figure.subplots(1, 2)
         gain, faster = draw_queue(left, rows), draw_replication(right, rows)
-        words = "Spare prompts in a queue, and samples placed on any GPU, cut generation time"
-        title = _script.finding(gain > 1.5 and faster, words, "Seconds of generation by spare prompts and by placement")
-        figure.suptitle(title, x=0.01, ha="left")
+        _script.headline(figure, gain > 1.5 and faster, "Seconds of generation by spare prompts and by placement")
     return figure
 
 

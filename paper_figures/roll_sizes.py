@@ -18,9 +18,16 @@ from paper_figures.roll_flash import PAPER
 
 __all__ = ["EXPERIMENTS", "draw", "numbers"]
 
-EXPERIMENTS = {"roll_sizes": {"part": ("gpus", "ratio"), "task": "none (timing only)"}}
+EXPERIMENTS = {"roll_sizes": {"part": ("gpus", "ratio"), "task": ""}}
 MORE, ENOUGH, LARGE = 16, 0.95, 128
 """Spare prompts whose seconds are quoted, the share of a speed that is enough, and samples of large batches."""
+SIZES: tuple[dict[str, Any], ...] = (
+    shared.OTHER,
+    {"color": look.COLOR["tuned"], "marker": "D"},
+    {"color": look.COLOR["random"], "marker": "v"},
+    {"color": look.INK, "marker": "o"},
+)
+"""Looks by samples per step, which are those of no arm."""
 GPU_ARMS = {"batch": shared.OLD, "queue": shared.PART, "asynchronous": shared.NEW}
 
 
@@ -35,7 +42,7 @@ def draw_gpus(ax: Axes, rows: Any) -> None:
         names[arm] = (found[-1]["value"], style["color"])
     ax.plot(roll_sizes.GPUS, [count / first for count in roll_sizes.GPUS], **_style.REFERENCE)
     ax.set(xscale="log", yscale="log", xlabel="GPUs", ylabel=f"speed divided by batch\nscheduling on {first} GPUs")
-    ax.set_title("By number of GPUs")
+    ax.set_title(f"By number of GPUs, spread {shared.TIGHT:g}")
     look.ticks(ax.xaxis, roll_sizes.GPUS)
     look.ticks(ax.yaxis, (1, 2, 4, 8))
     look.ends(ax, names)
@@ -58,13 +65,16 @@ def enough(rows: Any, size: int, spread: float) -> int:
 def draw_ratio(ax: Axes, rows: Any) -> None:
     """Speed against the asynchronous ratio, for four sizes of a step."""
     names = {}
-    for size, style in zip(roll_sizes.SIZES, (shared.OTHER, shared.PART, shared.OLD, shared.NEW), strict=True):
-        found = speeds(rows, size, shared.TIGHT)
+    for size, style in zip(roll_sizes.SIZES, SIZES, strict=True):
+        found, first = speeds(rows, size, shared.TIGHT), enough(rows, size, shared.TIGHT)
         shared.line(ax, list(found), list(found.values()), **style)
+        ring = {"markersize": 10.0, "markerfacecolor": "none", "linestyle": "none", "color": look.COLOR["muted"]}
+        ax.plot([first], [found[first]["value"]], marker="o", **ring)
         names[f"{size} samples"] = (list(found.values())[-1]["value"], style["color"])
     look.ticks(ax.xaxis, roll_sizes.RATIOS)
     ax.set(xlabel="asynchronous ratio", ylabel="speed divided by\nsynchronous speed", ylim=(1.0, None))
-    ax.set_title("By samples per step")
+    ax.set_title(f"By samples per step, spread {shared.TIGHT:g}")
+    look.say(ax, 8.0, 2.7, f"ring: {100 * ENOUGH:.0f} % of maximum", look.COLOR["muted"], ha="right")
     look.ends(ax, names)
 
 
@@ -77,11 +87,8 @@ def draw(rows: Any) -> Figure:
         draw_ratio(right, rows)
         first, last = (enough(rows, size, shared.TIGHT) for size in (roll_sizes.SIZES[0], roll_sizes.SIZES[-1]))
         few, many = (gained(rows, count, shared.TIGHT) for count in (roll_sizes.GPUS[0], roll_sizes.GPUS[-1]))
-        words = "Asynchrony gains more with more GPUs; small batches need a larger asynchronous ratio"
-        title = _script.finding(
-            many["value"] > few["value"] and first > last, words, "Speed by pool and by asynchronous ratio"
-        )
-        figure.suptitle(title, x=0.01, ha="left")
+        holds = many["value"] > few["value"] and first > last
+        _script.headline(figure, holds, "Speed by number of GPUs and by asynchronous ratio")
     return figure
 
 

@@ -15,9 +15,9 @@ from paper_figures import _vcpo as look
 from paper_figures._claim import Setting, decided
 from paper_figures.roll_agents import SLOW, spared
 
-EXPERIMENTS = {"roll_sizes": {"part": "environments", "task": "none (timing only)"}}
+EXPERIMENTS = {"roll_sizes": {"part": "environments", "task": ""}}
 USES = {"groups": ("spare groups", shared.NEW), "samples": ("larger groups", shared.OTHER)}
-FAILURES = {"": "2 % of single environments hang", ", slow groups": "Whole groups are slow"}
+FAILURES = {"": "2 % of single environments hang", ", slow groups": "2 % of entire groups are slow"}
 """What goes wrong, by the end of an arm's name."""
 
 
@@ -42,9 +42,7 @@ def draw(rows: Any) -> Figure:
             draw_spare(ax, rows, failure)
         axes[0].set_ylabel("seconds per rollout")
         split = spared(rows, "groups", "samples")["high"] < 1.0 < spared(rows, *SLOW)["low"]
-        words = "Spare groups help most when whole groups are slow, larger groups when single environments hang"
-        title = _script.finding(split, words, "Seconds of agentic rollouts by spare environments")
-        figure.suptitle(title, x=0.01, ha="left")
+        _script.headline(figure, split, "Seconds of agentic rollouts by spare environments")
     return figure
 
 

@@ -1,8 +1,7 @@
-"""The largest stable step against staleness, and the autocorrelation of gradients, whose sign flips at it."""
+"""The largest stable step against staleness; the autocorrelation of gradients, whose sign flips at it, is numbers."""
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -13,8 +12,8 @@ from matplotlib.ticker import NullFormatter, NullLocator
 from asyncsim import claims
 from asyncsim.claims._recursion import autocovariance
 from asyncsim.plotting import _style
+from paper_figures import _script
 from paper_figures._claim import Setting
-from paper_figures._script import finding
 
 EXPERIMENTS = {"stability": {"task": "quadratic"}}
 SCHEDULES = {
@@ -67,78 +66,23 @@ def draw_boundary(ax: Axes, rows: Any) -> Axes:
     ax.set_yscale("log")
     ax.set(ylim=(0.08, 2.6), yticks=[0.1, 0.2, 0.5, 1, 2], ylabel=r"maximum stable learning rate $\times$ curvature")
     ax.set_yticklabels(["0.1", "0.2", "0.5", "1", "2"])
+    ax.set_xscale("function", functions=(np.log1p, np.expm1))
+    ax.set(xlim=(-0.12, 19.0), xticks=[0, 1, 2, 4, 8, 16], xlabel=r"maximum staleness $\tau$ (updates)")
+    ax.xaxis.set_minor_locator(NullLocator())
     ax.yaxis.set_minor_formatter(NullFormatter())
     return ax
 
 
-def draw_ratio(ax: Axes, rows: Any) -> Axes:
-    """Measured over predicted boundary minus 1 in percent, with the bracket."""
-    ax.axhline(0.0, **_style.PREDICTED)
-    for schedule, (_, look) in SCHEDULES.items():
-        own = rows[rows.schedule == schedule]
-        predicted = np.array([boundary(schedule, int(tau)) for tau in own.staleness])
-        off = 100.0 * (own.value * own.curvature / predicted - 1.0)
-        reach = 100.0 * (own.high - own.low) / 2 * own.curvature / predicted
-        ax.errorbar(own.staleness, off, yerr=reach, **{**look, "markersize": 0.75 * look["markersize"]})
-    ax.set(ylim=(-1.0, 1.0), yticks=[-1, 0, 1], ylabel="error (%)", xlabel=r"maximum staleness $\tau$ (updates)")
-    ax.set_xscale("function", functions=(np.log1p, np.expm1))
-    ax.set(xlim=(-0.12, 19.0), xticks=[0, 1, 2, 4, 8, 16])
-    ax.xaxis.set_minor_locator(NullLocator())
-    return ax
-
-
-def draw_correlations(ax: Axes, rows: Any, predicted: np.ndarray) -> Axes:
-    """The autocorrelogram with its sign flip."""
-    tau, a = int(rows.staleness.iloc[0]), float(rows.step.iloc[0] * rows.curvature.iloc[0])
-    ax.axhline(0.0, color=_style.COLORS["muted"], linewidth=0.6)
-    ax.axvspan(tau, tau + 1, color=_style.COLORS["effect"], linewidth=0)
-    ax.plot(rows.lag, predicted, **_style.PREDICTED)
-    ax.vlines(rows.lag, 0.0, rows.value, color=_style.COLORS["measured"], linewidth=1.0, alpha=0.35)
-    reach = [rows.value - rows.low, rows.high - rows.value]
-    ax.errorbar(rows.lag, rows.value, yerr=reach, color=_style.COLORS["measured"], **_style.MEASURED)
-    ax.annotate(f"{a / 2:+.2f}", (tau, a / 2), (tau - 0.6, 0.5), ha="right", **LEADER)
-    ax.annotate(f"{-a / 2:+.2f}".replace("-", "−"), (tau + 1, -a / 2), (tau + 1.6, -0.5), **LEADER)
-    ax.text(tau + 0.5, 0.75, f" staleness {tau}")
-    ax.set(ylim=(-1.05, 1.05), yticks=[-1, -0.5, 0, 0.5, 1], ylabel="correlation of gradients")
-    return ax
-
-
-def draw_difference(ax: Axes, rows: Any, predicted: np.ndarray) -> Axes:
-    """Measured minus predicted correlation, in thousandths."""
-    ax.axhline(0.0, **_style.PREDICTED)
-    off, reach = 1e3 * (rows.value - predicted), 1e3 * (rows.high - rows.low) / 2
-    ax.errorbar(rows.lag, off, yerr=reach, color=_style.COLORS["measured"], **{**_style.MEASURED, "markersize": 3})
-    edge = math.ceil(float((off.abs() + reach).max()))
-    ax.set(ylim=(-edge, edge), yticks=[-edge, 0, edge], ylabel="error\n(× 0.001)")
-    ax.set(xlabel="distance between two gradients (updates)", xticks=rows.lag)
-    return ax
-
-
 def draw(rows: Any) -> Figure:
-    """Both panels, each above a strip of its deviations from the prediction, at a scale that shows the intervals."""
+    """Measured boundaries on their predictions; correlations of gradients are numbers."""
     steps = rows[rows.quantity == "boundary"]
-    lags = rows[rows.quantity == "autocorrelation"]
-    tau, curvature, step = int(lags.staleness.iloc[0]), float(lags.curvature.iloc[0]), float(lags.step.iloc[0])
-    predicted = correlations(tau, curvature, step, lags.lag)
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 3.9)
-        (left, right), (below_left, below_right) = figure.subplots(2, 2, height_ratios=(3.8, 1), sharex="col")
-        draw_ratio(below_left, steps)
-        draw_boundary(left, steps)
-        draw_correlations(right, lags, predicted)
-        draw_difference(below_right, lags, predicted)
+        figure = _style.picture(_style.WIDTH, 3.2)
+        draw_boundary(figure.subplots(), steps)
         own = steps[steps.schedule == "fixed"].sort_values("staleness")
         smaller = (own.value * own.curvature).is_monotonic_decreasing and own.value.iloc[-1] < 0.5 * own.value.iloc[0]
-        left.set_title("Maximum stable learning rate")
-        below_left.set_title("Measured / predicted − 1")
-        below_right.set_title("Measured − predicted")
-        before, after = (lags[lags.lag == lag].iloc[0] for lag in (tau, tau + 1))
-        flips = before.low > 0.0 > after.high
-        right.set_title("Correlation of gradients")
-        first = "Staler gradients need smaller learning rates"
-        words = f"{first}; their correlation changes sign beyond a distance equal to the staleness"
-        title = finding(smaller and flips, words, "Maximum stable learning rate, and correlation of gradients")
-        figure.suptitle(title, x=0.01, ha="left")
+        holds = smaller and all(each.held for each in held(rows)["limit"])
+        _script.headline(figure, holds, "Maximum stable learning rate by staleness")
     return figure
 
 

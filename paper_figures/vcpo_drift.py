@@ -20,7 +20,7 @@ __all__ = ["EXPERIMENTS", "draw", "numbers"]
 
 EXPERIMENTS = {"vcpo_ess": {"task": "token bandit"}}
 REWARDS = {"tokens": {"color": look.COLOR["measured"], "marker": "s"},
-           "chance": {"color": look.COLOR["contrast"], "marker": "D"}}  # fmt: skip
+           "chance": {"color": look.COLOR["contrast"], "marker": "s"}}  # fmt: skip
 LENGTH = 16
 """Tokens of the runs whose drift is drawn; that of other lengths coincides."""
 LEAST = 0.01
@@ -45,7 +45,7 @@ def draw_drift(ax: Axes, rows: Any) -> None:
         look.points(ax, own.staleness, own, scale=1.0 / LENGTH, **style)
     ax.set_xscale("log", base=2)
     look.ticks(ax.xaxis, [1, 2, 4, 8, 16, 32, 64, 128])
-    ax.set(yscale="log", ylim=(8e-6, 2.0), xlabel="staleness (versions)", title="Drift of the policy")
+    ax.set(yscale="log", ylim=(8e-6, 2.0), xlabel="staleness (versions)", title=f"Drift of the policy, {LENGTH} tokens")
     ax.set_ylabel("variance of a token's\nlog ratio (nats²)")
 
 
@@ -60,7 +60,9 @@ def draw_law(ax: Axes, rows: Any) -> None:
         own = ess[ess.length == length].sort_values("staleness")
         variance = length * law(rows, "tokens", own.staleness.to_numpy(dtype=float))
         shown = variance >= LEAST
-        look.points(ax, variance[shown], own[shown], color=look.COLOR["measured"], marker=marker)
+        style = {"color": look.COLOR["measured"], "marker": marker, "label": f"{length} tokens"}
+        look.points(ax, variance[shown], own[shown], **style)
+    ax.legend(handles=ax.containers, loc="upper right", frameon=False)
     ax.set(
         xscale="log",
         xlabel="forecast variance of a sequence's\nlog ratio (nats²)",
@@ -80,9 +82,9 @@ def draw(rows: Any) -> Figure:
         draw_law(shares, rows)
         look.say(drift, 1.1, 5e-3, "random rewards", look.COLOR["contrast"])
         look.say(drift, 9.0, 6e-4, "reward for\ncorrect tokens", look.COLOR["measured"])
-        look.say(shares, 0.011, 0.12, "● 4   ■ 16   ▲ 64 tokens", look.COLOR["measured"])
-        words = "The first update forecasts the policy's drift and, with rewards for correct tokens, ESS"
-        figure.suptitle(_script.finding(met(rows), words, "Drift of the policy, and ESS"), x=0.01, ha="left")
+        inside = [each.held for each in held(rows)["first"] if each.inside]
+        holds = met(rows) and inside.count(True) > 0.9 * len(inside)
+        _script.headline(figure, holds, "Drift of the policy, and ESS")
     return figure
 
 

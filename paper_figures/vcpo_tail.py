@@ -94,13 +94,14 @@ def draw(rows: Any) -> Figure:
             look.say(ax, *(own.iloc[len(own) // 3][["staleness", "value"]] * [1.0, rise]), f"{length} tokens", **name)
         for bound, moment in BOUNDS.items():
             ax.axhline(bound, **_style.REFERENCE)
-            where: dict[str, Any] = {"va": "top", "transform": ax.get_yaxis_transform()}
-            look.say(ax, 0.01, bound * 0.95, f"below {bound:g}: like infinite {moment}", look.COLOR["muted"], **where)
+            where: dict[str, Any] = {"va": "bottom", "transform": ax.get_yaxis_transform()}
+            look.say(ax, 0.01, bound * 1.06, f"below {bound:g}: like infinite {moment}", look.COLOR["muted"], **where)
         look.ticks(ax.xaxis, sorted(tails(rows, min(MARKERS)).staleness.astype(int)))
-        ax.set_ylabel(f"tail exponent of {samples} ratios\n(Hill; smaller: heavier)")
-        words = "The staler a batch, the heavier the tail of its importance ratios, as predicted"
-        title = _script.finding(off < 0.15 and own.value.iloc[-1] < 1.0, words, "Tail exponent of importance ratios")
-        figure.suptitle(title, x=0.01, ha="left")
+        ax.set_ylabel(f"Hill's index of {samples} ratios\n(smaller: heavier tail)")
+        spread, reach = numbers(rows)["spread"], {"transform": ax.transAxes, "ha": "right"}
+        look.say(ax, 0.99, 0.93, f"bounds of ratios: exp(±{spread})", look.COLOR["muted"], **reach)
+        heavy = off < 0.15 and own.value.iloc[-1] < 1.0
+        _script.headline(figure, heavy and math.isfinite(float(spread)), "Tail index of importance ratios")
     return figure
 
 

@@ -211,7 +211,7 @@ def test_the_figure_shows_ten_methods_of_the_rows(quick):
     (ax,) = figure.draw(quick).axes
     shown = [text.get_text().partition("\n")[0] for text in ax.get_yticklabels()]
     assert shown == [figure.NAMES[method] for method in figure.SHOWN] and len(figure.SHOWN) == 10
-    for box, level in zip(ax.containers, atlas.LEVELS, strict=True):
+    for box, level in zip(ax.containers, figure.DRAWN, strict=True):
         expected = figure.part(quick, staleness=level).set_index("method").progress.loc[list(figure.SHOWN)]
         np.testing.assert_allclose(box[0].get_xdata().astype(float), expected, rtol=1e-12)
 
