@@ -10,9 +10,10 @@ from matplotlib.figure import Figure
 from asyncsim import claims
 from asyncsim.plotting import _style
 from experiments import tba_optimum
+from paper_figures import _script
 from paper_figures import _vcpo as look
 from paper_figures._claim import Setting, decided
-from paper_figures._script import headline, pick
+from paper_figures._script import pick
 
 TASK = "bandit"
 """The task that is drawn; the entry has both."""
@@ -71,7 +72,7 @@ def draw(rows: Any) -> Figure:
         there = all(last(rows, law, "TBA") < THERE for law in ("fresh", "replay", "frozen"))
         all_there = all(last(rows, law, "RLOO, ratio") < THERE for law in ("fresh", "replay", "frozen", "narrow"))
         holds = there and all_there and last(rows, "narrow", "TBA") > THERE
-        headline(figure, holds, "Distance from TBA's optimum over updates")
+        _script.headline(figure, holds, "Distance from TBA's optimum over updates")
     return figure
 
 

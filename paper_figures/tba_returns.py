@@ -9,10 +9,11 @@ from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
 from experiments import tba_returns
+from paper_figures import _script
 from paper_figures import _tba_steps as tba
 from paper_figures import _vcpo as look
 from paper_figures._claim import Setting, decided
-from paper_figures._script import headline, pick
+from paper_figures._script import pick
 
 EXPERIMENTS = {"tba_returns": {"part": "compare", "staleness": "0, 32, or half replayed"}}
 TITLES = {"bandit": "bandit", "graded": "graded", "rare": "rarely rewarded"}
@@ -59,7 +60,7 @@ def draw(rows: Any) -> Figure:
         little = int(found["wins"]) <= 0.4 * sum(int(found[word]) for word in ("wins", "ties", "losses"))
         rare = cell(rows, "rare", STALE[0], "RLOO")
         loses = rare is not None and rare.word == "better"
-        headline(figure, little and loses, "Returns at best rates beside TBA's")
+        _script.headline(figure, little and loses, "Returns at best rates beside TBA's")
         look.legend(figure, axes, dict(ARMS.values()), tba_returns.SMALLEST)
     return figure
 
