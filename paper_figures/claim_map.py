@@ -102,5 +102,7 @@ def numbers(*tables: Any) -> dict[str, str]:
     found = [verdict for _, verdict in claims()]
     ends = {"good": ("reproduced", "mostly"), "bad": ("mostly not", "not reproduced")}
     some = {key: str(sum(each in words for each in found)) for key, words in ends.items()}
-    counted = {each.replace(" ", "_"): str(found.count(each)) for each in _claim.VERDICTS}
-    return {"all": str(len(found)), **some} | counted
+    rest = {
+        each.replace(" ", "_"): str(found.count(each)) for each in _claim.VERDICTS if each not in sum(ends.values(), ())
+    }
+    return {"all": str(len(found)), **some, **rest}
