@@ -20,8 +20,8 @@ TASKS = {"bandit": "bandit", "graded": "graded", "sparse": "sparse"}
 ARMS = ("fresh", "naive")
 """Arms whose words are counted."""
 SHOWN: dict[str, tuple[str, dict[str, Any]]] = {
-    "naive": ("naive PPO, clip around\nrecorded log-probs", {"color": look.COLOR["stale"], "marker": "o"}),
-    "decoupled": ("decoupled PPO, around\nrecomputed log-probs", {"color": look.COLOR["controlled"], "marker": "^"}),
+    "naive": ("naive PPO", {"color": look.COLOR["stale"], "marker": "o"}),
+    "decoupled": ("decoupled PPO", {"color": look.COLOR["controlled"], "marker": "^"}),
 }
 PANELS = {"end": "At the end", "mean": "Mean over training"}
 FIRST = "graded"

@@ -26,10 +26,10 @@ def draw(rows: Any) -> Figure:
             style = {**_style.MEASURED, **look.CONNECTED, "color": look.COLOR[color], "marker": marker}
             means, reach = zip(*found, strict=True)
             ax.errorbar(experiment.BOUNDS, means, yerr=reach, **style)
-            names[f"spread of lengths {sigma:g}"] = (means[-1], look.COLOR[color])
+            names[f"length spread {sigma:g}"] = (means[-1], look.COLOR[color])
         for value, name, color in (
             (1.0, "synchronous", "synchronous"),
-            (areal.PAPER, f"AReaL's paper, best: {areal.PAPER:g}", "muted"),
+            (areal.PAPER, f"paper's best: {areal.PAPER:g}", "muted"),
         ):
             ax.axhline(value, **{**_style.REFERENCE, "color": look.COLOR[color]})
             names[name] = (value, look.COLOR[color])

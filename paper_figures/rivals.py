@@ -48,7 +48,7 @@ def draw_base(ax: Axes, rows: Any, base: str) -> None:
     for y, task in enumerate(TASKS):
         here = own[own.task == task].assign(value=own.difference)
         others = here[~here.arm.isin(list(LOOKS))].difference
-        ax.plot(others, y + 0.2 + 0.04 * (np.arange(len(others)) % 4), linestyle="", **LOOKS[OTHERS])
+        ax.scatter(others, y + 0.2 + 0.04 * (np.arange(len(others)) % 4), s=6.0, color=look.COLOR["muted"], zorder=3)
         for arm, side in (("RLOO", -0.05), ("fresh", -0.25)):
             if (here.arm == arm).any():
                 look.points(ax, [y + side], here[here.arm == arm], sideways=True, **LOOKS[arm])
