@@ -57,7 +57,7 @@ def draw_kept(ax: Axes, rows: Any) -> bool:
     ax.set_ylabel("share of samples used for training")
     own = rows[rows.quantity == "kept"].groupby(["limit", "level"]).value.mean().unstack()
     ax.legend(loc="upper right", frameon=False)
-    ax.set_title("A system that never waits, by staleness limit")
+    ax.set_title("A system without waiting, by staleness limit")
     return bool((own.iloc[:, -1] < 0.5 * own.iloc[:, 0]).all())
 
 
@@ -74,7 +74,7 @@ def draw_systems(ax: Axes, rows: Any) -> bool:
     ax.axvline(1.0, **_style.REFERENCE)
     ax.set(ylim=(len(CUTS) - 0.5, -0.5), yticks=range(len(CUTS)), yticklabels=list(CUTS.values()), xlim=(0, 1.1))
     ax.set(xlabel="mean trained length / mean generated length")
-    ax.set_title("Systems that drop (orange), and others (blue)")
+    ax.set_title("Systems that discard (orange), and others (blue)")
     return any(dropped) and not all(dropped) and shorter == dropped
 
 

@@ -92,7 +92,7 @@ def draw_rates(ax: Axes, rows: Any) -> None:
             ax.errorbar([found.value], [y + side], xerr=reach, **{**_style.MEASURED, **style})
     ax.axvline(1.0, **{**_style.REFERENCE, "color": look.COLOR["synchronous"]})
     ax.set(
-        xscale="log", ylim=(len(tasks(rows)) - 0.5, -0.6), title=f"Generation costs {PRICE:g} times as much as training"
+        xscale="log", ylim=(len(tasks(rows)) - 0.5, -0.6), title=f"Generation {PRICE:g} times as expensive as training"
     )
     ax.set_xlabel("compute relative to fresh data")
     look.ticks(ax.xaxis, [0.125, 0.25, 0.5, 1, 2, 4], ["1/8", "1/4", "1/2", "1", "2", "4"])
