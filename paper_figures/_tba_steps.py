@@ -16,10 +16,10 @@ AS_GOOD, SMALLEST = 0.005, 0.02
 """Differences of returns that decide nothing: among rates, among arms."""
 ARMS: dict[str, dict[str, Any]] = {
     "TBA": {"color": look.COLOR["controlled"], "marker": "^"},
-    "RLOO": {"color": look.COLOR["muted"], "marker": "P"},
-    "Proximal RLOO": {"color": look.COLOR["stale"], "marker": "o"},
+    "RLOO": {"color": look.COLOR["stale"], "marker": "o"},
+    "Proximal RLOO": {"color": look.COLOR["partial"], "marker": "P"},
     "RLOO, KL of now": {"color": look.COLOR["tuned"], "marker": "s"},
-    "Dr. GRPO": {"color": look.COLOR["partial"], "marker": "D"},
+    "Dr. GRPO": {"color": look.COLOR["muted"], "marker": "D"},
 }
 LABELS = {tba_steps.CURRENT: "RLOO, current penalty"}
 """Arms that pictures call otherwise."""
@@ -56,6 +56,12 @@ def at(rows: Any, part: str, quantity: str, reading: str, times: float | None, *
 def steps(rows: Any) -> list[int]:
     """Levels of staleness of the grid."""
     return sorted(int(level) for level in rows[rows.part == "grid"].steps.unique())
+
+
+def old(rows: Any) -> int:
+    """About fifteen updates off policy, or the largest staleness."""
+    found = steps(rows)
+    return 15 if 15 in found else found[-1]
 
 
 def betas(rows: Any, task: str = TASK) -> list[float]:

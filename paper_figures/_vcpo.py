@@ -60,15 +60,20 @@ def ticks(axis: Any, places: Any, labels: Any = None) -> None:
     axis.set_ticklabels([f"{place:g}" for place in places] if labels is None else labels)
 
 
-def legend(figure: Figure, axes: Iterable[Axes], looks: Mapping[str, Any], smallest: float, title: str) -> None:
+def below(figure: Figure, handles: Any, **more: Any) -> None:
+    """Names of marks in a line below the title, which needs the line above."""
+    look: dict[str, Any] = {"loc": "outside upper left", "frameon": False, "title": " ", "ncols": len(handles)}
+    figure.legend(handles=handles, **{**look, **more})
+
+
+def legend(figure: Figure, axes: Iterable[Axes], looks: Mapping[str, Any], smallest: float, title: str = "") -> None:
     """A title over the marks of `looks`, and over the band of differences that count as none in every panel."""
     for ax in axes:
         ax.axvspan(-smallest, smallest, color=COLOR["effect"], linewidth=0)
         ax.axvline(0.0, **_style.REFERENCE)
     marks: list[Any] = [Line2D([], [], linestyle="none", label=name, **style) for name, style in looks.items()]
     marks.append(Patch(color=COLOR["effect"], label=f"within ±{smallest:g}"))
-    more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
-    figure.legend(handles=marks, ncols=len(marks), title=title, **more)
+    below(figure, marks, **({"alignment": "left", "title": title} if title else {}))
 
 
 def shares(ax: Axes) -> None:

@@ -48,16 +48,16 @@ def keeping(limit: int, lengths: np.ndarray) -> np.ndarray:
 def draw_kept(ax: Axes, rows: Any) -> bool:
     """Share trained of each bin of lengths, for three limits; whether long ones are dropped."""
     grid = np.linspace(0.0, 4.8, 400)
-    for (limit, shade), spot in zip(_script.shades(rows.limit), ((0.1, 0.4), (1.65, 0.5), (2.75, 0.5)), strict=True):
+    for limit, shade in _script.shades(rows.limit):
         levels, mean, half = intervals(rows[rows.limit == limit], "kept")
         ax.plot(grid, keeping(limit, grid), **_style.PREDICTED)
         look = {**_style.MEASURED, "color": shade, "markersize": 2.8}
-        ax.errorbar(levels + 0.05, mean, yerr=half, **look)
-        ax.text(*spot, f"limit {limit}")
+        ax.errorbar(levels + 0.05, mean, yerr=half, label=f"limit {limit}", **look)
     ax.set(xlim=(0.0, 4.8), ylim=(0, 1.05), xlabel="length of a sample / mean length")
     ax.set_ylabel("share of samples used for training")
     own = rows[rows.quantity == "kept"].groupby(["limit", "level"]).value.mean().unstack()
-    ax.set_title("One trainer under three limits (versions)")
+    ax.legend(loc="upper right", frameon=False)
+    ax.set_title("A system without waiting, by staleness limit")
     return bool((own.iloc[:, -1] < 0.5 * own.iloc[:, 0]).all())
 
 
@@ -86,9 +86,7 @@ def draw(rows: Any) -> Figure:
         left, right = figure.subplots(1, 2)
         falls = draw_kept(left, own[own.system == "open loop"])
         shorter = draw_systems(right, own[own.system != "open loop"])
-        words = "Discarding stale samples discards the long ones; other systems train on all lengths"
-        title = _script.finding(falls and shorter, words, "Lengths trained under a limit on staleness")
-        figure.suptitle(title, x=0.01, ha="left")
+        _script.headline(figure, falls and shorter, "Lengths trained under a staleness limit")
     return figure
 
 

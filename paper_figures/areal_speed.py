@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from asyncsim.plotting import _style
 from experiments import areal as experiment
@@ -27,10 +26,14 @@ def draw(rows: Any) -> Figure:
             style = {**_style.MEASURED, **look.CONNECTED, "color": look.COLOR[color], "marker": marker}
             means, reach = zip(*found, strict=True)
             ax.errorbar(experiment.BOUNDS, means, yerr=reach, **style)
-        for value, name in ((1.0, "synchronous"), (areal.PAPER, f"AReaL's paper, best: {areal.PAPER:g}")):
-            ax.axhline(value, **_style.REFERENCE)
-            names[name] = (value, look.COLOR["muted"])
-        ax.set(xlabel="bound on staleness $\\eta$ (versions)", yscale="log")
+            names[f"length spread {sigma:g}"] = (means[-1], look.COLOR[color])
+        for value, name, color in (
+            (1.0, "synchronous", "synchronous"),
+            (areal.PAPER, f"paper's best: {areal.PAPER:g}", "muted"),
+        ):
+            ax.axhline(value, **{**_style.REFERENCE, "color": look.COLOR[color]})
+            names[name] = (value, look.COLOR[color])
+        ax.set(xlabel="staleness limit (versions)", yscale="log", ylim=(0.55, 8.0))
         ax.set_ylabel("speed divided by\nsynchronous speed")
         ax.set_xscale("symlog", base=2, linthresh=1, linscale=0.5)
         ax.set_xlim(-0.2, 1.15 * experiment.BOUNDS[-1])
@@ -38,17 +41,9 @@ def draw(rows: Any) -> Figure:
         look.ticks(ax.yaxis, [1, 2, 4])
         look.ends(ax, names, gap=0.085)
         # Of the pool, AReaL trains on a share alone, at every bound.
-        note = "bound 0: generation and training have\nseparate slots, and wait for each other"
-        look.say(ax, 1.15, 0.77, note, look.COLOR["muted"])
-        least = areal.enough(rows)
-        words = f"AReaL reaches {100 * areal.ENOUGH:.0f} % of its highest speed at a staleness bound of {least}"
-        title = _script.finding(least < experiment.BOUNDS[-2], words, "Speed of AReaL against its bound on staleness")
-        handles = [
-            Line2D([], [], label=f"standard deviation of log length: {sigma:g}", color=look.COLOR[color], marker=marker)
-            for sigma, (color, marker) in LOOKS.items()
-        ]
-        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left", "ncols": len(handles)}
-        figure.legend(handles=handles, title=title, **more)
+        look.say(ax, 0.2, 0.64, "limit 0: generation and training wait for each other", look.COLOR["muted"])
+        few = areal.enough(rows) < experiment.BOUNDS[-2]
+        _script.headline(figure, few, "Speed of AReaL against its staleness limit")
     return figure
 
 

@@ -19,6 +19,7 @@ from paper_figures._claim import Setting, decided
 EXPERIMENTS = {"asymre": {"part": "frozen", "task": "10-armed bandits", "staleness": "frozen data"}}
 
 
+MUTED = look.COLOR["muted"]
 CLEAR = 0.05
 """Least distance of a baseline below the mean reward at which policies keep several arms on average."""
 LABELED = (-1.0, -0.2, -0.05, 0.0, 0.02, 0.1)
@@ -68,7 +69,7 @@ def draw_limit(ax: Axes, rows: Any, read: Any) -> None:
     ax.axvline(list(found).index(0.0), **_style.REFERENCE)
     shown = [place for place, shift in enumerate(found) if shift in LABELED]
     look.ticks(ax.xaxis, shown, [f"{list(found)[place]:g}".replace("-", "−") for place in shown])
-    ax.set(xlabel="baseline − mean reward of the behavior policy")
+    ax.set(xlabel="baseline minus the behavior policy's mean reward (not to scale)")
 
 
 def draw(rows: Any) -> Figure:
@@ -76,17 +77,17 @@ def draw(rows: Any) -> Figure:
     with _style.applied():
         figure = _style.picture(_style.WIDTH, 2.9)
         left, right = figure.subplots(1, 2)
-        draw_limit(left, rows, reward)
-        left.axhline(reward(lab.softmax(lab.LOGITS)).mean(), **_style.REFERENCE)
-        look.say(left, 0.1, reward(lab.softmax(lab.LOGITS)).mean() - 0.05, "behavior", look.COLOR["muted"])
-        left.set(ylabel="mean reward", ylim=(0.0, 1.0), title="return after training on frozen data")
-        draw_limit(right, rows, support)
-        right.set(ylabel="number of arms played", ylim=(0.0, 10.3), title="arms that the policy still plays")
-        kept = [support(policy).mean() for shift, policy in limits(rows).items() if shift <= 0.0]
-        more = kept == sorted(kept, reverse=True) and kept[0] > 2.0
-        words = "With a baseline below the behavior's mean reward, the policy keeps several arms, as predicted"
-        title = _script.finding(more, words, "Limits of shifted baselines on frozen bandits")
-        figure.suptitle(title, x=0.01, ha="left")
+        draw_limit(left, rows, support)
+        left.set(ylabel="number of arms played", ylim=(0.0, 10.3), title="Arms that the policy still plays")
+        draw_limit(right, rows, reward)
+        right.axhline(reward(lab.softmax(lab.LOGITS)).mean(), **_style.REFERENCE)
+        look.say(right, 11.0, reward(lab.softmax(lab.LOGITS)).mean() - 0.022, "behavior policy", MUTED, ha="right")
+        right.set(ylabel="mean reward", ylim=(0.5, 0.93), title="Return after training on frozen data")
+        look.say(left, list(limits(rows)).index(0.0) + 0.15, 9.7, "baseline = mean reward", MUTED)
+        below = {shift: policy for shift, policy in limits(rows).items() if shift <= 0.0}
+        kept, paid = ([read(policy).mean() for policy in below.values()] for read in (support, reward))
+        more = kept == sorted(kept, reverse=True) and support(below[-CLEAR]).mean() > 2.0
+        _script.headline(figure, more and paid == sorted(paid), "Limits of shifted baselines on frozen bandits")
     return figure
 
 

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from asyncsim.plotting import _style
-from paper_figures import _claim, _claims
+from paper_figures import _claim, _claims, _script
 from paper_figures._gallery import PLACEHOLDER
 
 EXPERIMENTS = tuple(
@@ -45,12 +45,12 @@ MEANING = {
     "reproduced": "in all of our settings",
     "mostly": "in most settings",
     "mixed": "in some settings, not in others or undecided",
+    "under conditions": "wherever one condition is met",
     "mostly not": "in few settings",
     "not reproduced": "in none",
-    "under conditions": "wherever one condition is met",
     "not tested here": "no setting of ours can show it",
 }
-"""Where a claim with a verdict holds."""
+"""Where a claim with a verdict holds, in the order of the bars."""
 
 
 def claims() -> list[tuple[str, str]]:
@@ -77,7 +77,8 @@ def draw(*tables: Any) -> Figure:
     with _style.applied():
         figure = _style.picture(_style.WIDTH, 3.6)
         ax, left = figure.subplots(), np.zeros(len(found))
-        for k, verdict in enumerate(_claim.VERDICTS):
+        for verdict in MEANING:
+            k = _claim.VERDICTS.index(verdict)
             width = np.array([row[k] for row in found.values()])
             label = f"{verdict}: {MEANING[verdict]}"
             bars = ax.barh(range(len(found)), width, left=left, height=0.75, color=COLORS[k], label=label)
@@ -87,14 +88,10 @@ def draw(*tables: Any) -> Figure:
         names = [f"{name}, arXiv {ARXIV[name]}" if name in ARXIV else name for name in found]
         ax.set_yticks(range(len(found)), names)
         ax.tick_params(axis="y", length=0)
-        ax.set(ylim=(len(found) - 0.5, -0.5), xlabel="number of claims", ylabel="paper")
+        ax.set(ylim=(len(found) - 0.5, -0.5), xlabel="number of claims")
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-        own = {key: int(number) for key, number in numbers().items()}
-        good = own["reproduced"] + own["mostly"]
-        bad = own["mostly_not"] + own["not_reproduced"]
-        some = f"{own['mixed'] + own['under_conditions']} in some, {bad} in few or none"
-        title = f"Of {own['all']} published claims, {good} hold in all or most of our settings, {some}"
-        figure.suptitle(title, x=0.01, ha="left")
+        # Its numbers are those that are drawn.
+        _script.headline(figure, True, "Claims by paper and verdict")
         more: dict[str, Any] = {"handlelength": 1.0, "alignment": "left", "title_fontsize": 8.0}
         ax.legend(title="Does the claim hold?", loc="lower right", **more)
     return figure
@@ -103,4 +100,9 @@ def draw(*tables: Any) -> Figure:
 def numbers(*tables: Any) -> dict[str, str]:
     """How many claims came out how."""
     found = [verdict for _, verdict in claims()]
-    return {"all": str(len(found))} | {each.replace(" ", "_"): str(found.count(each)) for each in _claim.VERDICTS}
+    ends = {"good": ("reproduced", "mostly"), "bad": ("mostly not", "not reproduced")}
+    some = {key: str(sum(each in words for each in found)) for key, words in ends.items()}
+    rest = {
+        each.replace(" ", "_"): str(found.count(each)) for each in _claim.VERDICTS if each not in sum(ends.values(), ())
+    }
+    return {"all": str(len(found)), **some, **rest}

@@ -16,12 +16,12 @@ from paper_figures._claim import Setting
 
 EXPERIMENTS = {"delight": {"part": "cosine", "task": "bandits", "staleness": "0"}}
 IS, DG = "exact IS", "DG"
-NAMES = {IS: "exact importance\nsampling", DG: "delightful\ngradient (DG)"}
+NAMES = {IS: "exact importance\nsampling (IS)", DG: "delightful\ngradient (DG)"}
 TOLD = {DG: "DG", f"{DG}, 1/4": "DG at temperature 1/4"}
 """DG by temperature, in tables of settings."""
 LOOKS: dict[str, dict[str, Any]] = {
     experiment.BASE: {"color": look.COLOR["stale"], "marker": "o"},
-    IS: {"color": look.COLOR["synchronous"], "marker": "s"},
+    IS: {"color": look.COLOR["tuned"], "marker": "s"},
     DG: {"color": look.COLOR["controlled"], "marker": "^"},
 }
 ONE = math.sqrt(experiment.ARMS / (2.0 * (experiment.ARMS - 1)))
@@ -51,9 +51,7 @@ def draw(rows: Any) -> Figure:
         look.ends(ax, names, gap=0.14)
         worse = (each[DG] < each[IS]).all() and each[DG].iloc[-1] < each[DG].max() - 0.05
         worse = worse and (each[DG] > each[experiment.BASE]).all()
-        faulty = f"With {100 * experiment.SHARE:.0f} % of the data from a faulty actor"
-        words = f"{faulty}, the delightful gradient loses accuracy, but less than without correction"
-        figure.suptitle(_script.finding(worse, words, f"{faulty}: direction of gradients"), x=0.01, ha="left")
+        _script.headline(figure, worse, "Direction of gradients with a faulty actor")
     return figure
 
 

@@ -10,21 +10,15 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from asyncsim.plotting import _style
-from experiments import delight as experiment
 from paper_figures import _script
 from paper_figures import _vcpo as look
 from paper_figures._claim import Setting, decided
 
-EXPERIMENTS = {"delight": {"part": "compare"}}
+EXPERIMENTS = {"delight": {"part": "compare", "arm": ("exact IS", "DG", "sign-blind")}}
 STALE = "constant 32"
 LAWS = {"fresh": ("fresh data", look.SYNCHRONOUS), STALE: ("data 32 versions old", look.TRUNCATED)}
-NAMES = {
-    "PPO": "PPO's clip",
-    "DG": "DG",
-    "DG, 1/4": "DG, temperature 1/4",
-    "sign-blind": "DG without the sign",
-    "sign-blind, 1/4": "DG without the sign,\ntemperature 1/4",
-}
+NAMES = {"exact IS": "exact IS", "DG": "DG", "sign-blind": "DG, gate without\nthe advantage's sign"}
+"""Arms that are drawn."""
 TASKS = ("bandit", "graded", "sparse")
 
 
@@ -32,30 +26,26 @@ def draw_task(ax: Axes, rows: Any, task: str, arms: list[str]) -> None:
     """A line for each arm, a mark for each kind of data."""
     for shift, (law, (_, style)) in zip((-0.16, 0.16), LAWS.items(), strict=True):
         own = _script.pick(rows, part="compare", task=task, law=law).dropna(subset="difference")
+        own = own[own.arm.isin(arms)]
         places = [arms.index(arm) + shift for arm in own.arm]
         look.points(ax, places, own.assign(value=own.difference), sideways=True, **style)
     ax.axvline(0.0, **_style.REFERENCE)
     ax.set(ylim=(len(arms) - 0.5, -0.5), title=task, xlabel="return minus that without correction")
     ax.locator_params(axis="x", nbins=4)
-    look.ticks(ax.yaxis, range(len(arms)), [NAMES.get(arm, arm.replace("IS", "importance sampling")) for arm in arms])
+    look.ticks(ax.yaxis, range(len(arms)), [NAMES[arm] for arm in arms])
 
 
 def draw(rows: Any) -> Figure:
     """A panel for each task."""
-    arms = [arm for arm in experiment.METHODS if arm != experiment.BASE and (rows.arm == arm).any()]
+    arms = [arm for arm in NAMES if (rows.arm == arm).any()]
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 3.2)
+        figure = _style.picture(_style.WIDTH, 2.5)
         for ax, task in zip(figure.subplots(1, 3, sharex=True, sharey=True), TASKS, strict=True):
             draw_task(ax, rows, task, arms)
         marks = [Line2D([], [], linestyle="none", label=name, **style) for name, style in LAWS.values()]
-        lost = [
-            _script.pick(rows, part="compare", law=STALE, arm=arm, word="worse").task.tolist()
-            for arm in ("DG", "sign-blind")
-        ]
-        first = "Tuned DG (advantage × surprisal, temperature 1) loses on all stale tasks"
-        words = f"{first}; without the advantage's sign, only on the {_script.listed(lost[1])}"
-        title = _script.finding(len(lost[0]) == 3 > len(lost[1]) > 0, words, "Returns of DG and of its rivals")
-        figure.legend(handles=marks, title=title, loc="outside upper left", ncols=2, alignment="left")
+        lost = _script.pick(rows, part="compare", law=STALE, arm="DG", word="worse")
+        _script.headline(figure, set(lost.task) == set(TASKS), "Returns of DG and of its rivals")
+        look.below(figure, marks)
     return figure
 
 

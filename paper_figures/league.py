@@ -14,13 +14,13 @@ from paper_figures import _script
 from paper_figures import _vcpo as look
 from paper_figures._claim import Setting, decided
 
-EXPERIMENTS = {"league": {"law": ("fresh", "constant 8", "constant 32")}}
+EXPERIMENTS = {"league": {"law": ("constant 8", "constant 32")}}
 WORDS = {"better": "held", "equal": "effect", "worse": "violated"}
 """The color of each word; undecided has none."""
 TITLES = {"bandit": "bandit", "graded": "graded sequences", "sparse": "sparse sequences"}
 NAMES = {"GAC": "GAC with skips"}
 """Arms that are called otherwise: `rivals` has a GAC that never skips a batch."""
-SHORT = {"fresh": "0", "constant 8": "8", "constant 32": "32"}
+SHORT = {"constant 8": "8", "constant 32": "32"}
 """Distributions of staleness that are drawn; the others are numbers."""
 OLD = "constant 32"
 
@@ -49,13 +49,13 @@ def cells(ax: Axes, rows: Any, arms: list[str], column: str, names: dict[str, st
     ax.spines[:].set_visible(False)
 
 
-def key(figure: Figure, title: str, base: str) -> None:
-    """A title over what the colors mean."""
-    said = {"better": f"better than {base}", "equal": f"equal: interval within ±{league.SMALLEST:g}"}
+def key(figure: Figure) -> None:
+    """What the colors mean, below the title."""
+    said = {"better": "better than RLOO", "equal": f"equal: interval within ±{league.SMALLEST:g}"}
     said["worse"] = "worse: interval below 0, not equal"
     marks = [Patch(color=_style.COLORS[color], alpha=0.6, label=said[word]) for word, color in WORDS.items()]
     marks.append(Patch(facecolor="none", linewidth=0, label="grey number: undecided"))
-    figure.legend(handles=marks, loc="outside upper left", ncols=4, title=title, alignment="left")
+    look.below(figure, marks)
 
 
 def draw(rows: Any) -> Figure:
@@ -68,11 +68,10 @@ def draw(rows: Any) -> Figure:
             cells(ax, _script.pick(rows, task=task), arms, "law", SHORT)
             ax.set_title(title)
         axes[1].set_xlabel("staleness (versions); numbers: mean return of batches minus that of RLOO")
-        words = rows[(rows.law != "fresh") & rows.law.isin(list(SHORT)) & (rows.arm != league.BASE)].word.dropna()
-        counts = [f"{(words == word).sum()} {word}" for word in ("better", "equal", "worse", "undecided")]
-        title = f"Tuned stabilizers rarely beat plain RLOO on stale data: of {len(words)}, {_script.listed(counts)}"
+        words = rows[rows.law.isin(list(SHORT)) & (rows.arm != league.BASE)].word.dropna()
         rare = 0 < len(words) >= 10 * (words == "better").sum()
-        key(figure, _script.finding(rare, title, "Tuned stabilizers beside plain RLOO"), "RLOO")
+        _script.headline(figure, rare, "Tuned stabilizers beside plain RLOO")
+        key(figure)
     return figure
 
 

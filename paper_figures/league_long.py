@@ -21,11 +21,11 @@ ONE: dict[str, Any] = {"marker": "o", "markerfacecolor": "white", "color": look.
 OWN: dict[str, Any] = {"marker": "o", "color": look.COLOR["controlled"]}
 EDGE: dict[str, Any] = {**OWN, "marker": ">"}
 """Best at the largest or least rate of the grid: no verdict."""
-CLIPS = ("PPO", "GRPO", "M2PO", "BAPO")
-"""Methods that clip or mask around recorded log-probs, token by token."""
+CLIPS = ("PPO", "GRPO", "BAPO", "M2PO", "GSPO")
+"""Methods that clip or mask around recorded log-probs."""
 GROUPS = {
-    "Clips around recorded log-probs": ("PPO", "GRPO", "BAPO", "M2PO", "GSPO"),
-    "Other methods": ("RLOO", "PPO, recomputed", "CISPO", "TIS, token", "GAC", "TIS, sequence", "VCPO"),
+    "Clips around recorded log-probs": CLIPS,
+    "Other methods": ("RLOO", "PPO, recomputed", "CISPO", "TIS, token", "VCPO"),
 }
 """Methods that are drawn."""
 QUOTED = ("RLOO", "CISPO", "M2PO", "GSPO", "PPO")
@@ -84,9 +84,10 @@ def rise(rows: Any) -> tuple[dict[str, float], dict[str, float]]:
 
 
 def draw(rows: Any) -> Figure:
-    """A panel for each length, at the usual batch: methods in two groups."""
-    where = [place for place in places(rows) if place[1] == league_long.PLACES[0][1]]
-    last, first = max(where), min(where)
+    """A panel for the least and the largest length, at the usual batch: methods in two groups."""
+    ran = [place for place in places(rows) if place[1] == league_long.PLACES[0][1]]
+    first, last = min(ran), max(ran)
+    where = [first, last] if first != last else [last]
     heights, heads = rise(rows)
     with _style.applied():
         figure = _style.picture(_style.WIDTH, 1.3 + 0.17 * len(heights | heads))
@@ -112,9 +113,8 @@ def draw(rows: Any) -> Figure:
         plain = at(rows, last, league.BASE, usual(rows, last)).value
         tuned = min(at(rows, last, arm).value for arm in CLIPS if arm in set(rows.arm))
         holds = last[0] > first[0] and clipped < 0.25 * plain and tuned > 0.5 * plain
-        told = "At RLOO's best rate, clips around recorded log-probs hardly learn long sequences; at their own, they do"
-        title = _script.finding(holds, told, "Methods on stale data, at one rate and at their own best")
-        figure.legend(handles=handles, loc="outside upper left", ncols=2, title=title, alignment="left")
+        _script.headline(figure, holds, "Methods on stale data, at one rate and at their own best")
+        look.below(figure, handles, ncols=2)
     return figure
 
 

@@ -63,7 +63,7 @@ def draw_stairs(ax: Axes, rows: Any) -> bool:
     means, reach = zip(*shown, strict=True)
     ax.errorbar(shown.index, means, yerr=reach, **{**_style.MEASURED, **PIPELINE})
     ax.set(
-        xlabel="position in the sample (0: first token)", ylabel="staleness of the token (versions)", ylim=(0.0, None)
+        xlabel="position in the sample (0: first token)", ylabel="staleness of the token (versions)", ylim=(8.0, 16.5)
     )
     means = _script.pick(rows, part="stairs", sigma=sigma).groupby("place").value.mean()
     ax.set_title(f"A sample whose first token is {pipeline_rl.HEAD} versions old")
@@ -105,13 +105,11 @@ def draw(rows: Any) -> Figure:
         fresher = draw_stairs(left, rows)
         draw_lag(right, rows, "ess", lambda steps: ess(rows, steps))
         same = abs(ess(rows, 0)[0] - ess(rows, near(rows))[0]) < 0.05
-        right.set(ylabel="effective sample size (ESS) / samples", title="ESS, slots split for speed", ylim=(0.7, 1.02))
-        words = "In PipelineRL, later tokens are fresher; at similar mean staleness, ESS is as in conventional training"
-        title = _script.finding(fresher and same, words, "PipelineRL: staleness along a sample, and ESS")
-        figure.suptitle(title, x=0.01, ha="left")
+        right.set(ylabel="effective sample size (ESS) / samples", title="Effective samples", ylim=(0.8, 1.02))
+        _script.headline(figure, fresher and same, "PipelineRL: staleness along a sample, and ESS")
         lag = speed(rows, 0)[0]
         look.say(right, lag, ess(rows, 0)[0] - 0.05, "PipelineRL\n(in flight)", PIPELINE["color"], ha="center")
-        look.say(right, 2.6 * lag, 0.82, "conventional\n(alternating)", CONVENTIONAL["color"], ha="center")
+        look.say(right, 2.2 * lag, 0.93, "conventional\n(alternating)", CONVENTIONAL["color"], ha="center")
     return figure
 
 

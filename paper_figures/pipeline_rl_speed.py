@@ -7,19 +7,11 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
-from experiments import roll_flash
 from paper_figures import _script, pipeline_rl
 from paper_figures import _vcpo as look
 from paper_figures._claim import Setting, decided
 
 EXPERIMENTS = {"pipeline_rl": {"part": "speed", "task": "none (timing only)", "staleness": "measured"}}
-
-
-def title(rows: Any) -> str:
-    """What PipelineRL's steps and returns show, if they do."""
-    twice = 1.75 <= pipeline_rl.speed(rows, pipeline_rl.near(rows))[1] / pipeline_rl.speed(rows, 0)[1] < 2.5
-    words = f"With {roll_flash.POOL} slots, PipelineRL halves the time per step at similar staleness"
-    return _script.finding(twice, words, "Seconds of an optimizer step by staleness")
 
 
 def draw(rows: Any) -> Figure:
@@ -30,9 +22,11 @@ def draw(rows: Any) -> Figure:
         pipeline_rl.draw_lag(left, rows, "speed", lambda steps: pipeline_rl.speed(rows, steps)[1:])
         left.set(ylabel="seconds per step", ylim=(0.0, None))
         x, y, _ = pipeline_rl.speed(rows, 0)
-        look.say(left, x + 0.6, y - 0.25, "PipelineRL", pipeline_rl.PIPELINE["color"])
-        look.say(left, 2.6, 2.7, "conventional", pipeline_rl.CONVENTIONAL["color"])
-        figure.suptitle(title(rows), x=0.01, ha="left")
+        near, slow, _ = pipeline_rl.speed(rows, pipeline_rl.near(rows))
+        look.say(left, x + 0.2, y - 0.2, f"PipelineRL: {y:.2f} s", pipeline_rl.PIPELINE["color"])
+        look.say(left, near, slow + 0.45, f"{slow:.2f} s", pipeline_rl.CONVENTIONAL["color"], ha="center")
+        look.say(left, 1.8, 2.9, "conventional training", pipeline_rl.CONVENTIONAL["color"])
+        _script.headline(figure, 1.75 <= slow / y < 2.5, "Seconds of an optimizer step by staleness")
     return figure
 
 

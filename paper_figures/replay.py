@@ -17,10 +17,11 @@ from paper_figures._claim import Setting, decided
 
 EXPERIMENTS = {"replay": {"quantity": ("updates", "tried"), "staleness": "grows with uses and buffer"}}
 SHOWN = 4
-"""Batches in the buffer whose updates are drawn."""
+"""Batches in the buffer whose updates are counted."""
+HELD_LOOK: dict[str, Any] = {"color": look.COLOR["stale"], "marker": "o", **look.HOLLOW}
+TUNED_LOOK: dict[str, Any] = {"color": look.COLOR["controlled"], "marker": "o"}
 PRICES, PRICE = 2.0 ** np.arange(-2, 8), 8.0
 """Prices that are drawn, and the one that is quoted."""
-NOISY = "predicted where noise limits the learning rate"
 HELD = 0.1
 """A learning rate that all cells share, so small that fresh data need tens of updates."""
 BOLD = 3.2
@@ -65,38 +66,39 @@ def best(rows: Any, task: str, price: float, held: bool) -> tuple[int, Any]:
     return int(ratios[place]), beside(own.iloc[place], own.loc[0].iloc[0], scale)
 
 
-def draw_lines(ax: Axes, x: Any, found: dict[str, list[Any]], limits: tuple[float, float]) -> None:
-    """A line for each task with its intervals, the name at its end; above the dotted line fresh data need less."""
-    for task, each in found.items():
+def draw_prices(ax: Axes, rows: Any) -> None:
+    """Compute of the best replayed cell at best rates against the price, the name of a task at the end of its line."""
+    names = {"fresh data": (1.0, look.COLOR["synchronous"])}
+    for side, task in zip((0.93, 1.0, 1.07), tasks(rows), strict=False):
+        each = [best(rows, task, price, False)[1] for price in PRICES]
         reach = [[f.value - f.low for f in each], [f.high - f.value for f in each]]
         style = {**_style.MEASURED, **look.CONNECTED, **look.TASK[task], "markersize": 3.5}
-        ax.errorbar(x, [f.value for f in each], yerr=reach, **style)
-    ax.axhline(1.0, **_style.REFERENCE)
-    ax.set(xscale="log", yscale="log", ylim=limits)
-    shown = [k for k in (-3, -2, -1, 0, 1, 2, 3) if limits[0] < 2.0**k < limits[1]]
-    look.ticks(ax.yaxis, [2.0**k for k in shown], [f"{2**k}" if k >= 0 else f"1/{2**-k}" for k in shown])
-    names = {task: (each[-1].value, look.COLOR[task]) for task, each in found.items()}
-    look.ends(ax, names | {"fresh data": (1.0, look.COLOR["muted"])})
-
-
-def draw_prices(ax: Axes, rows: Any, held: bool) -> None:
-    """Compute of the best replayed cell against the price."""
-    found = {task: [best(rows, task, price, held)[1] for price in PRICES] for task in tasks(rows)}
-    draw_lines(ax, PRICES, found, (0.08, 12.0))
-    ax.set(xlabel="generation time divided\nby training time", ylabel="compute relative to fresh data")
+        ax.errorbar(side * PRICES, [f.value for f in each], yerr=reach, **style)
+        names[task] = (each[-1].value, look.COLOR[task])
+    ax.axhline(1.0, **{**_style.REFERENCE, "color": look.COLOR["synchronous"]})
+    ax.set(xscale="log", yscale="log", ylim=(0.12, 5.0), title="Tuned learning rates")
+    ax.set(xlabel="generation time divided by training time", ylabel="compute relative to fresh data")
+    look.ticks(ax.yaxis, [0.125, 0.25, 0.5, 1, 2, 4], ["1/8", "1/4", "1/2", "1", "2", "4"])
     look.ticks(ax.xaxis, [0.25, 1, 4, 16, 64])
+    look.ends(ax, names)
 
 
-def draw_updates(ax: Axes, rows: Any) -> None:
-    """Updates beside fresh data for each number of uses, at best rates."""
-    cells = {task: updates(rows, task, False) for task in tasks(rows)}
-    uses = [each for each in experiment.RATIOS if each in set(rows.ratio) - {0}]
-    found = {task: [beside(own.loc[(each, SHOWN)], own.loc[0].iloc[0]) for each in uses] for task, own in cells.items()}
-    draw_lines(ax, uses, found, (0.08, 12.0))
-    fine = np.geomspace(1.0, 8.0, 40)
-    ax.plot(fine, [experiment.noise(y, 1) for y in fine], label=NOISY, **_style.PREDICTED)
-    ax.set(xlabel=f"times each sample is used\n(buffer of {SHOWN} batches)", ylabel="updates relative to fresh data")
-    look.ticks(ax.xaxis, uses)
+def draw_rates(ax: Axes, rows: Any) -> None:
+    """Compute of the best replayed cell at the quoted price, by task: at the held rate and at best rates."""
+    for held, side, style in ((True, -0.12, HELD_LOOK), (False, 0.12, TUNED_LOOK)):
+        for y, task in enumerate(tasks(rows)):
+            found = best(rows, task, PRICE, held)[1]
+            reach = [[found.value - found.low], [found.high - found.value]]
+            ax.errorbar([found.value], [y + side], xerr=reach, **{**_style.MEASURED, **style})
+    ax.axvline(1.0, **{**_style.REFERENCE, "color": look.COLOR["synchronous"]})
+    ax.set(
+        xscale="log", ylim=(len(tasks(rows)) - 0.5, -0.6), title=f"Generation {PRICE:g} times as expensive as training"
+    )
+    ax.set_xlabel("compute relative to fresh data")
+    look.ticks(ax.xaxis, [0.125, 0.25, 0.5, 1, 2, 4], ["1/8", "1/4", "1/2", "1", "2", "4"])
+    look.ticks(ax.yaxis, range(len(tasks(rows))), tasks(rows))
+    look.say(ax, 0.2, -0.42, f"learning rate {HELD:g}", HELD_LOOK["color"])
+    look.say(ax, 1.15, -0.42, "tuned learning rates", TUNED_LOOK["color"])
 
 
 def entropy(rows: Any, task: str, ratio: int, buffer: int) -> Any:
@@ -106,23 +108,16 @@ def entropy(rows: Any, task: str, ratio: int, buffer: int) -> Any:
 
 
 def draw(rows: Any) -> Figure:
-    """Compute at one rate that all share and at the best rate of each, and the updates that the latter takes."""
+    """Compute at one rate that all share and at the best rate of each; the latter against the price."""
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 3.0)
-        fixed, tuned, more = figure.subplots(1, 3)
-        draw_prices(fixed, rows, True)
-        draw_prices(tuned, rows, False)
-        draw_updates(more, rows)
-        fixed.set_title(f"Best replay setting,\nlearning rate {HELD:g} for all")
-        tuned.set_title("Best replay setting,\ntuned learning rates")
-        more.set_title("Updates at tuned\nlearning rates")
+        figure = _style.picture(_style.WIDTH, 2.9)
+        left, right = figure.subplots(1, 2)
+        draw_rates(left, rows)
+        draw_prices(right, rows)
         saved = {held: [best(rows, task, PRICE, held)[1] for task in tasks(rows)] for held in (False, True)}
         sure = {held: [each.high < 1.0 for each in found] for held, found in saved.items()}
-        first = "When generation dominates, replay saves compute at one small learning rate"
-        words = f"{first}, but not reliably at tuned rates"
-        drawn = "Updates and compute with replay, divided by those of fresh data"
-        title = _script.finding(all(sure[True]) and not all(sure[False]), words, drawn)
-        figure.suptitle(title, x=0.01, ha="left")
+        holds = all(sure[True]) and not all(sure[False])
+        _script.headline(figure, holds, "Compute with replay, divided by that of fresh data")
     return figure
 
 

@@ -4,19 +4,28 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
 from experiments import league, rivals
 from paper_figures import _script
+from paper_figures import _vcpo as look
 from paper_figures._claim import Setting, decided
-from paper_figures.league import WORDS, cells, key
+from paper_figures.league import WORDS
 from paper_figures.vcpo_suite import called
 
 EXPERIMENTS = {"rivals": {"law": "constant 32"}}
 TASKS = {"bandit": "bandit", "graded": "graded", "sparse": "sparse"}
-NAMES = {"VCPO": "VCPO", "GAC": "GAC without skips"}
+NAMES = {"VCPO": "VCPO", "GAC": "GAC (projection only)"}
 """Bases; the league has the GAC that skips."""
+OTHERS = "another method"
+LOOKS: dict[str, dict[str, Any]] = {
+    "RLOO": {"color": look.COLOR["stale"], "marker": "o"},
+    "fresh": look.SYNCHRONOUS,
+    OTHERS: {"color": look.COLOR["muted"], "marker": "o", "markersize": 2.5},
+}
 LAW = "constant 32"
 """The distribution of staleness that is drawn; under the heavy-tailed one little is decided."""
 
@@ -27,33 +36,36 @@ def judged(rows: Any, base: str) -> Any:
     return own[own.word.notna() & (own.arm != "fresh")]
 
 
-def title(rows: Any) -> str:
+def nowhere(rows: Any) -> bool:
     """Whether RLOO is nowhere worse than VCPO and GAC, which are applied to it."""
     plain = [_script.pick(rows, base=base, arm="RLOO", law=LAW).word.dropna() for base in rivals.BASES]
-    holds = all(len(own) and own.isin(["equal", "better"]).all() for own in plain)
-    words = f"Tuned, at staleness {LAW.split()[1]}, neither VCPO nor GAC (without skips) beats plain RLOO (bold row)"
-    return _script.finding(holds, words, "Rivals beside each method at its best rate, on stale data")
+    return all(len(own) and own.isin(["equal", "better"]).all() for own in plain)
 
 
-def order(rows: Any) -> list[str]:
-    """Rivals by their mean difference from both bases, the best first."""
-    own = rows[(rows.law == LAW) & rows.arm.isin(rivals.ARMS) & (rows.arm != "fresh")]
-    means: Any = own.groupby("arm").difference.mean().dropna().sort_values(ascending=False, kind="stable")
-    return list(means.index)
+def draw_base(ax: Axes, rows: Any, base: str) -> None:
+    """Differences from a base by task: of RLOO, of fresh data, and of all others beside them."""
+    own = _script.pick(rows, base=base, law=LAW).dropna(subset="difference")
+    for y, task in enumerate(TASKS):
+        here = own[own.task == task].assign(value=own.difference)
+        others = here[~here.arm.isin(list(LOOKS))].difference
+        ax.scatter(others, y + 0.2 + 0.04 * (np.arange(len(others)) % 4), s=6.0, color=look.COLOR["muted"], zorder=3)
+        for arm, side in (("RLOO", -0.05), ("fresh", -0.25)):
+            if (here.arm == arm).any():
+                look.points(ax, [y + side], here[here.arm == arm], sideways=True, **LOOKS[arm])
+    ax.set(ylim=(len(TASKS) - 0.5, -0.5), xlabel=f"mean return minus that of {NAMES[base]}", title=NAMES[base])
+    look.ticks(ax.yaxis, range(len(TASKS)), list(TASKS.values()))
 
 
 def draw(rows: Any) -> Figure:
     """A panel for each base."""
-    arms, own = order(rows), _script.pick(rows, law=LAW)
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 1.2 + 0.165 * len(arms))
-        for ax, base in zip(figure.subplots(1, len(rivals.BASES), sharey=True), rivals.BASES, strict=True):
-            cells(ax, _script.pick(own, base=base), arms, "task", TASKS)
-            ax.set_title(f"mean return minus that of {NAMES[base]}")
-        plain = [each for each in figure.axes[0].get_yticklabels() if each.get_text() == "RLOO"]
-        for each in plain:
-            each.set_fontweight("bold")
-        key(figure, title(rows), "the panel's method")
+        figure = _style.picture(_style.WIDTH, 2.7)
+        axes = figure.subplots(1, len(rivals.BASES), sharex=True, sharey=True)
+        for ax, base in zip(axes, rivals.BASES, strict=True):
+            draw_base(ax, rows, base)
+        _script.headline(figure, nowhere(rows), "Rivals beside each method at its best rate, on stale data")
+        shown = {"RLOO on stale data": LOOKS["RLOO"], "RLOO on fresh data": LOOKS["fresh"], OTHERS: LOOKS[OTHERS]}
+        look.legend(figure, axes, shown, league.SMALLEST)
     return figure
 
 

@@ -7,7 +7,6 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -17,10 +16,10 @@ from paper_figures import _script
 from paper_figures import _vcpo as look
 from paper_figures._claim import Setting, decided
 
-EXPERIMENTS = {"step_limits": {"task": ("linear", "bandit", "tokens")}}
+EXPERIMENTS = {"step_limits": {"task": "linear", "names": {"linear": "quadratic objective"}}}
 LONG, SHORT, STALE = 512, 128, 64
-FINE, MOST = 1.03, 3.0
-"""Factor between rates at which the noise-free recursion is read, and largest staleness times rate that is drawn."""
+MOST = 3.0
+"""Largest staleness times rate that is drawn."""
 RISE = 1.2
 """Factor from which on a limit rises."""
 COLOR = {
@@ -54,27 +53,6 @@ def stale_constant(staleness: int = 400) -> float:
 def rule(staleness: Any, horizon: int) -> np.ndarray:
     """The smaller of C/T and R/(S + 1/2)."""
     return np.minimum(drift_constant() / horizon, stale_constant() / (np.asarray(staleness) + 0.5))
-
-
-def field(task: str, logits: np.ndarray, bonus: float = 1.0) -> np.ndarray:
-    """Expected gradient from data of these logits: prob (value - mean), entropy paid in the reward."""
-    paid = lab.PROXY if task == "bandit" else np.eye(lab.ACTIONS)[0] / lab.LENGTH
-    log_prob = logits - np.logaddexp.reduce(logits, -1, keepdims=True)
-    prob, value = np.exp(log_prob), paid - bonus * lab.BONUS[task] * log_prob
-    share = 1.0 / len(lab.START[task]) if task == "bandit" else 1.0  # a batch has one group of each prompt
-    return np.asarray(share * prob * (value - (prob * value).sum(-1, keepdims=True)))
-
-
-@cache
-def ascended(task: str, staleness: int, horizon: int) -> float:
-    """Smallest rate at which noise-free delayed ascent has collapsed by the horizon; infinite where none has."""
-    start, rates = lab.START[task], 0.5 * FINE ** np.arange(220)
-    path, returns = [np.broadcast_to(start, (rates.size, *start.shape))], []
-    for t in range(horizon):
-        returns.append(lab.true_return(task, torch.as_tensor(path[t].reshape(rates.size, -1).copy())).numpy())
-        path.append(path[t] + rates[:, None, None] * field(task, path[max(0, t - staleness)]))
-    bad = np.isfinite(lab.collapsed(np.array(returns)))
-    return float(rates[bad.argmax()]) if bad.any() else math.inf
 
 
 def limits(rows: Any, task: str, arm: str, horizon: int) -> Any:
@@ -119,34 +97,11 @@ def draw_linear(ax: Axes, rows: Any) -> None:
     fine = np.geomspace(0.5, 128.5, 200) - 0.5
     for horizon, shade in zip((SHORT, LONG, 2048), ("partial", "measured", "tuned"), strict=True):
         plot(ax, limits(rows, "linear", "gradient", horizon), look.COLOR[shade], horizon)
-        ax.plot(fine + 0.5, rule(fine, horizon), label="predicted by our rule (a)", **_style.PREDICTED)
-        look.say(ax, 0.6, 1.75 * float(rule(0, horizon)), f"{horizon} updates", look.COLOR[shade])
-    look.say(ax, 128, 0.045, "all batches\nfrom the start", look.COLOR["partial"], ha="right", va="bottom")
-    early = limits(rows, "linear", "gradient", LONG).set_index("staleness").value
-    flat = early.iloc[1] == early.iloc[0] and grown(rows, "linear", "gradient", 16) < 0.2
-    axis(ax, _script.finding(flat, "linear gradients: flat, then 1/S", "linear gradients"), ylim=(0.005, 6.0))
-
-
-def draw_drift(ax: Axes, rows: Any) -> None:
-    """REINFORCE on over-optimized proxies, beside noise-free delayed ascent."""
-    for task, horizon in (("tokens", SHORT), ("tokens", LONG), ("bandit", SHORT), ("bandit", LONG)):
-        own = limits(rows, task, "none", horizon)
-        plot(ax, own, COLOR[task], horizon)
-        found = [ascended(task, s, horizon) for s in own.staleness]
-        ax.plot(
-            own.staleness + 0.5,
-            found,
-            label="predicted by noise-free ascent (b)",
-            **{**_style.PREDICTED, "color": COLOR[task]},
-        )
-    axis(ax, "REINFORCE on flawed rewards (harmful shortcut)", ylim=(0.7, 100.0))
-    for y, task, horizon in (
-        (5.3, "tokens", SHORT),
-        (17, "bandit", SHORT),
-        (3.6, "bandit", LONG),
-        (1.0, "tokens", LONG),
-    ):
-        look.say(ax, 0.58, y, f"{task}, {horizon} updates", COLOR[task])
+        ax.plot(fine + 0.5, rule(fine, horizon), label="predicted by the rule", **_style.PREDICTED)
+        look.say(ax, 0.46, float(rule(0, horizon)), f"{horizon} updates", look.COLOR[shade], ha="right")
+    words = f"{SHORT} updates: all data\nfrom the initial policy"
+    look.say(ax, 132, 0.03, words, look.COLOR["partial"], ha="right", va="bottom")
+    axis(ax, "", ylim=(0.005, 2.5), xlim=(0.2, 150.0))
 
 
 def products(own: Any) -> Any:
@@ -156,19 +111,13 @@ def products(own: Any) -> Any:
 
 
 def draw(rows: Any) -> Figure:
-    """Two panels."""
+    """Linear gradients."""
     with _style.applied():
         figure = _style.picture(_style.WIDTH, 3.2)
-        falls = grown(rows, "linear", "gradient", 16) < 0.2
-        tokens = limits(rows, "tokens", "none", LONG).dropna(subset="value")
-        rises = len(tokens) > 1 and tokens.low.iloc[-1] > tokens.high.iloc[0]
-        first = "With linear gradients, staleness lowers the maximum stable learning rate"
-        words = f"{first}; on tokens with a flawed reward, it raises this rate"
-        title = _script.finding(falls and rises, words, "Maximum stable learning rates against staleness")
-        figure.suptitle(title, x=0.01, ha="left")
-        left, right = figure.subplots(1, 2)
-        draw_linear(left, rows)
-        draw_drift(right, rows)
+        draw_linear(figure.subplots(), rows)
+        early = limits(rows, "linear", "gradient", LONG).set_index("staleness").value
+        flat = early.iloc[1] == early.iloc[0] and grown(rows, "linear", "gradient", 16) < 0.2
+        _script.headline(figure, flat, "Maximum stable learning rates against staleness, linear gradients")
     return figure
 
 
@@ -195,6 +144,7 @@ def numbers(rows: Any) -> dict[str, str]:
         first += own.staleness.tolist()
         found |= {"levels": ", ".join(f"{s}" for s in own.staleness)}
         found[f"{task}_limits"] = ", ".join(f"{value:.2f}" for value in own.value)
+    found["none_tokens"] = f"{grown(rows, 'tokens', 'none'):.1f}"
     found["first"] = f"{min(first, default=math.nan):.0f}"
     times = products(_script.pick(rows, quantity="time", task="tokens", arm="grpo"))
     for name, low, high in (("little", 0.0, 0.1), ("middle", 0.1, 1.0), ("much", 1.0, MOST)):

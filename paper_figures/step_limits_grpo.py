@@ -10,21 +10,21 @@ from matplotlib.figure import Figure
 from asyncsim.plotting import _style
 from paper_figures import _script
 from paper_figures import _vcpo as look
-from paper_figures.step_limits import COLOR, LONG, RISE, SHORT, axis, grown, limits, plot
+from paper_figures.step_limits import COLOR, LONG, RISE, axis, grown, limits, plot
 
-EXPERIMENTS = {"step_limits": {"arm": "grpo"}}
+EXPERIMENTS = {"step_limits": {"arm": "grpo", "horizon": LONG}}
 
 
-def draw_panel(ax: Axes, rows: Any, arms: tuple[tuple[str, int], ...], title: str) -> None:
-    """Limits of tasks over so many updates."""
+def draw_panel(ax: Axes, rows: Any, tasks: tuple[str, ...], title: str, ends: tuple[float, float]) -> None:
+    """Limits of tasks."""
     names = {}
-    for task, horizon in arms:
-        own = limits(rows, task, "grpo", horizon)
-        plot(ax, own, COLOR[task], horizon)
+    for task in tasks:
+        own = limits(rows, task, "grpo", LONG)
+        plot(ax, own, COLOR[task], LONG)
         last = own.value.dropna()
         if len(last):
-            names[f"{task}, {horizon} updates"] = (float(last.iloc[-1]), COLOR[task])
-    axis(ax, title, xlim=(0.42, 160.0), ylim=(0.004, 3.0))
+            names[task] = (float(last.iloc[-1]), COLOR[task])
+    axis(ax, title, xlim=ends, ylim=(0.004, 3.0))
     look.ends(ax, names)
 
 
@@ -32,19 +32,16 @@ def draw(rows: Any) -> Figure:
     """Proxies on the left, true rewards on the right."""
     with _style.applied():
         figure = _style.picture(_style.WIDTH, 3.0)
-        left, right = figure.subplots(1, 2)
-        draw_panel(
-            left, rows, (("tokens", SHORT), ("tokens", LONG), ("bandit", LONG)), "flawed rewards (harmful shortcut)"
-        )
+        left, right = figure.subplots(1, 2, width_ratios=(1.0, 0.6))
+        draw_panel(left, rows, ("tokens", "bandit"), "Flawed rewards: a shortcut ruins the true return", (0.42, 160.0))
         honest = [limits(rows, task, "grpo", LONG) for task in ("graded", "sparse")]
         known = [int(each) for own in honest for each in own[own.value.notna()].staleness]
-        words = f"true rewards: no limit found below $S$ = {min(known)}" if known else "true rewards: no limit found"
-        draw_panel(right, rows, (("graded", LONG), ("sparse", LONG)), words)
+        words = f"True rewards: no limit below $S$ = {min(known)}" if known else "True rewards: no limit found"
+        draw_panel(right, rows, ("graded", "sparse"), words, (6.0, 90.0))
+        look.say(right, 9.2, 2.2, "open: no upper limit found", COLOR["graded"])
         up = all(grown(rows, task, "grpo") > RISE for task in ("tokens", "bandit"))
         down = all(grown(rows, task, "grpo") < 1 / RISE for task in ("graded", "sparse"))
-        words = "GRPO's maximum stable rate rises with staleness on flawed rewards, and falls on true rewards"
-        title = _script.finding(up and down, words, "GRPO's maximum stable rate against staleness")
-        figure.suptitle(title, x=0.01, ha="left")
+        _script.headline(figure, up and down, "GRPO's maximum stable rate against staleness")
     return figure
 
 

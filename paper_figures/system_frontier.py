@@ -85,9 +85,7 @@ def draw(rows: Any) -> Figure:
         draw_frontier(figure.subplots(), rows)
         stale, speed = (points(line(rows, "areal"), quantity)[0] for quantity in ("staleness", "throughput"))
         gains = np.diff(speed[np.argsort(stale)])
-        words = "Allowing staleness raises throughput until the trainer is saturated"
-        title = _script.finding(gains[0] > 0.0 and gains[-1] < 0.3 * gains[0], words, "Throughput and staleness")
-        figure.suptitle(title, x=0.01, ha="left")
+        _script.headline(figure, gains[0] > 0.0 and gains[-1] < 0.3 * gains[0], "Throughput and staleness")
     return figure
 
 

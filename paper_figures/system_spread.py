@@ -14,6 +14,7 @@ from experiments import system_frontier
 from paper_figures import _script
 from paper_figures._claim import Setting, decided
 from paper_figures._vcpo import ends as look_ends
+from paper_figures._vcpo import ticks as look_ticks
 from paper_figures.roll_flash import rounded
 from paper_figures.systems_stories import NEAR
 
@@ -77,11 +78,16 @@ def draw_speed(ax: Axes, rows: Any, train_time: float) -> Axes:
     fine = np.linspace(0.0, SPREAD, 31)
     curve = [predicted("synchronous", s, train_time) / predicted("open loop", s, train_time) for s in fine]
     ax.plot(fine, curve, label="predicted, no staleness limit", zorder=1, **_style.PREDICTED)
-    ax.plot([0.0, SPREAD], [1.0, 1.0], **_style.REFERENCE)
+    ax.plot([0.0, SPREAD], [1.0, 1.0], **{**_style.REFERENCE, "color": _style.COLORS["synchronous"]})
     ax.set(
-        xlabel=r"spread $\sigma$ of log-normal lengths", ylim=(0.0, 11.5), xlim=(-0.05, 1.55), xticks=[0, 0.5, 1, 1.5]
+        xlabel="spread (standard deviation of log length)",
+        yscale="log",
+        ylim=(0.85, 12.0),
+        xlim=(-0.05, 1.55),
+        xticks=[0, 0.5, 1, 1.5],
     )
-    look_ends(ax, ends | {"synchronous": (1.0, _style.COLORS["muted"])})
+    look_ticks(ax.yaxis, (1, 2, 4, 8))
+    look_ends(ax, ends | {"synchronous": (1.0, _style.COLORS["synchronous"])})
     ax.set_title(TRAINING[train_time])
     return ax
 
@@ -106,9 +112,7 @@ def draw(rows: Any) -> Figure:
         for ax, train_time in zip(axes, TRAINING, strict=True):
             draw_speed(ax, rows, train_time)
         axes[0].set_ylabel("throughput / synchronous throughput")
-        words = "Wide spreads of lengths speed up only systems that never wait, and less with a slow trainer"
-        title = _script.finding(holds(rows), words, "Throughput against the spread of lengths")
-        figure.suptitle(title, x=0.01, ha="left")
+        _script.headline(figure, holds(rows), "Throughput against the spread of lengths")
     return figure
 
 

@@ -15,11 +15,7 @@ from paper_figures._claim import Setting, decided
 
 EXPERIMENTS = {"tba_steps": {"part": "grid", "task": "arms", "rate": "best synchronous"}}
 BESIDE, CLIPPED, FREE = ("TBA", "Dr. GRPO"), ("Proximal RLOO", "Dr. GRPO"), ("TBA", "RLOO")
-NAMES = {
-    "RLOO, KL of now": "RLOO, KL of current policy",
-    "Proximal RLOO": "Proximal RLOO (clipped)",
-    "Dr. GRPO": "Dr. GRPO (clipped)",
-}
+NAMES = {**tba.LABELS, "Proximal RLOO": "Proximal RLOO (clipped)", "Dr. GRPO": "Dr. GRPO (clipped)"}
 """Arms as the labels of this picture have them."""
 TASKS = {"arms": "many arms", "tokens": "graded tokens"}
 SEARCHED = ("arms", "rare")
@@ -81,7 +77,7 @@ def searched(rows: Any, task: str, quantity: str, times: float | None) -> Any:
 
 def cost(rows: Any, arm: str, times: float | None, task: str = tba.TASK) -> float:
     """Mean return lost from fresh data to those about fifteen updates old."""
-    return cost_to(rows, arm, old(rows), times, task)
+    return cost_to(rows, arm, tba.old(rows), times, task)
 
 
 def cost_to(rows: Any, arm: str, steps: int, times: float | None, task: str) -> float:
@@ -90,23 +86,15 @@ def cost_to(rows: Any, arm: str, steps: int, times: float | None, task: str) -> 
     return float(fresh - stale)
 
 
-def old(rows: Any) -> int:
-    """About fifteen updates off policy, or the largest staleness."""
-    found = tba.steps(rows)
-    return 15 if 15 in found else found[-1]
-
-
 def draw(rows: Any) -> Figure:
     """Staleness; one course."""
     with _style.applied():
         figure = _style.picture(_style.WIDTH, 2.9)
         left, right = figure.subplots(1, 2)
         draw_steps(left, rows)
-        draw_course(right, rows, old(rows))
+        draw_course(right, rows, tba.old(rows))
         holds = max(cost(rows, arm, 1.0) for arm in FREE) < 0.5 * min(cost(rows, arm, 1.0) for arm in CLIPPED)
-        words = "At one learning rate, staleness costs TBA and RLOO less return than clipped methods"
-        title = _script.finding(holds, words, "Return by staleness and over updates")
-        figure.suptitle(title, x=0.01, ha="left")
+        _script.headline(figure, holds, "Return by staleness and over updates")
     return figure
 
 
@@ -132,7 +120,7 @@ def ahead(rows: Any, arm: str, times: float | None) -> str:
 def numbers(rows: Any) -> dict[str, str]:
     """Returns by staleness, wins beside each arm, and what more searchers bring."""
     found = {
-        "old": str(old(rows)),
+        "old": str(tba.old(rows)),
         "smallest": f"{tba.SMALLEST:g}",
         "rate": f"{tba.usual(rows):g}",
         "runs": str(int(rows[rows.part == "grid"].samples.max())),
@@ -140,7 +128,7 @@ def numbers(rows: Any) -> dict[str, str]:
     found |= {"places": str(2 * (len(tba.steps(rows)) - 1))}
     for arm, key in tba.KEYS.items():
         found[f"{key}_fresh"] = tba.value(level(rows, arm, 0, "return", 1.0))
-        found[f"{key}_old"] = tba.value(level(rows, arm, old(rows), "return", 1.0))
+        found[f"{key}_old"] = tba.value(level(rows, arm, tba.old(rows), "return", 1.0))
         if arm != "TBA":
             for reading, times in (("usual", 1.0), ("best", None)):
                 found[f"beside_{key}_{reading}"] = ahead(rows, arm, times)

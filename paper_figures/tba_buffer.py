@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
+from experiments import tba_steps
 from paper_figures import _script
 from paper_figures import _tba_steps as tba
 from paper_figures import _vcpo as look
@@ -78,12 +79,11 @@ def draw(rows: Any) -> Figure:
         draw_rules(left, rows, "return", "mean", 1.0)
         left.set(ylabel="mean return over training", title="Return")
         draw_rules(right, rows, "distinct", "end")
-        right.set(ylabel="good arms that appear\nin 64 draws at the end", title="Diversity")
-        most = parted(rows).stored.max()
-        half = f"sampling half by reward keeps most good arms at {most} samples per exchange"
-        words = f"Sampling only by reward costs return; {half}"
-        title = _script.finding(traded(rows), words, "Return and diversity by how the buffer is drawn from")
-        figure.suptitle(title, x=0.01, ha="left")
+        right.set(
+            ylabel=f"different good arms (of {tba_steps.GOOD})\nin {tba_steps.DRAWS} draws at the end",
+            title="Diversity",
+        )
+        _script.headline(figure, traded(rows), "Return and diversity by how the buffer is drawn from")
     return figure
 
 

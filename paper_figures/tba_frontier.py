@@ -15,27 +15,18 @@ from paper_figures import _tba_steps as tba
 from paper_figures import _vcpo as look
 from paper_figures._claim import Setting, decided
 
-EXPERIMENTS = {"tba_steps": {"part": "grid", "task": "arms", "rate": "best synchronous", "steps": (0, 15)}}
+EXPERIMENTS = {"tba_steps": {"part": "grid", "task": "arms", "rate": "best synchronous", "steps": 15}}
 LABELS = (
-    (("TBA and RLOO alike", "TBA", 0.62, 0.14), ("Dr. GRPO", "Dr. GRPO", 3.75, 0.66)),
-    (
-        ("TBA and", "TBA", 0.15, 0.9),
-        ("RLOO, current-policy KL", tba_steps.CURRENT, 0.15, 0.82),
-        ("Proximal RLOO", "Proximal RLOO", 2.08, 0.25),
-        ("Dr. GRPO", "Dr. GRPO", 0.95, 0.16),
-        ("RLOO, old-policy KL", "RLOO", 3.6, 0.17),
-    ),
+    ("TBA and", "TBA", 2.3, 0.94),
+    (tba.LABELS[tba_steps.CURRENT], tba_steps.CURRENT, 2.3, 0.87),
+    ("Proximal RLOO", "Proximal RLOO", 2.08, 0.29),
+    ("Dr. GRPO", "Dr. GRPO", 0.95, 0.18),
+    ("RLOO", "RLOO", 3.6, 0.17),
 )
-"""Names of lines on fresh and on old data, their arms and places."""
+"""Names of lines, their arms and places."""
 PRICES = np.geomspace(0.02, 2.0, 200)
 RIVALS = ("RLOO", "Proximal RLOO", "Dr. GRPO")
 """Methods that the paper compares; RLOO with the current penalty is ours, and TBA's gradient up to a factor."""
-
-
-def drawn(rows: Any) -> list[int]:
-    """Fresh data and about fifteen updates old ones, or what there is."""
-    found = tba.steps(rows)
-    return [found[0], 15 if 15 in found else found[-1]]
 
 
 def points(rows: Any, arm: str, steps: int, quantity: str, times: float | None = 1.0) -> Any:
@@ -84,32 +75,25 @@ def diverse(rows: Any, arm: str, steps: int, times: float | None = 1.0) -> str:
 
 
 def draw(rows: Any) -> Figure:
-    """Fresh data on the left, old ones on the right."""
+    """Old data."""
     with _style.applied():
         figure = _style.picture(_style.WIDTH, 3.0)
-        axes = figure.subplots(1, 2, sharey=True)
-        for column, steps in enumerate(drawn(rows)):
-            panel(axes[column], rows, steps)
-            name = f"Data {steps} versions old" if steps else "Fresh data"
-            axes[column].set(title=name, xlabel="KL to the reference at the end (nats),\na mark per KL coefficient")
-        axes[0].set_ylabel("return at the end")
-        worst = {arm: gap(rows, arm, drawn(rows)[1], 1.0) for arm in tba.ARMS}
+        ax = figure.subplots()
+        panel(ax, rows, tba.old(rows))
+        ax.set(xlabel="KL to the reference at the end (nats); a mark per KL coefficient", ylabel="return at the end")
+        worst = {arm: gap(rows, arm, tba.old(rows), 1.0) for arm in tba.ARMS}
         alike = ("TBA", tba_steps.CURRENT)
         near = max(worst.get(arm, 0.0) for arm in alike)
         holds = near < min(gap for arm, gap in worst.items() if arm not in alike) - 0.03
-        first = "At one learning rate on stale data, TBA and RLOO with the current-policy KL"
-        words = f"{first} stay closest to the largest return"
-        title = _script.finding(holds, words, "Return and KL of each method, a mark per KL coefficient")
-        figure.suptitle(title, x=0.01, ha="left")
-        for ax, labels in zip(axes, LABELS, strict=True):
-            for text, arm, x, y in labels:
-                look.say(ax, x, y, text, tba.ARMS[arm]["color"])
+        _script.headline(figure, holds, "Return and KL of each method on stale data")
+        for text, arm, x, y in LABELS:
+            look.say(ax, x, y, text, tba.ARMS[arm]["color"])
     return figure
 
 
 def numbers(rows: Any) -> dict[str, str]:
     """Losses of the objective, the most over prices, and and different arms."""
-    old = drawn(rows)[1]
+    old = tba.old(rows)
     found = {"old": str(old), "prices": str(len(tba.betas(rows))), "rate": f"{tba.usual(rows):g}"}
     for arm, key in tba.KEYS.items():
         for reading, times in (("usual", 1.0), ("best", None)):
@@ -124,7 +108,7 @@ def held(rows: Any) -> dict[str, list[Setting]]:
     found = []
     for reading, times in (("one rate", 1.0), ("tuned rates", None)):
         for beta in tba.betas(rows):
-            place = {"task": tba.TASK, "steps": drawn(rows)[1], "beta": beta}
+            place = {"task": tba.TASK, "steps": tba.old(rows), "beta": beta}
             own, *rest = (tba.at(rows, "grid", "objective", "end", times, arm=arm, **place) for arm in ("TBA", *RIVALS))
             apart = [(own.value - other.value, tba.reach(own, other)) for other in rest]
             answer = decided(all(far > reach for far, reach in apart), any(far < -reach for far, reach in apart))

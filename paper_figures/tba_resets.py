@@ -28,11 +28,11 @@ def draw_resets(ax: Axes, rows: Any, quantity: str) -> None:
         places = resets(rows, beta)
         own = type(rows)([at(rows, "reset", place, quantity, "end", beta=beta) for place in places])
         look.points(ax, range(len(places)), own, **look.CONNECTED, **style)
-        names[f"KL coefficient\n{beta:g}"] = (float(own.value.iloc[-1]), style["color"])
-    look.ticks(ax.xaxis, range(len(places)), ["never" if place == "0" else place for place in places])
-    ax.set(xlabel="updates between resets of TBA's reference policy")
+        names[f"KL coefficient {beta:g}"] = (float(own.value.iloc[-1]), style["color"])
+    look.ticks(ax.xaxis, range(len(places)), ["never" if place == "0" else f"every {place}" for place in places])
+    ax.set(xlabel="resets of TBA's reference policy (updates)")
     ax.set_ylim(0.0, None)
-    look.ends(ax, names, 0.12)
+    look.ends(ax, names)
 
 
 def draw(rows: Any) -> Figure:
@@ -44,13 +44,9 @@ def draw(rows: Any) -> Figure:
         left.set(ylabel="return of the trained policy", title="Return after training")
         draw_resets(right, rows, "distinct")
         right.set(ylabel="different good arms in 64 samples", title="Diversity after training")
-        words = (
-            "Even rare resets of the reference restore TBA's return under a large KL penalty, at a cost in diversity"
+        _script.headline(
+            figure, both(rows) and fewer(rows), "Return and diversity at the end by resets of the reference"
         )
-        title = _script.finding(
-            both(rows) and fewer(rows), words, "Return and diversity at the end by resets of the reference"
-        )
-        figure.suptitle(title, x=0.01, ha="left")
     return figure
 
 

@@ -9,18 +9,19 @@ from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
 from experiments import tba_returns
+from paper_figures import _script
 from paper_figures import _tba_steps as tba
 from paper_figures import _vcpo as look
 from paper_figures._claim import Setting, decided
-from paper_figures._script import finding, pick
+from paper_figures._script import pick
 
 EXPERIMENTS = {"tba_returns": {"part": "compare", "staleness": "0, 32, or half replayed"}}
 TITLES = {"bandit": "bandit", "graded": "graded", "rare": "rarely rewarded"}
 LAWS = {"fresh": "fresh data", "constant 32": "data 32\nversions old", "replay": "half of the\ndata replayed"}
 ARMS: dict[str, tuple[str, dict[str, Any]]] = {
-    "RLOO": ("RLOO", {"color": look.COLOR["stale"], "marker": "o"}),
-    "Dr. GRPO": ("Dr. GRPO", {"color": look.COLOR["tuned"], "marker": "^"}),
-    tba_returns.FRESH: ("RLOO on fresh data instead", look.SYNCHRONOUS),
+    "RLOO": ("RLOO", tba.ARMS["RLOO"]),
+    "Dr. GRPO": ("Dr. GRPO", tba.ARMS["Dr. GRPO"]),
+    tba_returns.FRESH: ("RLOO on fresh data, TBA on stale data", look.SYNCHRONOUS),
 }
 BASELINES = ("RLOO", "Dr. GRPO")
 RECENT = (("rare", "1"), ("rare", "16"), ("graded", "16"))
@@ -41,7 +42,7 @@ def draw_task(ax: Axes, rows: Any, task: str) -> None:
             if row is not None and isinstance(row.word, str):
                 own = row.to_frame().T.infer_objects().rename(columns={"difference": "value"})
                 look.points(ax, [y + side], own, sideways=True, **style)
-    ax.set(ylim=(len(LAWS) - 0.5, -0.6), xlim=(-0.06, 0.26), title=TITLES[task], xlabel="return minus TBA's return")
+    ax.set(ylim=(len(LAWS) - 0.5, -0.6), title=TITLES[task], xlabel="return minus TBA's")
     look.ticks(ax.yaxis, range(len(LAWS)), list(LAWS.values()))
 
 
@@ -49,16 +50,18 @@ def draw(rows: Any) -> Figure:
     """A panel for each task."""
     with _style.applied():
         figure = _style.picture(_style.WIDTH, 2.7)
-        axes = figure.subplots(1, 3, sharey=True)
+        axes = figure.subplots(1, 3, sharey=True, width_ratios=(0.6, 0.6, 1.0))
         for ax, task in zip(axes, TITLES, strict=True):
             draw_task(ax, rows, task)
+            ax.set_xlim(-0.06, 0.26 if task == "rare" else 0.06)
+            look.ticks(ax.xaxis, (0, 0.1, 0.2) if task == "rare" else (-0.05, 0, 0.05))
+        look.say(axes[2], 0.25, -0.35, "right of 0: TBA is worse", look.COLOR["muted"], ha="right")
         found = numbers(rows)
         little = int(found["wins"]) <= 0.4 * sum(int(found[word]) for word in ("wins", "ties", "losses"))
         rare = cell(rows, "rare", STALE[0], "RLOO")
         loses = rare is not None and rare.word == "better"
-        words = "At tuned learning rates, TBA rarely wins, and on stale data with rare rewards it loses"
-        title = finding(little and loses, words, "Returns at best rates beside TBA's")
-        look.legend(figure, axes, dict(ARMS.values()), tba_returns.SMALLEST, title)
+        _script.headline(figure, little and loses, "Returns at best rates beside TBA's")
+        look.legend(figure, axes, dict(ARMS.values()), tba_returns.SMALLEST)
     return figure
 
 

@@ -20,8 +20,9 @@ PAPER = 4.0
 """Speed-up that the abstract states."""
 SHOWN = {2: ("partial", "v"), 10: ("controlled", "^"), 30: ("tuned", "D")}
 """Color and mark of each interval."""
+FREE = "predicted if the trainer never waits"
 ARMS = ("TBA, 10", "RLOO, 10")
-NAMES = {"TBA, 10": "TBA", "RLOO, 10": "asynchronous RLOO"}
+NAMES = {"TBA, 10": "TBA", "RLOO, 10": "asynchronous\nRLOO"}
 TITLES = {"noisy bandit": "noisy\nbandit", "noisy graded": "noisy\ngraded"}
 
 
@@ -74,7 +75,7 @@ def draw_speed(ax: Axes, rows: Any) -> None:
     """Updates per second over synchronous, against how much of a synchronous step is generation."""
     trainings = sorted(_script.pick(rows, part="speed").training.unique())
     x = [burden(rows, training) for training in trainings]
-    ax.plot(x, [(longest() + each) / (each * tba_speed.MACHINES) for each in trainings], **_style.PREDICTED)
+    ax.plot(x, [(longest() + each) / (each * tba_speed.MACHINES) for each in trainings], label=FREE, **_style.PREDICTED)
     names = {}
     for interval, (color, marker) in SHOWN.items():
         found = [speed(rows, training, interval) for training in trainings]
@@ -83,11 +84,11 @@ def draw_speed(ax: Axes, rows: Any) -> None:
         names[f"every {interval} batches"] = (found[0][0], look.COLOR[color])
     interval = tba_speed.ARMS[ARMS[0]][1]
     factor, color = speed(rows, tba_speed.CLOCK, interval)[0], look.COLOR[SHOWN[interval][0]]
-    look.say(ax, 1.08 * burden(rows, tba_speed.CLOCK), 0.68 * factor, f"{factor:.1f}", color)
+    look.say(ax, 1.08 * burden(rows, tba_speed.CLOCK), 0.8 * factor, f"{factor:.1f}", color)
     ax.axhline(PAPER, **_style.REFERENCE)
     names[f"paper: {PAPER:g}"] = (PAPER, look.COLOR["muted"])
     ax.set(xlabel="generation time divided by training time", title="Speed by interval between exchanges of weights")
-    ax.set(xscale="log", yscale="log", ylabel="updates per second divided\nby those of synchronous training")
+    ax.set(xscale="log", yscale="log", ylabel="updates per second,\nsynchronous training = 1")
     ax.set(xlim=(0.8 * min(x), 1.25 * max(x)), ylim=(0.4, 40.0))
     look.ends(ax, names)
     look.ticks(ax.yaxis, (0.5, 1, 2, 4, 8, 16, 32))
@@ -101,13 +102,20 @@ def draw_clock(ax: Axes, rows: Any) -> None:
             found = sooner(rows, task, arm)
             if found is not None:
                 reach = [[found[0] - found[1]], [found[2] - found[0]]]
-                ax.errorbar([found[0]], [y + side], xerr=reach, **style_of(arm))
+                style = style_of(arm)
+                ax.errorbar([found[0]], [y + side], xerr=reach, **style)
+                ax.text(
+                    1.02,
+                    y + side,
+                    NAMES[arm],
+                    color=style["color"],
+                    transform=ax.get_yaxis_transform(),
+                    **look.LETTERS,
+                    va="center",
+                )
     ax.axvline(1.0, **_style.REFERENCE)
-    for arm in ARMS:
-        ax.errorbar([], [], xerr=[], label=NAMES[arm], **style_of(arm))
-    ax.legend(loc="upper right", frameon=False, fontsize=7, borderpad=0.0)
     ax.set(xlabel="speed-up over synchronous RLOO\n(exchange every 10 batches)", xscale="log")
-    ax.set_ylim(len(TITLES) - 0.5, -1.3)
+    ax.set_ylim(len(TITLES) - 0.5, -0.5)
     ax.set_title(f"Time to a target, generation {burden(rows, tba_speed.CLOCK):.0f} × training")
     look.ticks(ax.yaxis, range(len(TITLES)), list(TITLES.values()))
     look.ticks(ax.xaxis, (0.5, 1, 2, 4, 8))
@@ -123,10 +131,7 @@ def draw(rows: Any) -> Figure:
         factor = speed(rows, tba_speed.CLOCK, tba_speed.ARMS[ARMS[0]][1])[0]
         ends = [own for task in TITLES for arm in ARMS if (own := sooner(rows, task, arm)) is not None]
         undecided = ends and any(low <= 1.0 <= high for _, low, high in ends)
-        first = f"With slow generation, TBA makes {factor:.1f} times as many updates per second"
-        words = f"{first}; whether it reaches a target sooner is undecided"
-        title = _script.finding(factor > 1.0 and undecided, words, "Updates per second, and time to a target")
-        figure.suptitle(title, x=0.01, ha="left")
+        _script.headline(figure, factor > 1.0 and undecided, "Updates per second, and time to a target")
     return figure
 
 

@@ -17,9 +17,9 @@ EXPERIMENTS = {"token_ratios": {"part": "pair"}}
 TITLES = {"graded": "graded", "sparse": "sparse"}
 LAWS = {"constant 8": "8", "constant 32": "32", "sawtooth": "0 to 16 in turn", "heavy": "heavy-tailed"}
 PAIRS: dict[str, tuple[str, dict[str, Any]]] = {
-    "TIS": ("truncated weights: sequence − token", {"color": look.COLOR["synchronous"], "marker": "s"}),
-    "MIS": ("masks: sequence − token", {"color": look.COLOR["controlled"], "marker": "o"}),
-    "clip": ("clips: GSPO − PPO", {"color": look.COLOR["stale"], "marker": "^"}),
+    "TIS": ("truncated weights", {"color": look.COLOR["stale"], "marker": "o"}),
+    "MIS": ("masks", {"color": look.COLOR["controlled"], "marker": "s"}),
+    "clip": ("clips (GSPO − PPO)", {"color": look.COLOR["tuned"], "marker": "^"}),
 }
 OLD = "constant 32"
 
@@ -33,9 +33,11 @@ def compared(rows: Any, part: str = "pair") -> Any:
 def draw_task(ax: Axes, rows: Any, task: str) -> None:
     """A line for each law, a mark for each pair."""
     for side, (pair, (_, style)) in zip((-0.24, 0.0, 0.24), PAIRS.items(), strict=True):
-        own = _script.pick(compared(rows), task=task, pair=pair)
-        look.points(ax, [list(LAWS).index(law) + side for law in own.law], own, sideways=True, **style)
-    ax.set(ylim=(len(LAWS) - 0.5, -0.5), title=TITLES[task], xlabel="difference of return")
+        every = _script.pick(compared(rows), task=task, pair=pair)
+        for own, fill in ((every[every.word == "worse"], {}), (every[every.word != "worse"], look.HOLLOW)):
+            places = [list(LAWS).index(law) + side for law in own.law]
+            look.points(ax, places, own, sideways=True, **{**style, **fill})
+    ax.set(ylim=(len(LAWS) - 0.5, -0.5), title=TITLES[task], xlabel="return, sequence ratios minus token ratios")
     look.ticks(ax.yaxis, range(len(LAWS)), list(LAWS.values()))
 
 
@@ -48,12 +50,11 @@ def draw(rows: Any) -> Figure:
             draw_task(ax, rows, task)
         axes[0].set_ylabel("staleness (versions)")
         own = compared(rows).word
-        worse, size = (own == "worse").sum(), f"{league.SMALLEST:g}"
-        first = f"At tuned rates, sequence ratios are worse than token ratios in {worse} of {len(own)} comparisons"
-        holds = worse > 0.5 * len(own) and not (own == "better").any()
-        words = f"{first}, and better by {size} in none"
-        title = _script.finding(holds, words, "Sequence ratios beside token ratios")
-        look.legend(figure, axes, dict(PAIRS.values()), league.SMALLEST, title)
+        holds = (own == "worse").sum() > 0.5 * len(own) and not (own == "better").any()
+        _script.headline(figure, holds, "Sequence ratios beside token ratios")
+        hollow = {"color": look.COLOR["muted"], "marker": "o", **look.HOLLOW}
+        shown = {name: {**style, "markersize": 4.0} for name, style in PAIRS.values()}
+        look.legend(figure, axes, shown | {"hollow: equal or undecided": hollow}, league.SMALLEST)
     return figure
 
 

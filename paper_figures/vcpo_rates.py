@@ -8,8 +8,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
+from paper_figures import _script
 from paper_figures import _vcpo as look
-from paper_figures._script import finding
 from paper_figures._vcpo_training import rates as numbers
 
 __all__ = ["EXPERIMENTS", "draw", "numbers"]
@@ -18,8 +18,11 @@ PAID = "1 if 20 of 32 bits are correct, with noise"
 EXPERIMENTS = {"vcpo_training": {"part": "end", "problem": ("graded", "noisy"), "optimizer": "adam", "staleness": 128,
                                  "names": {"noisy": "pass or fail"}, "means": {"pass or fail": PAID}}}  # fmt: skip
 ARMS = {"truncated": look.TRUNCATED, "vcpo": look.VCPO}
-TASKS = {"graded": ("Graded", "at every rate shown"), "noisy": ("Pass or fail", "only at twice the best rate")}
-"""A problem, and at which rates VCPO ends higher, if it does."""
+TASKS = {
+    "graded": ("Noisy graded rewards", ""),
+    "noisy": ("Noisy pass or fail", ": VCPO is better only at twice the rate"),
+}
+"""A problem, and where VCPO ends higher, if it does and the heading does not say so."""
 
 
 def last(ends: Any) -> Any:
@@ -54,14 +57,10 @@ def draw(rows: Any) -> Figure:
     with _style.applied():
         figure = _style.picture(_style.WIDTH, 2.8)
         axes = figure.subplots(1, 2, sharey=True)
-        for ax, (problem, title) in zip(axes, TASKS.items(), strict=True):
+        for ax, (problem, (name, where)) in zip(axes, TASKS.items(), strict=True):
             draw_factors(ax, ends[ends.problem == problem])
-            ax.set_title(title[0])
-        (graded, every), (fail, only) = TASKS.values()
-        first = f"With noisy {graded.lower()} rewards, VCPO ends above truncated IS {every}"
-        words = f"{first}; with {fail.lower()}, {only}"
-        holds = all(shows(ends, problem) for problem in TASKS)
-        figure.suptitle(finding(holds, words, "Final return by learning rate"), x=0.01, ha="left")
+            ax.set_title(_script.finding(shows(ends, problem), name + where, name))
+        _script.headline(figure, shows(ends, "graded"), "Final return by learning rate, noisy rewards")
         axes[0].set_ylabel(
             f"return at staleness {int(ends.staleness.max())}\n({int(ends.horizon.max())} updates; best: 1)"
         )

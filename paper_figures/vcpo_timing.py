@@ -7,9 +7,9 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
+from paper_figures import _script
 from paper_figures import _vcpo as look
 from paper_figures._claim import Setting, decided
-from paper_figures._script import finding
 from paper_figures.vcpo_controls import ends, of
 
 EXPERIMENTS = {"vcpo_controls": {"task": "graded"}}
@@ -45,16 +45,15 @@ def draw(rows: Any) -> Figure:
             shift = 0.2 * (which - (len(places) - 1) / 2)
             for y, against in enumerate(AGAINST):
                 look.points(ax, [y + shift], gain(rows, places[which], against), sideways=True, color=color)
-            look.say(ax, 0.155, 1.7 * shift, f"staleness {staleness}", color)
+            look.say(ax, 0.125, 1.7 * shift, f"staleness {staleness}", color)
         ax.axvline(0.0, **_style.REFERENCE)
-        ax.set(ylim=(3.6, -0.6), xlim=(-0.1, 0.2), ylabel="learning rates of the control")
+        ax.set(ylim=(3.6, -0.6), xlim=(-0.06, 0.155), ylabel="learning rates of the control")
         ax.set_xlabel("final return of VCPO − final return of the control (right: VCPO is better)")
         look.ticks(ax.yaxis, range(len(AGAINST)), AGAINST.values())
         ax.tick_params(axis="y", length=0)
         low = {name: [gain(rows, place, name).iloc[0].low for place in places] for name in AGAINST}
         holds = max(low["learning"]) <= NEAR and min(low["shuffled"]) > 0.0
-        words = "A constant learning rate chosen afterwards does as well as VCPO's; shuffled rates do not"
-        figure.suptitle(finding(holds, words, "VCPO beside other learning rates"), x=0.01, ha="left")
+        _script.headline(figure, holds, "VCPO beside other learning rates")
     return figure
 
 
