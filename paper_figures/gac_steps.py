@@ -95,7 +95,7 @@ def numbers(rows: Any) -> dict[str, str]:
         fresh = [shared.at(rows, task, 0, shared.BASE, quantity, 1.0).value for task in there]
         found[key] = f"{sum(fresh) / len(fresh):.2f}"
     share = [shared.at(rows, task, s, shared.BASE, "fell", 1.0).value for task, s in shared.places(rows)]
-    found |= {"falling": str(sum(value > 0 for value in share)), "most_fell": f"{100 * max(share):.0f} %"}
+    found["falling"] = str(sum(value > 0 for value in share))
     return found | compared(rows, arms)
 
 

@@ -50,7 +50,8 @@ def draw_thresholds(ax: Axes, rows: Any, skips: bool) -> None:
     shown = (0.0, 0.25, 0.5, 0.75, 1.0)
     look.ticks(ax.xaxis, shown, [*(f"{each:g}" for each in shown[:-1]), "never"])
     title = title.format(low=swept(rows, LATE, "fell", True).low.min())
-    ax.set(title=title, xlim=(0.45 if skips else -0.05, 1.05), xlabel=f"cosine of consecutive gradients above which GAC {verb}")
+    ax.set(title=title, xlim=(0.45 if skips else -0.05, 1.05))
+    ax.set_xlabel(f"cosine of consecutive gradients above which GAC {verb}")
     look.ends(ax, names)
 
 

@@ -65,10 +65,10 @@ def draw_machines(ax: Axes, rows: Any) -> bool:
         found = [(s, gain(rows, {**machine(s, train), "staleness": PAPER, "method": "vcpo"})) for s in known]
         errors(ax, found, **{**look.VCPO, **look.CONNECTED, "marker": marker})
         if values := [one[0] for _, one in found if one is not None]:
-            names[f"update: {train:g}×\nresponse"] = (values[-1], look.COLOR["controlled"])
+            names[f"{train:g}× mean\nresponse"] = (values[-1], look.COLOR["controlled"])
             grows.append(values[0] < values[-1] and values == sorted(values))
     ax.set(xlim=(-0.1, 1.6), ylim=(0.0, 4.4), xlabel="spread $\\sigma$ of log-normal response lengths")
-    ax.set_title(f"VCPO at staleness {PAPER}, by spread of lengths")
+    ax.set_title(f"VCPO at staleness {PAPER}, by time of an update")
     look.ends(ax, names, gap=0.16)
     return all(grows)
 

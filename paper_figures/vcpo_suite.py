@@ -104,7 +104,7 @@ def draw(rows: Any, paired: Any) -> Figure:
         left.invert_yaxis()
         look.ticks(left.yaxis, range(len(names)), [called(arm) for arm in names])
         left.get_yticklabels()[names.index("VCPO")].set_color(look.VCPO["color"])
-        holds = "VCPO" in never(rows) and 0 < len(fallen(rows)) < len(names) / 2
+        holds = "VCPO" in never(rows) and RELEASE in fallen(rows) and len(fallen(rows)) < len(names) / 2
         _script.headline(figure, holds, "Falls and returns of estimators on stale data")
     return figure
 
