@@ -190,10 +190,8 @@ def compare(o: Options) -> int:
     path = dict(word.partition("=")[::2] for word in o.set).get("system", "")
     if wording.is_file(path):
         # A description has one limit, which varies as the option of its trainer.
-        fields = {name.removeprefix("system."): each for name, each in values.items() if name.startswith("system.")}
-        o.set += [f"system.{name}={next(iter(each))}" for name, each in fields.items()]
-        values = {name: each for name, each in values.items() if not name.startswith("system.")}
-        values |= {f"system.{name}": each for name, each in wording.of_trainer(path, fields).items()}
+        o.set += [f"{name}={next(iter(each))}" for name, each in values.items() if name.startswith("system.")]
+        values = wording.of_trainer(path, values)
     specs = wording.specs_of(o.arms, o.set)
     named = [word for text in (*o.arms, *o.set) for word in text.split()]
     fewer = "for fewer of slow runs write asyncsim sweep --grid KEY=A,B --replicates 8, which prints the difference"
@@ -335,7 +333,8 @@ def timeline(o: Options) -> int:
     checks.require(o.realizations is None, "--realizations", o.realizations, bound, "add --sweep KNOB=V1,V2")
     from asyncsim.app import timelines
 
-    o.samples = o.samples if "samples" in o.given else wording.samples_of(o.preset, knobs, o.samples)
+    if wording.is_file(o.preset) and "samples" not in o.given:
+        o.samples = wording.samples_of(o.preset, knobs)
     system = wording.system(o.preset, knobs, changes, "--model")
     with streams.announced():
         recorded = any(path for name, path in o.files.paths.items() if name != "json")

@@ -256,7 +256,7 @@ def run(spec: Spec, o: Options) -> int:
         streams.complain(f"{seconds:.1f} s")
     if not (o.file or o.resume):
         _say_flat(spec, trace)
-        for line in arms.notes(readings.Reading(), {spec.method.name: spec}, o.seed, "settings"):
+        for line in arms.notes(readings.Reading(), {spec.method.name: spec}, o.seed, those="settings"):
             streams.complain(line, o.files.typed)
     o.files.say("plot: {}", "plot")
     o.files.say("trace: {}, one file for sim.Trace.load", "save")

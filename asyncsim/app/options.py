@@ -15,14 +15,6 @@ ALSO |= dict.fromkeys(("losses", "algorithms", "estimators"), "methods") | {"opt
 ALSO |= dict.fromkeys(("envs", "environments", "benchmarks"), "tasks") | {"trainers": "systems", "stacks": "systems"}
 ALSO |= {each.removesuffix("s"): kind for each, kind in (*ALSO.items(), *zip(KINDS, KINDS, strict=True))}
 """Other names of these kinds."""
-SECTIONS = {
-    "Look up names": "list",
-    "Simulate a system": "timeline advise",
-    "Train and compare": "run compare sweep results",
-    "Read your own run": "log calibrate forecast diagnose judge",
-    "Check claims and code": "verify conformance export device",
-}
-"""Commands in the order of the help, by purpose."""
 STDOUT = Path("-")
 
 
@@ -56,6 +48,8 @@ def _row(given: dict[str, Any]) -> Row:
 
 
 _ROWS = checks.table(__file__, "options.toml")
+SECTIONS: dict[str, str] = _ROWS.pop("sections")
+"""Commands in the order of the help, by purpose."""
 DESCRIBES = {name: _row(row) for name, row in _ROWS.pop("describes").items()}
 """Options that describe a run; they cannot be combined with the file of a spec."""
 PARTS = ("task", "policy", "method", "advantage", "system", "schedule", "rewards")

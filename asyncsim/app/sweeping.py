@@ -126,6 +126,7 @@ def timeline(o: Options, knobs: Mapping[str, Any], model: Mapping[str, Any]) -> 
     values = {name: {label: label for label in each} for name, each in values_of(o.sweep, "--sweep").items()}
     if wording.is_file(o.preset):
         values = wording.of_trainer(o.preset, values)
+        o.samples = o.samples if "samples" in o.given else wording.samples_of(o.preset, knobs)
     first = {name: next(iter(each)) for name, each in values.items()}
     for name, each in values.items():
         near = re.match(r"(?:.*; )?write --(model |set )(\w+)=", wording.of_preset(o.preset, name))
@@ -136,7 +137,6 @@ def timeline(o: Options, knobs: Mapping[str, Any], model: Mapping[str, Any]) -> 
             raise checks.InputError("--sweep", name, f"an option of {o.preset}", listed)
     own = {key: value for key, value in {**knobs, **first}.items() if not key.startswith("model.")}
     changed = {key.removeprefix("model."): value for key, value in first.items() if key.startswith("model.")}
-    o.samples = o.samples if "samples" in o.given else wording.samples_of(o.preset, knobs, o.samples)
     system = wording.system(o.preset, own, {**model, **changed}, "--model")
     for name in {*system.knobs} & {*commands.GROUPS} - {*values}:
         if (size := system.knobs[name]) not in (1, o.samples):

@@ -255,34 +255,23 @@ def is_file(preset: Any) -> bool:
     return bool(re.search(r"\.(ya?ml|json)$", str(preset)))
 
 
-def of_trainer(path: str, values: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Values by the options of the trainer that a description names, in place of its fields; else all such options."""
-    from asyncsim.sweeping.advising import FIELDS, TRAINERS
+def of_trainer(path: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values by the options of the trainer that a description names, in place of its fields."""
+    from asyncsim.sweeping.advising import TRAINERS
 
     trainer = TRAINERS.get(str(files.read_mapping(path, "system").get("trainer")))
     own = {field: option for option, field in trainer.fields().items()} if trainer else {}
-    for name in values or ():
-        remedy = f"write asyncsim advise {path} --set {name}=V1,V2"
-        checks.require(name in own or name not in FIELDS, "--sweep", name, "an option of the trainer", remedy)
-    return (
-        {option: field for field, option in own.items()}
-        if values is None
-        else {own.get(name, name): each for name, each in values.items()}
-    )
+    own |= {f"system.{field}": f"system.{option}" for field, option in own.items()}
+    return {own.get(name, name): each for name, each in values.items()}
 
 
-def samples_of(preset: str, knobs: Mapping[str, Any], usual: Any) -> Any:
-    """Samples of a group: those of a prompt in the file of a description, else as usual."""
-    if not is_file(preset):
-        return usual
-    return {**files.read_mapping(preset, "system"), **knobs}.get("samples_per_prompt", usual)
+def samples_of(path: str, knobs: Mapping[str, Any]) -> Any:
+    """Samples of a group, which are those of a prompt in the file of a description."""
+    return {**files.read_mapping(path, "system"), **knobs}.get("samples_per_prompt", 1)
 
 
 def system(preset: str, knobs: dict[str, Any], model: dict[str, Any], option: str, prefix: str = "") -> System:
-    """A preset with its own knobs, then with settings of the event model changed by name; `option` names those.
-
-    Or the system in the file of a description, whose fields are its knobs.
-    """
+    """A preset, or a description's file, with its knobs, then settings of the event model, which `option` names."""
     if is_file(preset):
         from asyncsim.sweeping import advising
 
@@ -342,11 +331,8 @@ def spec(words: Mapping[str, Any], pairs: Sequence[str]) -> Spec:
     added = [name if ":" in name else name.replace("-", "_") for each in _ADDED for name in words[each]]
     by_part = _check_parts(grouped, {**parts, "policy": parts["policy"] or policy}, [*links, *added])
     sizes = {"samples_per_group" if name == "samples" else name: words[name] for name in SIZES if name in words}
-    usual_samples = sizes.get("samples_per_group") in (None, DESCRIBES["samples"].default)
-    if parts["system"] and usual_samples:
-        sizes |= {
-            "samples_per_group": samples_of(parts["system"], grouped.get("system", {}), DESCRIBES["samples"].default)
-        }
+    if is_file(parts["system"]) and sizes.get("samples_per_group") in (None, DESCRIBES["samples"].default):
+        sizes["samples_per_group"] = samples_of(parts["system"], grouped.get("system", {}))
     if sizes.get("replicates") is None:
         sizes["replicates"] = replicates
     method = by_part.get("method", {})
@@ -386,7 +372,7 @@ def _with(method: Any, words: Mapping[str, Any], by_part: Mapping[str, dict[str,
 
 def takers(key: str, words: Mapping[str, Any], cutoff: float) -> list[str]:
     """Return the arguments, such as sgd.lr or method.low, of this run's parts that a name without a part may mean."""
-    from asyncsim.sweeping.advising import FIELDS
+    from asyncsim.sweeping.advising import OPTIONS
 
     named = {name: [words[name]] if isinstance(words.get(name), str) else words.get(name) or [] for name in _KINDS}
     network = words.get("task") == "gym" or words.get("policy")
@@ -395,8 +381,7 @@ def takers(key: str, words: Mapping[str, Any], cutoff: float) -> list[str]:
     for part, names in named.items():
         for name in names:
             load = partial(plugins.load, f"asyncsim.{_KINDS[part]}", name, part)
-            described = part == "system" and is_file(name)
-            takes = [*FIELDS, *of_trainer(name)] if described else inspect.signature(load()).parameters
+            takes = OPTIONS if part == "system" and is_file(name) else inspect.signature(load()).parameters
             where = _called(name).replace("-", "_") if part in ("link", *_ADDED) else part
             found += [f"{where}.{near}" for near in checks.near(key, takes, cutoff=cutoff)]
     return found

@@ -24,10 +24,7 @@ BUSY = 0.1
 """Idle share of an update, without the sync, below which a side counts as the bottleneck."""
 RARE = 0.005
 """Share of discarded prompts above which the answer mentions them."""
-BLIND = (
-    "Not answered here: how much staleness your training tolerates (`asyncsim compare --along staleness=0,4,16`). "
-    "Assumed: responses spread evenly over machines; prefill, rewards and failures take no time, unless set in `model`."
-)
+BLIND = calls.ELSEWHERE["advice blind"]
 
 
 def mean_interval(values: Any, tests: int = 1) -> tuple[float, float, float]:

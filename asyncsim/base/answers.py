@@ -44,9 +44,9 @@ SHARE = "share of replicates"
 """The unit of an event's frequency."""
 POOLED = "note: staleness_p99 is a mean over short runs; a single timeline pools longer runs, and is often higher"
 UNTOLD = "cannot tell"
+"""The verdict of a pair whose numbers support no other."""
 HARDLY = 0.02
 """Fraction of the missing return below which training has gained next to nothing."""
-"""The verdict of a pair whose numbers support no other."""
 CHANCE = 0.1
 """Excess of the area over 1/2 below which a signal counts as no better than chance."""
 
@@ -206,7 +206,7 @@ class OnTask:
     @property
     def idle(self) -> tuple[str, str]:
         """That no replicate of any arm has the event, or that all have, and what to try; else ("", "")."""
-        return _IDLE.get((self.event, *{arm.mean for arm in self.arms}), ("", ""))
+        return idle(self.event, {arm.mean for arm in self.arms})
 
     @property
     def blind(self) -> str:
@@ -421,16 +421,10 @@ def _plain(value: Any, names: Sequence[str]) -> dict[str, Any]:
     return {name: plain(getattr(value, name)) for name in names}
 
 
-_IDLE: dict[tuple[Any, ...], tuple[str, str]] = {
-    ("collapse", 0.0): (
-        "no run of any arm collapses",
-        "more staleness, more updates or longer sequences, as too large a rate freezes runs, which is no collapse",
-    ),
-    ("collapse", 1.0): ("every run of every arm collapses", "a smaller learning rate or less staleness"),
-    ("reached", 0.0): ("no run of any arm reaches the target", "a lower target or more updates"),
-    ("reached", 1.0): ("every run of every arm reaches the target", "a higher target or fewer updates"),
-}
-"""Shares of an event that are alike in all arms and leave nothing to compare, each with what to try."""
+def idle(event: str, shares: set[float]) -> tuple[str, str]:
+    """That no run has an event, or every one, where all shares of arms are 0 or all are 1, and what to try."""
+    none, _, other = calls.ELSEWHERE.get(f"idle {event}-{'-'.join(map(str, shares))}", "").partition("; ")
+    return none, other
 
 
 def other_task(task: Mapping[str, Any], harder: bool) -> str:
@@ -443,10 +437,10 @@ def other_task(task: Mapping[str, Any], harder: bool) -> str:
 
 
 def unseen(rows: Sequence[Mapping[str, Any]], event: str, optimum: float, task: Mapping[str, Any]) -> str:
-    """Why the rows of a sweep show nothing, and what to try: no event or all, no gain, or all at the optimum; or ""."""
-    idle, other = _IDLE.get((event, *{row["mean"] for row in rows}), ("", ""))
-    if idle:
-        return f"{idle.replace(' arm', ' setting')}; try {other}"
+    """Why the rows of a sweep show nothing: no event or only such, no gain, or all at the optimum; and what to try."""
+    none, other = idle(event, {row["mean"] for row in rows})
+    if none:
+        return f"{none.replace(' arm', ' setting')}; try {other}"
     gains = [(row.get("end", row["mean"]) - row["start"], optimum - row["start"]) for row in rows if "start" in row]
     if not gains or not all(0.0 < missing < math.inf for _, missing in gains):
         return ""
@@ -517,13 +511,8 @@ class Sweep(calls.Told):
 
     def row(self) -> dict[str, Any]:
         """The answer as a JSON object."""
-        return plain(
-            {
-                n: v
-                for n, v in vars(self).items()
-                if n not in ("files", "folder") and (v or n not in ("differences", "notes"))
-            }
-        )
+        hidden = {"files", "folder", *(name for name in ("differences", "notes") if not getattr(self, name))}
+        return plain({name: value for name, value in vars(self).items() if name not in hidden})
 
     @property
     def shares(self) -> bool:

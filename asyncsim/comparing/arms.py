@@ -82,12 +82,16 @@ def named(arms: Sequence[Any], clocked: bool = False) -> dict[str, Spec]:
     return specs
 
 
-def notes(reading: Reading, specs: Mapping[str, Spec], seed: int, those: str = "arms") -> tuple[str, ...]:
+def notes(
+    reading: Reading, specs: Mapping[str, Spec], seed: int, smallest: float = math.inf, those: str = "arms"
+) -> tuple[str, ...]:
     """Notes on arms, or on the settings of a sweep: unequal samples, other parts of methods, seconds not counted."""
     lines, sizes = [], {name: spec.groups * spec.samples_per_group / spec.parts for name, spec in specs.items()}
     if len(set(sizes.values())) > 1:
         each = ", ".join(f"{name} {size:g}" for name, size in sizes.items())
         lines.append(f"{those} train on different numbers of samples per update: {each}")
+    if reading.clocked and reading.until and smallest < 1e-4 * (most := reading.horizon or 0.0):
+        lines.append(f"with a target the smallest difference is in {reading.over}, {smallest:g} of up to {most:g}")
     headers = {name: spec.describe() for name, spec in specs.items()}
     # With one token, the ratio of a token is that of its sequence.
     longer = {name: str(headers[name].get("level")) for name, spec in specs.items() if spec.task.horizon > 1}

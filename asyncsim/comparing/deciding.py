@@ -31,7 +31,6 @@ FIRST = 64
 FEWEST = 5
 """Minimum number of complete pairs for which a difference is printed."""
 FREE = (-math.inf, math.inf)
-TINY = "with a target the smallest difference is in {1}: {0:g} of up to {2:g}, in which no arms are equal"
 
 
 @calls.named
@@ -134,7 +133,6 @@ def compare(
         low, high = next(iter(specs.values())).fitted_task.earnings
         remedy = f"give it in units of {name}, as 0.05" + f"; in {over} only with a target to reach" * reading.clocked
         checks.require(smallest <= high - low, "smallest", smallest, f"at most {high - low:g}, all of {name}", remedy)
-    small = bool(smallest < 1e-4 * (reading.horizon or 0.0))
     question = Question(reading, statistic, smallest, error, tune, interval, max_replicates, seed)
     with site_of(workers, store, name, reading.clocked) as site:
         answers = [replace(question.on(each, progress, site), setting=setting) for setting, each in settings]
@@ -149,10 +147,7 @@ def compare(
         seed=seed,
         tasks=tuple(answers),
         seconds=time.monotonic() - start,
-        notes=(
-            *dict.fromkeys(line for _, each in settings for line in pairing.notes(reading, each, seed)),
-            *[TINY.format(smallest, reading.over, reading.horizon or 0.0)] * (reading.until and small),
-        ),
+        notes=tuple(dict.fromkeys(x for _, own in settings for x in pairing.notes(reading, own, seed, smallest))),
     )
 
 

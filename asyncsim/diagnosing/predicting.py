@@ -22,10 +22,7 @@ ALIKE = "all runs have the same most alarming value, or none; give a shorter wat
 STILL = 1e-6
 """Change of the return, as a share of the largest gain, below which a run stands still."""
 FROZEN = "a smaller learning rate with more staleness or longer sequences: returns of {:.0%} of runs no longer change"
-EARLY = (
-    "in {:.0%} of the scored runs the most alarming value comes before the run learned; "
-    "give watch={}, which scores only the updates just before a collapse"
-)
+EARLY = calls.ELSEWHERE["alarm early"]
 REMEDY = "give a trace, as of sim.run(spec), columns by name, the path of a log, or a list of these"
 
 

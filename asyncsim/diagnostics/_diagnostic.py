@@ -27,18 +27,10 @@ COSINE: Range = (-1.0, 1.0)
 POSITIVE: Range = (0.0, math.inf)
 ANY: Range = (-math.inf, math.inf)
 
-_REPORTED = {
-    "align_invalid align_projected align_skipped ess_step_broken ess_step_ess lr_schedule_scale": SHARE,
-    "skip_nonfinite_skipped outside_nucleus kept_sequences kept_tokens normalization_broken p3o_ess": SHARE,
-    "unknown_staleness bapo_share *_dropped": SHARE,
-    "align_cosine": COSINE,
-    "ess_step_scale lr_by_lag_scale norm_before_clip scale staleness_step_scale": POSITIVE,
-    "bapo_high bapo_low group_mass sat_gate weight_before_normalization *_nonfinite": POSITIVE,
-    "ess_step_log_mean *_penalty *_theta": ANY,
-}
-"""What links, methods, factors and penalties report."""
-RANGES = {name: value for names, value in _REPORTED.items() for name in names.split()}
-
+_KINDS = {"share": SHARE, "cosine": COSINE, "positive": POSITIVE, "any": ANY}
+_TEXTS = checks.table(__file__, "texts.toml")
+RANGES = {name: _KINDS[kind] for kind, names in _TEXTS["ranges"].items() for name in names.split()}
+"""Of what links, methods, factors and penalties report."""
 SUBJECTS = ("step", "batch", "policy")
 Hear = Callable[[int, dict[str, np.ndarray], Any], None]
 """Called behind every recorded update with its number, its metrics, name to float64 `[R]`, and parameters `[R, P]`."""
@@ -105,14 +97,7 @@ class Metric:
         return step.missing(value) if self.subject == "step" else value
 
 
-RATIOS = {
-    "sequence": "w = W_i = pi(y_i) / mu(y_i) untruncated, over the n samples of the step by mass",
-    "token": "w = r_it = pi/mu untruncated, over the n tokens of the step by mass",
-    "applied": "w = |c / A| after truncation, shaping, clip and masks (without an advantage: as for A = 1), of the n "
-    "samples by mass where a sample has one weight, else of the n tokens",
-    "staleness": "w = prod_t pi_current(y_it) / pi_behavior(y_it), both in the trainer's numerics, over samples",
-    "mismatch": "w = prod_t pi_trainer(y_it) / pi_sampler(y_it) at the same behavior weights, over samples by mass",
-}
+RATIOS: dict[str, str] = _TEXTS["ratios"]
 """What a family of metrics may be asked of."""
 
 

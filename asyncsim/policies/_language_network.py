@@ -16,13 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from asyncsim.base import checks
 from asyncsim.policies._mlp_network import levels
 
-FORMATS = {
-    "float32": torch.float32,
-    "tf32": torch.float32,
-    "bfloat16": torch.bfloat16,
-    "int8": torch.float32,
-    "float64": torch.float64,
-}
+FORMATS = {name: getattr(torch, kind) for name, kind in checks.table(__file__, "texts.toml")["formats"].items()}
 """Number formats and the type in which each of them computes."""
 
 FORM = "asyncsim_form"

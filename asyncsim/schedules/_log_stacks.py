@@ -7,13 +7,6 @@ from typing import Any, NamedTuple
 from asyncsim.base import checks
 from asyncsim.schedules._log_files import Layout
 
-UNITS: dict[str, tuple[str, ...]] = {
-    "publishes": (),
-    "updates": ("batches_per_publish", "updates_per_batch"),
-    "batches": ("batches_per_publish",),
-    "samples": ("samples_per_publish",),
-}
-"""What versions may count, and the counts that are needed then."""
 STARTS = ("start", "submit", "end")
 STAMPS = ("start_version", "end_version", "versions", "call_versions")
 TIMES = ("t_submit", "t_start", "t_end", "t_ready", "t_train")
@@ -66,21 +59,18 @@ def _stack(row: Mapping[str, Any]) -> Stack:
 
 
 _TABLES = checks.table(__file__, "log_stacks.toml")
+STALENESS: dict[str, tuple[str, str, str]] = {name: tuple(row) for name, row in _TABLES.pop("staleness").items()}
+"""Staleness of a sample: the newer version, the older one that is taken from it, and in words."""
+UNITS: dict[str, tuple[str, ...]] = {name: tuple(row.split()) for name, row in _TABLES.pop("units").items()}
+"""What versions may count, and the counts that are needed then."""
+STAMPLESS: dict[str, str] = _TABLES.pop("stampless")
+"""Trainers that write no version for a sample: only batch counter and law of the system give the staleness."""
 STACKS = {name: _stack(row) for name, row in _TABLES.items()}
 """Trainers by name. Where no train column is listed the log has to bring `train_version`, or `train_step` with its
 offset. A convention that has changed shows: the first batch then does not train at the first version, or before it."""
 
 PLAIN = Stack({})
 """A log under the names of this package."""
-
-STAMPLESS = {
-    "openrlhf": "OpenRLHF",
-    "slime_train_async": "slime train_async",
-    "verl_one_step": "verl one-step",
-    "verl_one_step_off": "verl one-step",
-    "m2po": "the M2PO harness",
-}
-"""Trainers that write no version for a sample: only batch counter and law of the system give the staleness."""
 
 
 def stack_of(name: str | None) -> Stack:

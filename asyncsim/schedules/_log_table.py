@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from asyncsim.base import checks, files
+from asyncsim.base import calls, checks, files
 from asyncsim.schedules import _log_cells as cells_of
 from asyncsim.schedules import _log_files
 from asyncsim.schedules import _log_versions as versions
@@ -401,18 +401,9 @@ def _unknown(columns: dict[str, np.ndarray], steps: Steps, declared: Declared) -
     if not declared.keep:
         for wrong, field, remedy in (
             (unplaced, "train_version", "give a fate to samples that were not trained"),
-            (unstamped, "start_version", _REMEDY[declared.start_is]),
+            (unstamped, "start_version", calls.ELSEWHERE[f"stamp {declared.start_is}"]),
         ):
             remedy += ", or keep unknown versions as such: unknown='keep'"
             refuse(wrong, field, "empty", "given for every trained sample", remedy, columns["row"] - 1)
     columns["trained"] = trained & ~unplaced
     return {"no train_version": int(unplaced.sum())} if unplaced.any() else {}
-
-
-_REMEDY = {
-    "start": "log the version of the first token (a version that is missing is never taken as 0; where the trainer "
-    "leaves it empty before its first publish, write the 0)",
-    "submit": "log the version at submission (a version that is missing is never taken as 0)",
-    "end": "its stamps are taken at the end: log the first token's version, or give start_is='start' to take each "
-    "stamp for all tokens of its call, which understates staleness",
-}

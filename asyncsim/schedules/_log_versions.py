@@ -13,7 +13,7 @@ import numpy as np
 from asyncsim.base import checks, files
 from asyncsim.base.notation import plural
 from asyncsim.schedules._log_cells import MISSING, Cells, absent, empty, listed, narrow, whole
-from asyncsim.schedules._log_stacks import FATES
+from asyncsim.schedules._log_stacks import FATES, STALENESS
 
 
 def refuse(
@@ -367,15 +367,6 @@ class Log:
         return "\n".join(lines)
 
 
-STALENESS = {
-    "head": ("v_train", "v_start", "first token"),
-    "newest": ("v_train", "v_last", "last token"),
-    "token_mean": ("v_train", "versions of tokens", "tokens of a sample, each sample once"),
-    "span": ("v_last", "v_start", "versions between first and last token"),
-    "in_flight": ("v_end", "v_start", "versions until generation ended"),
-    "in_queue": ("v_train", "v_end", "versions from then to training"),
-}
-"""Staleness of a sample: the newer version, the older one that is taken from it, and in words."""
 ENDS = {"low": "newest", "high": "head"}
 """Staleness that bounds the mean over tokens."""
 

@@ -58,6 +58,8 @@ _ROWS["trainer"][1] = _ROWS["trainer"][1].format(", ".join(TRAINERS))
 _SAID: dict[Any, Any] = {"required": ..., "unset": None}
 FIELDS: dict[str, tuple[Any, str]] = {n: (_SAID.get(str(usual), usual), what) for n, (usual, what) in _ROWS.items()}
 """Fields of a description: default (`...`: required) and meaning."""
+OPTIONS = {*FIELDS, *(name for each in TRAINERS.values() for name in each.fields())}
+"""Fields, and the options of trainers that stand for one."""
 LEFT = ("prompts_at_once", "publish_every", "partial_rollouts")
 """Fields that the trainer decides where they are left out."""
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -135,17 +136,6 @@ def boundary(
     return Boundary(knob, tuple(cells[0].setting), tuple(rows), str(reading), share, error, claim or "")
 
 
-_SIZE = {"low": "smaller", "high": "larger"}
-_NOWHERE = {
-    ("collapse", "high"): "no value tried makes runs collapse, as a large rate freezes a run of a bounded return: take "
-    "more updates or staleness, a task as gaussian_bandit, or over='reached' with better='lower' and a target",
-    ("collapse", "low"): "runs collapse at every value tried: take less staleness or fewer updates",
-    ("reached", "high"): "no value tried makes runs reach the target: give another target, or more updates",
-    ("reached", "low"): "runs reach the target at every value tried: give another target, or fewer updates",
-}
-"""Of an event at no value or at every one, by the end that was refused: the probable cause, and what to change."""
-
-
 @dataclass(frozen=True)
 class Search:
     """One bisection; the fields are arguments of `boundary`."""
@@ -191,10 +181,8 @@ class Search:
                 side_of, sign = ("below", "<") if wanted < 0 else ("above", ">")
                 at = f"{grids.Cell(dict(setting), spec).name}: {self.reading} {sign} {self.share:g}"
                 counts = f"{self.events.get(value)} (at {other:g} in {self.events.get(other)})"
-                remedy = self._remedy(spec, low, high, name)
-                remedy += "; an interval of these counts still includes the share: raise max_replicates" * int(
-                    side == 0
-                )
+                unsure = "; an interval of these counts still includes the share: raise max_replicates" * int(side == 0)
+                remedy = self._remedy(spec, low, high, name) + unsure
                 raise checks.InputError(name, value, f"{side_of} the boundary at {at}, measured in {counts}", remedy)
         for _ in range(rounds):
             if self.narrow(low, high):
@@ -214,28 +202,27 @@ class Search:
 
     def _remedy(self, spec: Spec, low: float, high: float, end: str) -> str:
         """The remedy for an end on the wrong side, from counts between the ends and, of a knob, far beyond this end."""
-        beyond = [high * 10.0, high * 100.0] if end == "high" else [low / 100.0, low / 10.0]
-        values = np.unique([*self.inside(low, high), *beyond * self.rides])
-        try:
-            counts = self._events(spec, values, FIRST, 0)
-        except checks.InputError:  # a share, which has an upper bound
-            values = self.inside(low, high)
-            counts = self._events(spec, values, FIRST, 0)
+        beyond, last = [high * 10.0, high * 100.0] if end == "high" else [low / 100.0, low / 10.0], end == "high"
+        values, usual = self.inside(low, high), f"give a {'larger' if last else 'smaller'} value"
+        if self.rides:
+            with suppress(checks.InputError):  # of a share, which has an upper bound
+                settings.with_setting(spec, self.knob, max(beyond))
+                values = np.unique([*values, *beyond])
         if not len(values):
-            return f"give a {'smaller' if end == 'low' else 'larger'} value"
-        half, last = self.share * FIRST, end == "high"
+            return usual
+        counts, half = self._events(spec, values, FIRST, 0), self.share * FIRST
         # A low end lies before a rise, the high end may lie on top of one.
         best = counts.argmax() if last else counts[: max(1, len(counts) - 1)].argmin()
         fits = counts[best] > half if last else counts[best] < half < counts[best:].max()
         each = ", ".join(f"{value:.4g}: {count:.0f}" for value, count in zip(values, counts, strict=True))
-        tried = f"of {FIRST} replicates at other values, {each}"
+        remedy = calls.ELSEWHERE[f"nowhere {self.reading.over}-{end}"] if self.rides else usual
         if fits:
             turns = "the share does not rise all the way, so " * bool(low < values[best] < high)
-            return f"{turns}give {end}={values[best]:.4g}; {tried}"
-        if last and counts[best] > 2:
+            remedy = f"{turns}give {end}={values[best]:.4g}"
+        elif last and counts[best] > 2:
             wider = f"give share={counts[best] / FIRST / 2.0:.2g} and high={values[best]:.4g}, or more staleness"
-            return f"the share rises and falls, and is largest at {values[best]:.4g}: {wider}; {tried}"
-        return f"{_NOWHERE[self.reading.over, end] if self.rides else f'give a {_SIZE[end]} value'}; {tried}"
+            remedy = f"the share rises and falls, and is largest at {values[best]:.4g}: {wider}"
+        return f"{remedy}; of {FIRST} replicates at other values, {each}"
 
     def _sides(self, spec: Spec, values: np.ndarray, level: float) -> tuple[np.ndarray, int]:
         """-1 if p is significantly below the share, 1 if above, 0 if undecided at the cap; and the replicates used."""

@@ -30,8 +30,6 @@ SWEEP = re.compile(r"sweeps/([0-9a-f]{12})\.parquet")
 FAILURE = re.compile(r"failed/([0-9a-f]{32})\.json")
 UNIT = re.compile(r"units/([0-9a-f]{2})/(\1[0-9a-f]{30})\.parquet|trainings/[0-9a-f]{32}/[0-9a-f]{32}\.parquet")
 """Names of the files that sweeps and comparisons write; other files in a store are foreign."""
-MANY = 8
-"""Values of a part above which they are not described as arms are."""
 
 
 def reading_of(metrics: Sequence[str], over: str, target: float | None, better: str | None) -> dict[str, Any]:
@@ -120,10 +118,10 @@ def lines(grid: grids.Grid, claim: str, at: Mapping[str, Any]) -> tuple[dict[str
     return tuple({**each, "claim": claim, "predicted": predicted(claim, each, at)} for each in settings)
 
 
-def notes(question: Question, found: Sweep) -> tuple[str, ...]:
-    """What `compare` would say of these settings as arms, one varied part at a time, and why they may show nothing."""
+def noted(question: Question, found: Sweep) -> Sweep:
+    """With what `compare` would say of these settings as arms, one part at a time, and why they may show nothing."""
     if question.reading is None:
-        return ()
+        return found
     own = dict(question.reading)
     metrics, cells = own.pop("metrics"), list(question.grid.cells())
     lines, first = list[str](), cells[0].setting
@@ -131,26 +129,18 @@ def notes(question: Question, found: Sweep) -> tuple[str, ...]:
         beside = [cell for cell in cells if all(cell.setting[o] == first[o] for o in first if o != name)]
         parts = any(isinstance(cell.setting[name], str) for cell in beside)
         specs = {f"{cell.setting[name]}" if parts else f"{name}={cell.setting[name]}": cell.subject for cell in beside}
-        seen = Reading(metrics[0], **own), specs, question.seed, "settings"
-        told = pairing.notes(*seen) if len(specs) <= MANY else ()
+        seen = Reading(metrics[0], **own), specs, question.seed
+        told = pairing.notes(*seen, those="settings") if len(specs) <= grids.RIDERS else ()
         # Of numbers the grid says how many samples an update has.
         lines += [s.replace("over=", "compare with over=") for s in told if parts or "samples per" not in s]
         for metric in metrics:
             behavior = pairing.caution(metric, specs).replace("arms", "settings")
             lines += [f"{metric}: {behavior[2:]}"] * (behavior[:1] == ";")
-    twins = dict[Any, list[str]]()
-    for row in found.summary:
-        # Structures share draws, so equal numbers are the same runs.
-        if row["standard_error"] > 0.0 and (alike := [row[key] for key in ("metric", "mean", "standard_error")]):
-            where = ", ".join(f"{name}={row[name]}" for name in first)
-            twins.setdefault((*alike, *(row[name] for name in question.grid.knobs)), []).append(where)
-    same = "{} and {} have the same numbers: they are the same on this task"
-    lines += [same.format(*each) for each in twins.values() if len(each) > 1][:1]
     for head in found.metrics if len(found.summary) == question.grid.size * len(metrics) else ():
         rows, spec = [row for row in found.summary if row["metric"] == head], cells[0].subject
         optimum = spec.fitted_task.optimum if "task" not in first else math.nan
         lines.append(unseen(rows, own["over"] * found.shares, optimum, spec.fitted_task.describe()) * (len(rows) > 1))
-    return tuple(dict.fromkeys(filter(None, lines)))
+    return replace(found, notes=tuple(dict.fromkeys(filter(None, lines))))
 
 
 @dataclass(frozen=True)

@@ -135,11 +135,6 @@ class Work:
 
 def answer(question: Question, work: Work) -> Sweep:
     """Run the units missing in the store, then read the answer, with notes on its settings."""
-    found = _answer(question, work)
-    return replace(found, notes=plans.notes(question, found))
-
-
-def _answer(question: Question, work: Work) -> Sweep:
     start = time.monotonic()
     check(work.backend, work.workers, work.address)
     if work.store is not None:
@@ -163,7 +158,7 @@ def _answer(question: Question, work: Work) -> Sweep:
         try:
             made = _do(question, work, store, {key for key in plan.keys if units.name_of(key) not in there})
             try:
-                return plans.answered(store, plan, made, time.monotonic() - start, folder)
+                return plans.noted(question, plans.answered(store, plan, made, time.monotonic() - start, folder))
             except checks.InputError:
                 damaged = set[str]()
                 for key in plan.keys:
@@ -177,7 +172,7 @@ def _answer(question: Question, work: Work) -> Sweep:
             aside = store.set_aside(units.name_of(key) for key in damaged)
             print(f"asyncsim: {len(damaged)} damaged units were moved to {where}/{aside}", file=sys.stderr, flush=True)
             made += _do(question, work, store, damaged)
-            return plans.answered(store, plan, made, time.monotonic() - start, folder)
+            return plans.noted(question, plans.answered(store, plan, made, time.monotonic() - start, folder))
         except KeyboardInterrupt as error:
             if folder is not None:
                 raise

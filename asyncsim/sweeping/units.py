@@ -135,8 +135,7 @@ def measured(content: Mapping[str, Any]) -> dict[str, np.ndarray]:
         most = {name: each.bounds(trace, spec.task)[1] for name, each in read.items() if each.until}
         readings |= {f"{name} never": readings[name] >= end for name, end in most.items()}
         readings |= {f"{n} end": ending(course(trace, n, lacking=True)) for n, x in read.items() if x.over == "mean"}
-        alone = read.get(TRAINED)
-        if alone is not None and alone.over in ("mean", "end"):
+        if TRAINED in read and read[TRAINED].over in ("mean", "end"):
             readings[f"{TRAINED} start"] = course(trace, TRAINED, lacking=True)[0]
         readings["diverged"] = trace.diverged.astype(np.int64)
         number = np.tile(number, len(riders))

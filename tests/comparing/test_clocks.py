@@ -183,7 +183,8 @@ def test_advantages_that_differ_beside_the_method_are_said():
     arms = {"a": arm(), "b": arm().replace(method=sim.methods.reinforce())}
     assert compared(arms).notes == (
         "arms also differ in method.advantage: a group_std, b leave_one_out; method.advantage=NAME gives all arms one",
-        "arms also differ in method.aggregator: a sequence_mean, b sequence_sum; method.aggregator=NAME gives all arms one",
+        "arms also differ in method.aggregator: a sequence_mean, b sequence_sum; "
+        "method.aggregator=NAME gives all arms one",
     )
     sequence = compared(
         arms | {"b": arm().replace(method=sim.methods.truncated_is(advantage=sim.advantages.group_std()))}

@@ -128,7 +128,6 @@ CHAIN, TWO, FRESH = {"task": sim.tasks.bit_chain(horizon=16)}, {"staleness": [0,
 ONE = {"task": sim.tasks.softmax_bandit(), **FRESH}, {"method": [M.grpo(), M.gspo()]}, {}
 SETTINGS = {
     "parts": ({}, {"method": [M.grpo(), M.reinforce()]}, {}, "settings also differ in method.advantage: grpo"),
-    "one method by two names": (*ONE, "note: method=grpo and method=gspo have the same numbers"),
     "ratios of one token": (*ONE, "note: gspo: the ratio of a sequence equals"),
     "older policies": ({}, TWO, {"metric": "batch_return"}, "batch_return: the settings differ in system"),
     "no event": ({}, TWO, {"over": "collapse"}, "no run of any setting collapses; try more staleness"),
