@@ -170,6 +170,8 @@ def _alarm(
     word, why, every = UNTOLD, "", np.append(cases, controls)
     if np.allclose(every, every[0], rtol=1e-9, atol=0.0):
         why = ALIKE
+    elif watch is None and (values[0, pairs.cases] >= cases).mean() > 0.5:
+        why = f"most runs are scored by their first update; give watch={max(25, max(leads) + 5)}, the last ones alone"
     elif abs(fair - 0.5) > reach:
         word = f"{'better' if fair > 0.5 else 'worse'} than chance"
     elif fair + reach < 0.5 + CHANCE:
