@@ -685,7 +685,7 @@ class Alarm:
     collapses with an earlier first alarm; `ahead`, median lead in recorded updates (NaN: no alarm). `fair`: the area at
     the smallest lead against healthy runs cut at the same time, and its maximum error with probability 0.95, for any
     distribution of scores. `word`: "better than chance", "worse than chance", "no better than chance" (below 0.6) or
-    "cannot tell"; `why`: all scores are equal.
+    "cannot tell"; `why`: all scores are equal, or of the beginning.
     """
 
     signal: Any

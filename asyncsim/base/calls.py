@@ -183,12 +183,9 @@ def answering(value: Any) -> Any:
     """The same function or class, answering wrong arguments as `named` does; what is neither stays as it is."""
     make = value.__init__ if isinstance(value, type) else value  # type: ignore[misc]
     known = hasattr(make, "cache_info") or (inspect.isfunction(make) and not hasattr(make, "__wrapped__"))
-    if not known:
-        return value
-    if make is value:
-        return named(value)
-    value.__init__ = named(make)
-    return value
+    if known and make is not value:
+        value.__init__ = named(make)
+    return named(value) if known and make is value else value
 
 
 def _fixed(self: Any, name: str, value: Any) -> None:

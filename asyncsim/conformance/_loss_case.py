@@ -340,10 +340,8 @@ def _read(case: Case, fits: list[Fit]) -> Iterator[tuple[Case, list[Fit]]]:
     every = [*case.probes, *(probe for group in case.further.values() for probe in group)]
     sizes = torch.cat([probe.advantages.flatten() for probe in every]).unique()
     fresh, every_reading = batches.on_policy(case.probes), [*readings(case.curves, sizes, case.exact)]
-    for fit in near if case.coupling == "sequence" else ():
-        if fit.family.name == "gmpo":
-            its = {"anchor": "behavior", **fit.family.numbers, **fit.settings}
-            every_reading += of_clipped(its["low"], its["high"], its["anchor"])
+    own = ({"anchor": "behavior", **fit.family.numbers, **fit.settings} for fit in near if fit.family.name == "gmpo")
+    every_reading += [each for settings in own for each in of_clipped(settings)]
     read = ((x, parts.divisor_of(case.subject, fresh, [x.read(probe) for probe in fresh])) for x in every_reading)
     # One whose average is known goes before one that needs a factor beside it.
     for reading, divisor in sorted(read, key=lambda pair: pair[1].rule is not None):

@@ -6,8 +6,9 @@ the coefficient of a KL term inside the advantage, and what becomes of advantage
 
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -152,15 +153,15 @@ BATCHES = (
 """What shows in batches alone."""
 
 
-def of_clipped(low: float, high: float, anchor: str) -> Iterator[Reading]:
-    """Interpretations: log ratios to the anchor, each clipped, divided by something else than the tokens of the row."""
+def of_clipped(own: Mapping[str, Any]) -> Iterator[Reading]:
+    """Interpretations: log ratios, clipped one by one as a method with these settings does, with another divisor."""
     for key, live in itertools.product(("summed", "over columns"), (True, False)):
 
         def of(probe: Probe, key: str = key, live: bool = live) -> Tensor:
             lengths = probe.mask.sum(-1, keepdim=True).clamp(min=1.0)
             size, chain = _LENGTHS[key](lengths, probe.mask.shape[-1])
-            gap = (probe.log_prob - getattr(probe, anchor)) * probe.mask
-            limited = torch.where(probe.advantages > 0, gap.clamp(max=high), gap.clamp(min=-low))
+            gap = (probe.log_prob - getattr(probe, own["anchor"])) * probe.mask
+            limited = torch.where(probe.advantages > 0, gap.clamp(max=own["high"]), gap.clamp(min=-own["low"]))
             factor = torch.exp((size - 1.0) * limited.sum(-1, keepdim=True) / lengths)
             return probe.advantages * factor * (chain if live else 1.0)
 

@@ -377,8 +377,7 @@ def _curve(
 
     if not known:
         remedy = "give a column that all runs have, or metric='reward' and what it is: columns='reward=THEIRS'"
-        remedy = checks.hint(metric, [*own, *has], remedy, 0.75)
-        checks.one_of(f"metric of {label}", metric, own, remedy)
+        checks.one_of(f"metric of {label}", metric, own, checks.hint(metric, [*own, *has], remedy, 0.75))
     found, quantity = log("reward", "" if known else metric), metric if known else "reward"
     step, y = series(found, quantity)
     where, remedy = f"column {found.names[quantity]} of {label}", "give a metric that moves"
@@ -392,8 +391,7 @@ def _curve(
         remedy = "write over='seconds'" + f", columns='seconds_step={clock}' for seconds of a step" * (not timed)
     if over not in ("steps", "seconds"):
         axes = ["steps", *["seconds"] * bool(timed), *own]
-        known = over in own or not wanted  # a near name of a column of seconds would not be an axis
-        checks.require(known, f"over of {label}", over, f"one of {', '.join(axes)}", remedy)
+        checks.require(over in own or not wanted, f"over of {label}", over, f"one of {', '.join(axes)}", remedy)
         checks.one_of(f"over of {label}", over, axes, "leave it out for steps")
         axis = "name an axis that never falls: steps, seconds or tokens so far"
         axis += f"; of seconds of each step write over='seconds', columns='seconds_step={over}'" * bool(wanted)

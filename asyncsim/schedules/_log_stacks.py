@@ -108,8 +108,7 @@ def mapping_of(
         named = not re.search(r"\*[\d.e+-]+$", theirs)
         checks.require(named, f"columns[{ours}]", theirs, "a name without a factor", "multiply the column in the file")
         near = checks.near(theirs, known) if "/" in ours and ours not in known else [theirs] * (theirs in known)
-        close = [] if near else checks.near(ours, known, 1, 0.75)
-        other = f"write columns='{close[0]}={theirs}'" if close else remedy
+        other = next((f"write columns='{each}={theirs}'" for each in checks.near(ours, known, 1, 0.75)), remedy)
         other = f"write OURS first: columns='{near[0]}={ours}'" if near else other
         if "seconds_step" in known and re.search("tim(e|ing)|second", theirs) and not near:
             other = f"write columns='seconds_step={theirs}' if it is seconds of each step"
