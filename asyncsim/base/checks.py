@@ -291,8 +291,8 @@ def near(word: str, names: Iterable[str], most: int = 1, cutoff: float = 0.6) ->
         letters = 4.0 * (own == word) or 2.0 * (not meant and sorted(own) == sorted(word))
         plural = 2.5 * (own.rstrip("s") == word.rstrip("s"))
         ratio = 0.0 if meant else alike.ratio()
-        alike.set_seq1(own.partition("_")[0])
-        ratio = max(ratio, 0.61 * (not meant and alike.ratio() > 0.65))
+        alike.set_seq1(head := own.partition("_")[0])
+        ratio = max(ratio, 0.61 * (not meant and len(head) == len(word) and alike.ratio() > 0.65))
         scores[name] = max(3.0 * (word in _called().get(own, ())), letters, plural, begins, limits, ratio)
     return sorted((name for name in scores if scores[name] >= cutoff), key=lambda name: -scores[name])[:most]
 

@@ -117,9 +117,6 @@ def test_scores_that_cannot_differ_tell_nothing_and_say_why():
     # A shorter watch, or the other direction, sees past it.
     for changes in ({"watch": 20}, {"signal": Signal("noise", low=True, window=1)}):
         assert asked(columns, **{"signal": Signal("noise", window=1), **changes}).alarms["noise"].why == ""
-    # Of most runs, as returns do, which are lowest at the start: the score would be that of the beginning.
-    columns["noise"][0] += np.random.default_rng(0).random(1200)
-    assert "are scored by their first update; give watch=25, the last" in str(asked(columns, Signal("noise", window=1)))
     missing = str(asked({**columns, "noise": np.full((LENGTH, 1200), np.nan)}))
     assert "the same most alarming value, or none" in missing
     ended = str(asked(columns, Signal("noise", low=True, window=1), cut="end"))
