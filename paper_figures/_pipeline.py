@@ -264,7 +264,8 @@ def picture(name: str, rows: list[Any], own: str = "", heading: str = "") -> tup
     with reading(name, rows), _without_findings(script(name)) if own else nullcontext():
         figure = script(name).draw(*rows)
     checks.require(isinstance(figure, Figure), f"{name}.draw", type(figure).__name__, "a Figure", "return it")
-    if heading and figure.get_label() == _script.FOUND:
+    shows = figure.get_label() == _script.FOUND
+    if heading and shows:
         figure.suptitle(heading, x=0.01, ha="left")
     shown = _looks.panels(figure)
     with reading(name, rows), _style.applied():
@@ -274,7 +275,8 @@ def picture(name: str, rows: list[Any], own: str = "", heading: str = "") -> tup
         for ax, letter in zip(shown, "abcd" if len(shown) > 1 else "", strict=False):
             ax.set_title(rf"$\bf{{{letter}}}$   {ax.get_title('left')}", loc="left")
         # What has no place on its axes shows when it is laid out.
-        return figure, "; ".join([*_looks.faults(figure), *_setup.unnamed(figure, line)]) or "well"
+        wrong = [f"the rows do not show what its entry is headed: {heading}"] * bool(heading and not shows)
+        return figure, "; ".join([*wrong, *_looks.faults(figure), *_setup.unnamed(figure, line)]) or "well"
 
 
 def page(name: str, rows: list[Any]) -> str:

@@ -21,7 +21,7 @@ VERDICT = re.compile(
 )
 """Words of a finding: they stand in a title only where a condition on the rows chose it."""
 SUPPORTED = {
-    "a3c_speed", "bapo_rule", "ess_five", "gac_alignment", "gac_control", "gac_tuned", "league", "pipeline_rl",
+    "a3c_speed", "areal_speed", "bapo_rule", "ess_five", "gac_alignment", "gac_control", "gac_tuned", "league", "model_drift", "pipeline_rl",
     "pipeline_rl_speed",
     "step_limits", "vcpo_collapse", "vcpo_controls", "vcpo_hours", "vcpo_training",
 }  # fmt: skip
@@ -74,7 +74,8 @@ def found_of(name, rows):
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         patch.setattr(_script, "finding", finding)
-        patch.setattr(_script, "headline", lambda figure, holds, drawn: finding(holds, "heading", drawn))
+        title = lambda figure, holds, drawn: figure.suptitle(finding(holds, "its heading", drawn))  # noqa: E731
+        patch.setattr(_script, "headline", title)
         if hasattr(module, "finding"):
             patch.setattr(module, "finding", finding)
         figure = module.draw(*rows)
