@@ -26,8 +26,6 @@ PACED = 256
 """Number of batches from which the pace of an arm is computed."""
 UNLIKE = 1.05
 """Ratio of paces above which arms count as unequally fast."""
-VALUED = ("gae", "n_step", "vtrace")
-"""Advantages that use the values of a critic."""
 PROBED = 8
 """Number of replicates whose first update shows which metrics a spec reports, and their initial values."""
 
@@ -125,7 +123,7 @@ def notes(
         has, lacks = (" and ".join(name for name, own in critics.items() if own == one) for one in (True, False))
         lines.append(f"{has}: with a critic, {lacks}: without; for one write advantage=gae method.critic=0.5")
     for name, header in headers.items():
-        if not critics[name] and header.get("advantage") in VALUED:
+        if not critics[name] and header.get("advantage") in ("gae", "n_step", "vtrace"):
             lines.append(f"{name}: {header['advantage']} reads a critic, which nothing trains; write method.critic=0.5")
     # A run warns of constant weights itself.
     for name, spec in specs.items() if those == "arms" else ():

@@ -19,8 +19,6 @@ from asyncsim.schedules import _log_files, _log_places
 LEAST = 8
 """Runs of either kind below which nothing is said: not even an area of 1 could be told from chance."""
 ALIKE = "all runs have the same most alarming value, or none; give a shorter watch=, or a Signal of the other side"
-STILL = 1e-6
-"""Change of the return, as a share of the largest gain, below which a run stands still."""
 FROZEN = "a smaller learning rate with more staleness or longer sequences: returns of {:.0%} of runs no longer change"
 EARLY = calls.ELSEWHERE["alarm early"]
 REMEDY = "give a trace, as of sim.run(spec), columns by name, the path of a log, or a list of these"
@@ -118,7 +116,7 @@ def predict(
         fewest = max(min(scored.values()) or min(counts.values()), 1)
         more = f"more replicates, about {math.ceil(2 * LEAST / fewest)} times as many"
         # Where returns no longer move, a larger rate moves them even less.
-        still = (np.ptp(earned[-max(2, window) :], axis=0) < STILL * (top - begin)).mean()
+        still = (np.ptp(earned[-max(2, window) :], axis=0) < 1e-6 * (top - begin)).mean()
         none = "a larger learning rate, more staleness, longer sequences or more actions, or a method without a clip"
         none = FROZEN.format(still) if still > 0.5 else none
         take = {

@@ -141,10 +141,7 @@ def changed(rows: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, An
 
 
 def described(path: str, changes: Mapping[str, Any], prefix: str = "") -> Any:
-    """The system of a description that `advise` reads, as it is today, at one limit.
-
-    `changes` are fields, or options of the trainer that stand for one; `prefix` stands before them in messages.
-    """
+    """The system of a description, with `changes` of fields or options that stand for one; `prefix` is of messages."""
     rows = files.read_mapping(path, "system")
     trainer = TRAINERS.get(str(rows.get("trainer")))
     names = trainer.fields() if trainer else {}
