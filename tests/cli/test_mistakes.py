@@ -34,6 +34,7 @@ RECORDED = sim.callbacks.Recorded(0, 1, 0, 1, np.arange(2), {"ess": np.ones(2)})
 SAMPLES = pandas.DataFrame({"prompt_id": range(4), "param_version_start": 0, "start_time": 0.0, "step": range(4)})
 TABLE = pandas.DataFrame({"step": range(40), "reward": 0.5, "timing_s/step": 40.0, "timing_s/gen": 10.0})
 TABLE["response_length/mean"], TABLE["response_length/max"] = 1000.0, 3000.0
+RISING = TABLE.assign(reward=TABLE["step"] / 40.0)
 SLOW = {
     "publish_every": 1,
     "tokens_per_second": 4,
@@ -546,6 +547,7 @@ TYPED = {
         "or write --columns seconds_step=step_time if",
     ),
     "seeds in one file": ("judge seeds.csv a.csv --metric reward", "step, row 4", "for each value of column seed"),
+    "a formula": ("verify 's * lr^2 / N'", "claim = 's * lr^2 / N'", "the `predict` of a class of your own"),
     "seeds of a group": ("judge a.csv b.csv --group seed", "option = '--group'", "write a file for each seed"),
     "a trainer of a log": ("calibrate a.csv --trainer verl", "option = '--trainer'", "write --preset verl"),
     "a change of a number": ("forecast a.yaml --set machines=+4", "'machines=+4'", "or the sum for so many more"),
@@ -889,6 +891,11 @@ WRITTEN = {
         lambda: sim.advise(SYSTEM | {"response_lengths": 9, "partial_rollouts": "both"}),
         "partial_rollouts = 'both'",
         r"partial_rollouts=\[True,False\]",
+    ),
+    "a column of seconds that no run has": (
+        lambda: sim.judge_runs(RISING, RISING, columns="seconds_step=nothing"),
+        r"columns\[seconds_step\] = 'nothing'",
+        "did you mean|correct the name",
     ),
     "runs in one table": (
         lambda: sim.judge_runs(pandas.concat([TABLE] * 2), TABLE, metric="reward"),
