@@ -125,7 +125,8 @@ def bound(
             near = near or next(filter(None, map(ELSEWHERE.get, places)), "")
             if near and near == ELSEWHERE.get(f"{name} ()") and not lacks:
                 near = f"{near} ({takes})"
-            refused.append((each, near or ELSEWHERE.get(each, takes)))
+            value = str(settings[each]) if checks.is_number(settings[each]) else "VALUE"
+            refused.append((each, (near or ELSEWHERE.get(each, takes)).replace("VALUE", value)))
     if refused:
         (each, remedy), *others = refused
         error = checks.CallError(field, each, "one that it takes", remedy)

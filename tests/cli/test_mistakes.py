@@ -34,6 +34,7 @@ RECORDED = sim.callbacks.Recorded(0, 1, 0, 1, np.arange(2), {"ess": np.ones(2)})
 SAMPLES = pandas.DataFrame({"prompt_id": range(4), "param_version_start": 0, "start_time": 0.0, "step": range(4)})
 TABLE = pandas.DataFrame({"step": range(40), "reward": 0.5, "timing_s/step": 40.0, "timing_s/gen": 10.0})
 TABLE["response_length/mean"], TABLE["response_length/max"] = 1000.0, 3000.0
+RISING = TABLE.assign(reward=TABLE["step"] / 40.0)
 SLOW = {
     "publish_every": 1,
     "tokens_per_second": 4,
@@ -546,6 +547,7 @@ TYPED = {
         "or write --columns seconds_step=step_time if",
     ),
     "seeds in one file": ("judge seeds.csv a.csv --metric reward", "step, row 4", "for each value of column seed"),
+    "a formula": ("verify 's * lr^2 / N'", "claim = 's * lr^2 / N'", "the `predict` of a class of your own"),
     "seeds of a group": ("judge a.csv b.csv --group seed", "option = '--group'", "write a file for each seed"),
     "a trainer of a log": ("calibrate a.csv --trainer verl", "option = '--trainer'", "write --preset verl"),
     "a change of a number": ("forecast a.yaml --set machines=+4", "'machines=+4'", "or the sum for so many more"),
@@ -668,7 +670,7 @@ WRITTEN = {
         r"Spec\(system=sim\.schedules.fixed\(4\)\)",
     ),
     "staleness of a run": (lambda: sim.run(SPEC, staleness=16), "'staleness'", r"spec\.replace\(system=sim\.schedules"),
-    "a clip of truncation": (lambda: sim.methods.truncated_is(clip=5.0), "'clip'", "write cap=VALUE"),
+    "a clip of truncation": (lambda: sim.methods.truncated_is(clip=5.0), "'clip'", "write cap=5.0"),
     "a rate of the update": (lambda: sim.sweep(SPEC, {"update.lr": [1.0]}), "'update.lr'", "write sgd.lr"),
     "metrics as an axis": (lambda: sim.plot(TRACE, None, ["ess"]), "over = ", r"those of Spec\(diagnostics="),
     "a metric by half": (lambda: TRACE.final("return"), "metric = 'return'", "did you mean trained_return"),
@@ -690,7 +692,7 @@ WRITTEN = {
     "settings of a forecast": (lambda: sim.forecast({}, {"machines": 4}), "method", "as staleness_limit=4"),
     "a log as a system": (lambda: sim.forecast("run.csv"), "system = 'run.csv'", "asyncsim calibrate run.csv --preset"),
     "seeds of one run": (lambda: sim.run(SPEC, seed=[0, 1]), "seed", r"Spec\(replicates=3\)"),
-    "seeds by another name": (lambda: sim.run(SPEC, seeds=[0, 1]), "'seeds'", r"Spec\(replicates=3\)"),
+    "seeds by another name": (lambda: sim.run(SPEC, seeds=[0, 1]), "'seeds'", r"Spec\(replicates=VALUE\)"),
     "a clip of two sides": (lambda: sim.methods.grpo(clip_range=0.1), "'clip_range'", "did you mean low and high"),
     "arms by a keyword": (lambda: sim.compare(arms=[SPEC], smallest=1.0), "compare argument = 'arms'", "without arms="),
     "links in a list": (lambda: sim.chain([sim.updates.sgd(0.1)]), "links", r"write chain\(a, b\)"),
@@ -889,6 +891,11 @@ WRITTEN = {
         lambda: sim.advise(SYSTEM | {"response_lengths": 9, "partial_rollouts": "both"}),
         "partial_rollouts = 'both'",
         r"partial_rollouts=\[True,False\]",
+    ),
+    "a column of seconds that no run has": (
+        lambda: sim.judge_runs(RISING, RISING, columns="seconds_step=nothing"),
+        r"columns\[seconds_step\] = 'nothing'",
+        "did you mean|correct the name",
     ),
     "runs in one table": (
         lambda: sim.judge_runs(pandas.concat([TABLE] * 2), TABLE, metric="reward"),

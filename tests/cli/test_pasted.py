@@ -3,12 +3,18 @@
 import re
 import shlex
 import sys
+from json import loads
 
 import numpy as np
 import pandas
 import pytest
+import typer
 
-from asyncsim.app import cli, commands, sweeping
+from asyncsim.app import cli, commands, parsing, sweeping
+from asyncsim.base import checks
+from benchmarks.__main__ import main as bench
+from docs.stubs import main as docs
+from paper_figures.__main__ import main as figures
 
 PART = re.compile(
     r"""(?:[Ww]rite|written|add|name it as|or) (?:"(?P<arm>[^"]+)"|(?P<words>(?:--?[a-z][\w-]*[ =][^\s;()"]+ ?)+))"""
@@ -128,3 +134,36 @@ def test_what_a_message_says_to_write_works(name, monkeypatch, capsys, tmp_path)
     if "policy.model=" in pasted:
         return  # needs a folder with a model
     assert (again := said(pasted, capsys)) is None, f"{message}\n{pasted}\n{again}"
+
+
+@pytest.mark.parametrize("json", ["--json -", "--json=-"])
+def test_a_dash_is_standard_output_alone(json, monkeypatch, capfd, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    logs()
+    with pytest.raises(SystemExit):
+        cli.main(shlex.split(JUDGED + json))
+    out, err = capfd.readouterr()
+    assert loads(out)["axis"] == "steps" and "error rate" in err and not (tmp_path / "-").exists()
+
+
+def test_a_dash_is_refused_where_no_text_is_written():
+    whole = typer.main.get_command(cli.app)
+    for name, command in whole.commands.items():
+        for option, row in getattr(command.callback, "rows", {}).items():
+            arguments = [name, f"--{option}", "-"]
+            if row.written and option not in parsing._PIPED:
+                with pytest.raises(checks.InputError, match="a text may go to standard output, as --json -"):
+                    parsing.refuse(arguments, whole)
+            elif row.written and name != "list":
+                assert parsing.piped(arguments, whole)[-1] == "/dev/stdout"
+
+
+def test_an_option_of_an_entry_point_is_answered_by_the_nearest(capsys):
+    for main, word, near in (
+        (docs, "--chekc", "--check"),
+        (figures, "--texts", "--text"),
+        (bench, "--ruonds", "--rounds"),
+    ):
+        with pytest.raises(SystemExit):
+            main([word])
+        assert f"{word} is no option; did you mean {near}?" in capsys.readouterr().err

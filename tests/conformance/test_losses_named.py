@@ -266,8 +266,9 @@ def test_a_live_ratio_of_rows_is_named_under_every_average(over, average, low, h
     if name == "full_is":  # the sum of a row is right; what is not is that rows count as often as they have tokens
         expected = (REPEATED,) if over == SUMMED else (MEANED,)
     right = expected == () or (name == "full_is" and average == "sequence_mean" and over == SUMMED)
-    for per, like in itertools.product(("token", "sequence"), (meant, None)):
-        report = check_loss(loss, like, advantages_per=per, bias=False)
+    per = ("token", "sequence") if over is None else ("sequence",)
+    for each, like in itertools.product(per, (meant, None)):
+        report = check_loss(loss, like, advantages_per=each, bias=False)
         if right and expected:  # the mean over tokens of one ratio a row is that ratio: full_is by its own average
             assert report.name == "full_is()" and report.bugs == () and report.conforms == (like is None), report
             continue
