@@ -16,7 +16,7 @@ import typer.core
 
 from asyncsim.app import commands, streams, wording
 from asyncsim.app.options import ALSO, COMMANDS, DESCRIBES, KINDS, PARTS, SECTIONS, SIZES, STDOUT, Options, Row
-from asyncsim.base import calls, checks, laws, plugins, stopping
+from asyncsim.base import checks, laws, plugins, stopping
 
 USAGE: Any = next(base for base in typer.BadParameter.__mro__ if base.__name__ == "UsageError")
 """What the parser raises; typer exports only a child of it."""
@@ -206,13 +206,13 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
                 written = wording.placed(name, words, "--" if described else "")
             # Elsewhere words of a spec stand behind --set.
             written = written if described or "--" in written else re.sub(r" (?=[\w.]+=)", " --set ", written)
-            written = written or calls.ELSEWHERE.get(f"words {name}", "")
+            written = written or checks.advice(name, "words")
         meant = checks.near(name, options, 3, 3.0)
         beside = getattr(context.parent and context.parent.command, "commands", {})
         takers = [each for each in beside if any(error.option_name in other.opts for other in beside[each].params)]
         behind = [*itertools.dropwhile(lambda text: text != error.option_name, arguments)][1:]
         values = " ".join(itertools.takewhile(lambda text: text[:1] != "-", behind)) or word
-        advice = calls.ELSEWHERE.get(f"asyncsim.{command} {name}") or calls.ELSEWHERE.get(f"asyncsim {name}", "")
+        advice = checks.advice(name, f"asyncsim.{command}", "asyncsim")
         advice = advice.replace("VALUES", "grpo gspo" if values == "VALUE" else values.replace(",", " "))
         if len(meant) > 1:
             see = f"write {' or '.join(f'{_dashed(each)} VALUE' for each in meant)}"
@@ -229,7 +229,7 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
         refusal = checks.InputError("option", error.option_name, "an option of the command", remedy)
         for other in (w.partition("=")[0] for w in arguments if w.startswith("--") and "--set" not in written):
             mine = [f"did you mean {_dashed(each)}?" for each in checks.near(other[2:], options, 1, 0.7)]
-            also = calls.ELSEWHERE.get(f"asyncsim.{command} {other[2:].replace('-', '_')}") or "".join(mine)
+            also = checks.advice(other[2:].replace("-", "_"), f"asyncsim.{command}") or "".join(mine)
             if also and other not in (error.option_name, *helps):
                 refusal.add_note(f"  also {other}: {also}")
         return refusal if advice or written or near or len(meant) > 1 else refusal.explaining(name, helps)
@@ -287,7 +287,7 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
             explains = f"asyncsim list diagnostics {word} explains it"
             instead[word] = f"write asyncsim run --diagnostics {word}, which measures it; {explains}"
         instead |= {each: f"write asyncsim list {kind}" for each, kind in ALSO.items()}
-        remedy = calls.ELSEWHERE.get(f"command {word}") or instead.get(word) or checks.hint(unknown[1], known, see)
+        remedy = checks.advice(word, "command") or instead.get(word) or checks.hint(unknown[1], known, see)
         return checks.InputError("command", unknown[1], f"one of {', '.join(known)}", remedy)
     extra = re.search(r"'(.*)'|\(([^()]*)\)\.?$", text)
     value = next((part for part in extra.groups() if part), "") if extra else text
@@ -295,13 +295,13 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
     option = next((n for n in names if context and n in [each.name for each in context.command.params]), None)
     before = arguments[arguments.index(value) - 1] if value in arguments[1:] else ""
     command = context.command.name if context else ""
-    advice = calls.advised("extra", " | ".join([command, option or "", before, value, *arguments]))
+    advice = checks.advice(" | ".join([command, option or "", before, value, *arguments]), "extra")
     if option == "grid" and not advice:
         kinds, each = plugins.kinds_of(value.replace("-", "_")), re.findall(r"[^,\s]+", value)
         typed = next((word for word in (value, *each[:1]) if word in arguments[1:]), "")
         advice = f"write --grid {arguments[arguments.index(typed) - 1]}={','.join(each)}" if typed and each else ""
         advice = f"write --{plugins.PARTS[kinds[0]]} {value}" if kinds else advice
-    see = advice or calls.ELSEWHERE.get(f"asyncsim.{command} ()", see)
+    see = advice or checks.advice("()", f"asyncsim.{command}", otherwise=see)
     return checks.InputError("arguments", value, "left out, as the command takes no more", see)
 
 
@@ -314,7 +314,7 @@ def _as_fields(of: str, takes: Collection[str], arguments: Sequence[str]) -> str
     for word in (word.partition("=")[0] for word in arguments if word.startswith("--")):
         name = word.removeprefix("--").replace("-", "_")
         field = theirs.get(name) or next(iter(checks.near(name, FIELDS, 1)), "")
-        known = calls.ELSEWHERE.get(f"{of} {name}", "write")
+        known = checks.advice(name, of, otherwise="write")
         if not (pairs or known.startswith("write")):
             return known
         if name not in takes and field:

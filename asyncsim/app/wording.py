@@ -44,7 +44,7 @@ def settings(pairs: Sequence[str], option: str = "--set") -> dict[str, Any]:
         part = plugins.PARTS[kinds[0]] if kinds else "method" if ":" in pair else ""
         remedy = f"write {part}={pair}" if part else f"write {key.strip(' -+') or 'KEY'}=VALUE"
         folder = " (a folder)" * os.path.isdir(pair.removeprefix("model."))
-        remedy = calls.advised("pair", f"{pair}{folder} | {option}") or remedy
+        remedy = checks.advice(f"{pair}{folder} | {option}", "pair") or remedy
         checks.require(bool(key and equals), option, pair, "of the form KEY=VALUE", remedy)
         # A value may be a mapping itself, columns=OURS=THEIRS,OURS=THEIRS.
         joined = re.match(r"[\w.-]+=[^=,;\s\"'{(\[]*[,;\s]+[a-z][\w.-]*=", pair)
@@ -124,7 +124,7 @@ def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> 
     anything = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
     for key in arguments if not anything else ():
         unknown = f"see `asyncsim list {kind} {name}`"
-        elsewhere = calls.ELSEWHERE.get(f"words {key}", unknown) if kind == "methods" else unknown
+        elsewhere = checks.advice(key, "words", otherwise=unknown) if kind == "methods" else unknown
         remedy = checks.hint(key, signature.parameters, elsewhere)
         if re.search("clip|eps", key) and {"low", "high"} <= signature.parameters.keys():
             remedy = f"low and high are distances from 1: write --set {prefix}low=VALUE --set {prefix}high=VALUE"
@@ -136,11 +136,11 @@ def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> 
         remedy = f"write --{other} NAME, which `asyncsim list {_ADDED[other]}` has" if other else remedy
         if "settings" in signature.parameters and not checks.near(key, signature.parameters, 1, 0.7):
             remedy = f"write --set 'task.settings={{\"{key}\": VALUE}}' where it is an argument of the environment"
-        asked = f"{name.replace('-', '_')} {key}"
-        remedy = calls.ELSEWHERE.get(asked, remedy)
+        own = checks.advice(key, name.replace("-", "_"))
+        remedy = own or remedy
         remedy = re.sub(r"^write (?=\w+=)", f"write --set {prefix}", remedy)
-        remedy = calls.ELSEWHERE.get(f"asyncsim.{kind} {key}", remedy)
-        if kind == "systems" and asked not in calls.ELSEWHERE:
+        remedy = checks.advice(key, f"asyncsim.{kind}", otherwise=remedy)
+        if kind == "systems" and not own:
             remedy = (prefix and of_others(name, key)) or of_preset(name, key, prefix) or remedy
         remedy = filled(remedy, str(arguments[key]))
         if not signature.parameters:
@@ -370,7 +370,7 @@ def placed(key: str, words: Mapping[str, Any], option: str = "--") -> str:
     kind = next(iter(plugins.kinds_of(key)), None)
     added = kind in (_KINDS["link"], *_ADDED.values())
     # Of other libraries' words no argument is a misspelling.
-    advice = calls.ELSEWHERE.get(f"words {key}")
+    advice = checks.advice(key, "words")
     if found := takers(key, words, 2.0 if advice else 0.8) if not added else []:
         same = [each for each in found if each.rpartition(".")[2] == found[0].rpartition(".")[2]]
         before = "--set " * (option == "--")
@@ -408,7 +408,7 @@ def of_words(pairs: Sequence[str], option: str) -> Spec:
         if key not in known and owner(key, chosen):
             own.pop(key)
         elif key not in known:
-            remedy = calls.ELSEWHERE.get(f"grid {key}") or placed(key, chosen, "")
+            remedy = checks.advice(key, "grid") or placed(key, chosen, "")
             part = next(iter(plugins.kinds_of(str(own[key]).replace("-", "_"))), "methods" * (":" in str(own[key])))
             remedy = f'to name an arm write "{key}: {plugins.PARTS[part]}={own[key]}"' if part else remedy
             named = re.fullmatch(r"[a-z_]+=\S+", str(own[key])) if option.startswith("arm") else None
@@ -502,7 +502,7 @@ def _check_parts(
             remedy = f"write --set {_called(name)}.{near}={given} (in an arm without --set)"
             raise checks.InputError("--set", f"{part}.{key}", f"a setting of {name}, under its name", remedy)
         last = next(iter(by_part[part]), "").rpartition(".")[2]  # of a trainer's own name, as actor.clip_ratio
-        checks.one_of("--set part", part, used, calls.ELSEWHERE.get(f"words {last}", "name a part of the run"))
+        checks.one_of("--set part", part, used, checks.advice(last, "words", otherwise="name a part of the run"))
     return by_part
 
 
@@ -633,12 +633,12 @@ def _of_method(word: str) -> str:
     """Return a word of an arm as KEY=VALUE: the name of a method, or of a loss in a file, becomes method=NAME."""
     known = plugins.summaries("asyncsim.methods")
     snake = word.replace("-", "_")
-    of_paper = {f"methods {snake}", f"paper {snake}"} & calls.ELSEWHERE.keys()
+    of_paper = checks.advice(snake, "methods", "paper")
     if snake in known or of_paper or re.fullmatch(r"[\w./]+:\w+", word):
         return f"method={word}"
     close = checks.near(word, known, 1, 0.8)
     file = f"write {word}:NAME, the name of a loss in it" if word.endswith(".py") else ""
-    place = calls.ELSEWHERE.get(f"arm {snake}", file)
+    place = checks.advice(snake, "arm", otherwise=file)
     checks.require(not place, "arm", word, "a method or KEY=VALUE", place)
     checks.require("=" in word or not close, "arm", word, "a method or KEY=VALUE", f"write {''.join(close)}")
     return word

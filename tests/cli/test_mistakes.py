@@ -1352,7 +1352,7 @@ def test_a_module_is_no_function_and_its_functions_answer_wrong_calls():
 def test_advice_about_attributes_names_none_that_is_there():
     """It would never be read."""
     classes = {kind: getattr(module, kind) for kind, module in HOMES.items()}
-    for key in calls.ELSEWHERE:
+    for key in checks.ANSWERS:
         kind, _, name = key.partition(" ")
         assert kind not in classes or not hasattr(classes[kind], name), key
         if kind == "sim":
@@ -1789,7 +1789,7 @@ def test_what_other_people_call_it_leads_to_what_there_is(typed, capsys):
     assert SUGGESTED[typed] in capsys.readouterr().err
 
 
-PAPERS = {word.partition(" ")[2]: row for word, row in calls.ELSEWHERE.items() if word.startswith("paper ")}
+PAPERS = {word.partition(" ")[2]: row for word, row in checks.ANSWERS.items() if word.startswith("paper ")}
 
 
 def test_papers_lead_to_a_page_and_parts_that_exist():
