@@ -185,7 +185,7 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
         name, worded = part.replace("-", "_"), described or {"smallest", "grid"} & {*takes}
         word, preset = _value_of(error.option_name, arguments) or "VALUE", _value_of("--system", arguments) or ""
         # A system of a user's file is not imported for the sake of a message.
-        knobs = {} if ":" in preset else wording.knobs_of(preset)
+        knobs = {} if ":" in preset else wording.takes("systems", preset)
         close = checks.near(part, DESCRIBES, cutoff=3.0)
         if worded and ((close and (described or close != near)) or plugins.kinds_of(name) or name in knobs):
             near = []
@@ -203,9 +203,7 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
             words = {each: DESCRIBES[each].default for each in PARTS} | {o: w for o, w in given if o in PARTS}
             words |= {"link": [each for o, w in given if o == "link" for each in w.split(",")]}
             with contextlib.suppress(checks.InputError):
-                written = wording.placed(name, words, "--" if described else "")
-            # Elsewhere words of a spec stand behind --set.
-            written = written if described or "--" in written else re.sub(r" (?=[\w.]+=)", " --set ", written)
+                written = wording.placed(name, words)
             written = written or checks.advice(name, "words")
         meant = checks.near(name, options, 3, 3.0)
         beside = getattr(context.parent and context.parent.command, "commands", {})
