@@ -382,7 +382,7 @@ def worded(remedy: str) -> str:
     >>> worded("add --link sgd --link clip-norm --set clip_norm.limit=VALUE")
     'write link=sgd,clip-norm clip_norm.limit=VALUE'
     """
-    if " arm " in remedy or not re.match("write |add ", remedy):
+    if " arm " in remedy or not re.match("(write|add) --", remedy):
         return remedy
     options = re.sub(r"--([a-z-]+) (?=[\w.])", lambda m: m[1].replace("-", "_") + "=", remedy.replace("--set ", ""))
     return re.sub("^add ", "write ", re.sub(r"\blink=(\S+) link=", r"link=\1,", options))
@@ -560,9 +560,6 @@ def specs_of(arms: Sequence[str], common: Sequence[str]) -> dict[str, Spec]:
         try:
             specs[name] = of_words([*inherited, *words], f"arm {name}")
         except checks.InputError as error:
-            for word in inherited:
-                several = isinstance(error.value, tuple) and value(word.partition("=")[2]) == error.value
-                checks.require(not several, "--set", word, "of one value", f"write --along {word}")
             shared_word = any(str(error.value) in word for word in inherited)
             remedy = error.remedy if shared_word else worded(error.remedy)
             if name == text and text.count("=") == 1 and "." in words[0].partition("=")[0]:

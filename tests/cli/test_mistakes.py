@@ -311,7 +311,7 @@ TYPED = {
     "both ways": (
         "timeline openrlhf --set partial_rollout_enable=true,false --set rollout_batch_size=8 --set length=3",
         "partial_rollout_enable = (True, False): must be True or False",
-        "several values: --sweep partial_rollout_enable=true,false",
+        "write --sweep partial_rollout_enable=true,false for several values",
     ),
     "tokens of no file": ("diagnose a.csv --tokens", "--tokens = None", "write --tokens FILE: Second file: one row"),
     "a KL without a log": ("diagnose --kl 0.02", "option = '--kl'", "ratio/gaussian-shift --at k3=0.02 --at tokens=T"),
@@ -927,7 +927,7 @@ RUN, SWEEP, COMPARE = "run", SWEPT, "compare grpo gspo --smallest 0.1"
 # Options of pytest, verl, TRL, SB3, W&B and rliable: what a command says to each.
 OTHERS = {
     (SWEEP, "save"): "write --store VALUE or --csv VALUE or --json VALUE",
-    (SWEEP, "seeds n-seeds trials"): "did you mean --replicates?",
+    (SWEEP, "seeds n-seeds trials"): "write --replicates VALUE",
     (f"{SWEEP}; {COMPARE}", "output-dir results-dir"): "did you mean --store?",
     (f"{SWEEP}; {COMPARE}", "threshold collapse-below"): "write --over reached --target VALUE",
     (COMPARE, "alpha significance-level"): "did you mean --error?",
