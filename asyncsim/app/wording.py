@@ -269,14 +269,9 @@ def spec(words: Mapping[str, Any], pairs: Sequence[str]) -> Spec:
             theirs = next((f"write --set {name}.{key}=VALUE" for name in PARTS if ":" in str(parts[name])), FORM)
             raise checks.InputError("--set", key, "of the form PART.KEY=VALUE", placed(key, words) or theirs)
         grouped.setdefault(part, {})[argument] = given
-    named = parts["task"]
-    known, id = plugins.summaries("asyncsim.tasks"), named if re.search(r"-v\d+$", named) else "ID, as CartPole-v1"
-    if named.replace("-", "_") not in known and (id == named or checks.near(named, known) == ["gym"]):
-        # The id of a gymnasium environment: point to the task that runs it.
-        raise checks.InputError("task", named, "a task of asyncsim", f"write --task gym --set task.id={id}")
     task = build("tasks", parts["task"], grouped.get("task", {}), "task.")
     remedy = "run an environment as --task gym --set task.id=NAME"
-    checks.require(hasattr(task, "policy"), "task", named, "a task, which has a policy", remedy)
+    checks.require(hasattr(task, "policy"), "task", parts["task"], "a task, which has a policy", remedy)
     # None: the task's own as it is. Networks have no settings unless they are named.
     policy: Any = None
     if parts["policy"]:
@@ -497,7 +492,7 @@ def _check_parts(
         others = {name for each in LISTS if each != part for name in plugins.summaries(f"asyncsim.{_KINDS[each]}")}
         for name in (each for each in links if part in LISTS and _called(each) not in others):
             key, given = next(iter(by_part[part].items()))
-            near = (checks.near(key, own := takes(_KINDS[part], name)) or [*own, "KEY"])[0]
+            near = (checks.near(key, fits := takes(_KINDS[part], name)) or [*fits, "KEY"])[0]
             remedy = f"write --set {_called(name)}.{near}={given} (in an arm without --set)"
             raise checks.InputError("--set", f"{part}.{key}", f"a setting of {name}, under its name", remedy)
         last = next(iter(by_part[part]), "").rpartition(".")[2]  # of a trainer's own name, as actor.clip_ratio

@@ -122,11 +122,12 @@ def load(package: str, name: str, kind: str) -> Any:
     if snake not in known:
         place, _, own = name.rpartition(".")
         remedy = f"write {own if own in known else f'{place}:{own} for one of your own'}" if place else ""
-        if kind == "system" and Path(name).suffix in (".yaml", ".yml", ".json"):
-            remedy = f"write asyncsim advise {name}, which reads the description of a system"
-        if kind == "schedule" and Path(name).suffix in (".csv", ".jsonl", ".json", ".parquet"):
-            remedy = f"write --schedule replay --set schedule.path={name}"
-        remedy = remedy or _hint(package, snake) or f"see `asyncsim list {package.rpartition('.')[2]}`"
+        remedy = (
+            checks.advice(name, kind)
+            or remedy
+            or _hint(package, snake)
+            or f"see `asyncsim list {package.rpartition('.')[2]}`"
+        )
         remedy += "; what a link reports is recorded unasked" * (kind == "diagnostics" and remedy.startswith("see "))
         meanings = (RULES if kind == "system" else listed(package)) if remedy.startswith("see ") else None
         checks.one_of(kind, name, listed(package), remedy, meanings, 8)

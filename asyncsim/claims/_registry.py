@@ -135,10 +135,9 @@ def known(id: str) -> str:
             hint = f"it is a {plugins.PARTS[kind]}: see `asyncsim list {kind} {name}`; or see `asyncsim list papers`"
             hint += f"; asyncsim timeline {name} has its staleness" * (kind == "systems")
             hint += f"; claims: {', '.join(about)}" * bool(about) + "."
-        hint = f"{checks.advice(last, 'claim')}.".lstrip(".") or paged(last) or hint
+        advice = checks.advice(id, "claim") or checks.advice(last, "claim")
+        hint = f"{advice}." if advice else paged(last) or hint
         hint = f"write {' or '.join(own)}, its file and its class" if own else f"{hint} Your own: docs/conjecture.md"
-        hint = "leave it out: without a claim all are tested" if id == "all" else hint
-        hint = f"write --at {id}" if "=" in id else hint
         raise checks.InputError("claim", id, "the id of a claim, family/name, or the place of your own", hint)
     return key
 

@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 import math
-import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -212,8 +211,6 @@ def refuse(readings: Sequence[Reading], specs: Iterable[tuple[str, Spec]]) -> No
             link, see = plugins.reporter(reading.metric), checks.advice("own", "metric")
             asked_of = f"add sim.updates.{link}(...), which reports it, to every arm"
             hint = asked_of if link else checks.hint(reading.metric, listed, see) if ":" not in reading.metric else see
-            if re.match("final|last|end", reading.metric):
-                hint = "write metric='trained_return' and over='end', the last tenth of the updates"
             hint = checks.advice(reading.metric, "metric", otherwise=hint)
             bound = f"a diagnostic, or a number that a link or method of {name} reports"
             checks.require(reading.metric in trace.metrics, "metric", reading.metric, bound, hint)
