@@ -72,8 +72,7 @@ def _number(o: Options, kind: str) -> tuple[dict[str, Any], int]:
     every = inspect.signature(ask).parameters
     own = [name for name in every if name not in ("fn", "like", "allow", "strict", "seed", "check")]
     settings = wording.settings(o.set)
-    for key in settings:
-        checks.one_of("--set", key, own, f"see asyncsim.conformance.{ask.__name__}")
+    checks.each_of("--set", settings, own, f"see asyncsim.conformance.{ask.__name__}")
     settings = {key: wording.understood(value, every[key].default) for key, value in settings.items()}
     found = ask(outside.loaded(o.target), o.like, allow=tuple(o.allow), strict=o.strict, seed=o.seed, **settings)
     print(found)

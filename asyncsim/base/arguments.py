@@ -101,8 +101,7 @@ def with_settings(fn: Any, settings: Mapping[str, Any], beside: Sequence[str] = 
     given = inspect.signature(fn).parameters.values() if inspect.isfunction(fn) else ()
     takes = [each.name for each in given if each.default is not each.empty]
     remedy = "name an argument of the loss that has a default" if takes else "the loss has no argument with a default"
-    for key in settings:
-        checks.one_of("loss argument", key, [*beside, *takes], remedy)
+    checks.each_of("loss argument", settings, [*beside, *takes], remedy)
     made = functools.partial(fn, **settings)
     made.__name__ = fn.__name__  # type: ignore[attr-defined]
     return made

@@ -360,6 +360,13 @@ def one_of(
     return value
 
 
+def each_of(field: str, values: Iterable[Any], allowed: Iterable[Any], remedy: str) -> None:
+    """Refuse values, such as names of settings, of which one is not allowed, as `one_of` does."""
+    allowed = list(allowed)
+    for value in values:
+        one_of(field, value, allowed, remedy)
+
+
 def finite_array(field: str, value: Any, shape: Sequence[int | None], remedy: str) -> np.ndarray:
     """`value` as a float64 array of the given shape (None: any length), without NaN, infinity, words or flags."""
     wanted = "finite numbers of shape [" + ", ".join("any" if s is None else str(s) for s in shape) + "]"

@@ -41,8 +41,7 @@ class Hooks:
     """The methods of one controller under the names above."""
 
     def __init__(self, controller: Any, names: Names) -> None:
-        for name in names:
-            checks.one_of("names", name, (*NEEDED, *OPTIONAL), "map the calls of a Controller to your method names")
+        checks.each_of("names", names, (*NEEDED, *OPTIONAL), "map the calls of a Controller to your method names")
         kind = type(controller).__name__
         self._left_out = {name for name, target in names.items() if target is None}
         self._methods: dict[str, tuple[Callable[..., Any], int, float]] = {}

@@ -209,8 +209,7 @@ def _table(source: Any, number: int, names: Sequence[str]) -> dict[str, np.ndarr
         checks.require(isinstance(source, (str, Path)), f"runs[{number}]", source, "a run", REMEDY)
         path = Path(source)
         columns = _log_files.read(_log_places.found(path, ""), names, files.Budget(path)).cells
-    for name in names:
-        checks.one_of("metric", name, columns, f"it must be a column of runs[{number}]")
+    checks.each_of("metric", names, columns, f"it must be a column of runs[{number}]")
     return {name: _column(f"{name} of runs[{number}]", columns[name]) for name in names}
 
 
