@@ -394,12 +394,13 @@ def of_words(pairs: Sequence[str], option: str) -> Spec:
         if key not in known and owner(key, chosen):
             own.pop(key)
         elif key not in known:
+            text, arm = str(own[key]), option.startswith("arm")
+            part = next(iter(plugins.kinds_of(text.replace("-", "_"))), "methods" * (":" in text))
+            meant = (
+                f"{plugins.PARTS[part]}={text}" if part else text * (arm and bool(re.fullmatch(r"[a-z_]+=\S+", text)))
+            )
             remedy = checks.advice(key, "grid") or placed(key, chosen)
-            remedy = worded(remedy) if option.startswith("arm") else remedy
-            part = next(iter(plugins.kinds_of(str(own[key]).replace("-", "_"))), "methods" * (":" in str(own[key])))
-            remedy = f'to name an arm write "{key}: {plugins.PARTS[part]}={own[key]}"' if part else remedy
-            named = re.fullmatch(r"[a-z_]+=\S+", str(own[key])) if option.startswith("arm") else None
-            remedy = f'to name an arm write "{key}: {own[key]}"' if named else remedy
+            remedy = f'to name an arm write "{key}: {meant}"' if meant else worded(remedy) if arm else remedy
             fits = [name for name in known if name != "staleness" or not chosen["system"]]  # that has its own limit
             checks.one_of(option, key, fits, remedy or "name a part of the spec, or PART.KEY")
     words = {name: DESCRIBES[name].default for name in known if name not in SIZES or name == "updates"}
@@ -463,40 +464,40 @@ def _check_parts(
     """The settings; those of a part that this run does not have are refused."""
     optional = [name for name in ("policy", "advantage", "system", "rewards") if parts.get(name)]
     used = ["task", "method", *optional, "model" if parts["system"] else "schedule", *map(_called, links)]
-    for part in by_part:
-        # Settings of the event model belong to a system; a link that is named replaces the usual ones.
-        option = {"model": "system"}.get(part, part)
-        remedy = f"add --{option} NAME (of arms and grids --set {option}=NAME)" if option in parts else ""
-        for added in (each for kind in plugins.kinds_of(part) if (each := plugins.PARTS[kind]) in LISTS):
-            known = [name for name in links if _called(name) in plugins.summaries("asyncsim.updates")]
-            # One optimizer takes another's place.
-            before = (
-                f"--link {name} "
-                for name in known
-                if added != "link" or not ("lr" in takes("updates", name) and "lr" in takes("updates", part))
-            )
-            remedy = f"write {''.join(before) * (added == 'link')}--{added} {part} (in arms and grids {added}={part})"
-            own = [
-                name
-                for name in known
-                if added == "link" and "lr" in takes("updates", name) and {*by_part[part]} == {"lr"}
-            ]
-            remedy = f"write --set {own[0]}.lr=VALUE, or {remedy}" if own else remedy
+    known = [name for name in links if _called(name) in plugins.summaries("asyncsim.updates")]
+    rated = [name for name in known if "lr" in takes("updates", name)]
+    for part, given in by_part.items():
+        kinds, option = plugins.kinds_of(part), {"model": "system"}.get(part, part)
+        added = next((each for each in map(plugins.PARTS.__getitem__, kinds) if each in LISTS), "")
         # Of these the option stands in front, not the name.
         chosen = next((each for each in PARTS if str(parts.get(each)).replace("-", "_") == part), None)
-        remedy = f"write {chosen}.KEY in place of {part}.KEY" if chosen else remedy
-        for kind in plugins.kinds_of(part)[: not remedy]:
-            own = [f"{plugins.PARTS[kind]}.{key}={given}" for key, given in by_part[part].items()]
-            remedy = f"a value of one arm stands in its quotes: '{plugins.PARTS[kind]}={part} {' '.join(own)}'"
-        checks.require(part in used or not remedy, "--set part", part, f"one of {', '.join(used)}", remedy)
-        others = {name for each in LISTS if each != part for name in plugins.summaries(f"asyncsim.{_KINDS[each]}")}
-        for name in (each for each in links if part in LISTS and _called(each) not in others):
-            key, given = next(iter(by_part[part].items()))
-            near = (checks.near(key, fits := takes(_KINDS[part], name)) or [*fits, "KEY"])[0]
-            remedy = f"write --set {_called(name)}.{near}={given} (in an arm without --set)"
-            raise checks.InputError("--set", f"{part}.{key}", f"a setting of {name}, under its name", remedy)
-        last = next(iter(by_part[part]), "").rpartition(".")[2]  # of a trainer's own name, as actor.clip_ratio
-        checks.one_of("--set part", part, used, checks.advice(last, "words", otherwise="name a part of the run"))
+        if part in used:
+            continue
+        if chosen:
+            remedy = f"write {chosen}.KEY in place of {part}.KEY"
+        elif added:
+            # A link that is named replaces the usual ones, and one optimizer takes another's place.
+            kept = [name for name in known if not (name in rated and "lr" in takes("updates", part))]
+            before = "".join(f"--link {name} " for name in kept) * (added == "link")
+            remedy = f"write {before}--{added} {part} (in arms and grids {added}={part})"
+            if added == "link" and rated and {*given} == {"lr"}:
+                remedy = f"write --set {rated[0]}.lr=VALUE, or {remedy}"
+        elif option in parts:
+            remedy = f"add --{option} NAME (of arms and grids --set {option}=NAME)"
+        elif kinds:
+            own = [f"{plugins.PARTS[kinds[0]]}.{key}={each}" for key, each in given.items()]
+            remedy = f"a value of one arm stands in its quotes: '{plugins.PARTS[kinds[0]]}={part} {' '.join(own)}'"
+        else:
+            others = {n for each in LISTS if each != part for n in plugins.summaries(f"asyncsim.{_KINDS[each]}")}
+            for name in (each for each in links if part in LISTS and _called(each) not in others):
+                key, each = next(iter(given.items()))
+                near = (checks.near(key, fits := takes(_KINDS[part], name)) or [*fits, "KEY"])[0]
+                remedy = f"write --set {_called(name)}.{near}={each} (in an arm without --set)"
+                raise checks.InputError("--set", f"{part}.{key}", f"a setting of {name}, under its name", remedy)
+            last = next(iter(given), "").rpartition(".")[2]  # of a trainer's own name, as actor.clip_ratio
+            remedy = checks.advice(last, "words", otherwise="name a part of the run")
+            checks.one_of("--set part", part, used, remedy)
+        raise checks.InputError("--set part", part, f"one of {', '.join(used)}", remedy)
     return by_part
 
 
