@@ -263,7 +263,10 @@ _WORDS: set[str] = set()
 
 
 def _read() -> None:
-    """Read the table: rows `places: words: answer`, where words may be a pattern, and rows `KIND=NAME: words`."""
+    """Read the table: rows `places: words: answer`, and rows `KIND=NAME: words` of other words for a name.
+
+    Words with a backslash in them are one pattern. Of two rows for a word the later counts.
+    """
     for places, words, *answer in (line.split(": ", 2) for line in resource(__file__, "elsewhere.txt").splitlines()):
         for place in places.split():
             kind, equals, name = place.partition("=")
