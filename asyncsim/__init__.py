@@ -46,13 +46,12 @@ def __getattr__(name: str) -> _Any:
     if name in PACKAGES:
         return _importlib.import_module(f"asyncsim.{name}")
     if name not in NAMES:
-        from asyncsim.base import calls, plugins
+        from asyncsim.base import calls, checks, plugins
 
         if name.startswith("_"):
             raise AttributeError(name)
-        hint = calls.ELSEWHERE.get(f"sim {name}") or plugins.called(name, [*PACKAGES, *NAMES])
-        has = f"it has {', '.join([*NAMES, *PACKAGES])}"
-        raise calls.unknown_name(f"asyncsim has no {name!r}; {hint or has}")
+        hint = checks.advice(name, "sim") or plugins.called(name, [*PACKAGES, *NAMES])
+        raise calls.unknown_name("asyncsim", name, hint or f"it has {', '.join([*NAMES, *PACKAGES])}")
     if NAMES[name].endswith(f".{name}"):
         from asyncsim.base import plugins
 

@@ -21,7 +21,7 @@ import typer
 from asyncsim.app import commands, conforming, logs, parsing, streams, sweeping, wording
 from asyncsim.app.options import ALSO, DESCRIBES, KINDS, STDOUT, Options
 from asyncsim.app.parsing import command
-from asyncsim.base import calls, checks, outside, plugins, records, stopping
+from asyncsim.base import checks, outside, plugins, records, stopping
 from asyncsim.base.notation import plural
 from asyncsim.base.store import TRASH, opened
 
@@ -104,9 +104,9 @@ def list_names(o: Options) -> int:
     named = [(each, name) for each, name in own if f"{name}_".replace("-", "_").startswith(f"{word}_")]
     named = [pair for pair in named if pair[0] == "systems" or len(pair[1]) == len(word)]
     write = " or ".join(f"asyncsim list {each} {name}" for each, name in named[:3])
-    of_paper = f"paper {word}" in calls.ELSEWHERE and not plugins.kinds_of(word)
+    of_paper = checks.advice(word, "paper") and not plugins.kinds_of(word)
     write = f"asyncsim list papers {kind}" if of_paper else write
-    remedy = f"write {write}" if write else calls.ELSEWHERE.get(f"list {word}", "")
+    remedy = f"write {write}" if write else checks.advice(word, "list")
     remedy = remedy or ("" if kind in (None, *KINDS) else wording.of_trainers(word, str(kind)))
     # Names of all claims are read only for what may be a family of them, or the arXiv id of a paper.
     alone = not o.name or (re.match(r"[\w.]+/[a-z]", o.name) and "arxiv" not in o.name.lower())

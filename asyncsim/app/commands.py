@@ -109,7 +109,7 @@ def _conformance(kind: str) -> dict[str, tuple[str, str]]:
 
 def kinds() -> list[dict[str, str]]:
     """Name and summary of each kind, read without any import."""
-    summaries = {kind: calls.ELSEWHERE[f"list {kind}"] for kind in KINDS if kind not in plugins.PARTS}
+    summaries = {kind: checks.advice(kind, "list") for kind in KINDS if kind not in plugins.PARTS}
     for kind in plugins.PARTS:
         text = (Path(__file__).parents[1] / kind / "__init__.py").read_text(encoding="utf-8")
         summaries[kind] = (ast.get_docstring(ast.parse(text)) or "").splitlines()[0].partition(": ")[2]

@@ -6,7 +6,7 @@ from typing import Any
 
 from asyncsim.app import streams, wording
 from asyncsim.app.options import Options
-from asyncsim.base import calls, checks, outside, plugins
+from asyncsim.base import checks, outside, plugins
 from asyncsim.base.arguments import with_settings
 from asyncsim.base.notation import plural
 
@@ -20,7 +20,7 @@ def check(o: Options) -> tuple[dict[str, Any], int]:
     """Check the target; return the record of findings, and the exit status: 0 conforms, 1 deviates."""
     kind = "metric" if o.metric else o.kind
     if kind is not None:
-        remedy = calls.ELSEWHERE.get(f"asyncsim.conformance kind={kind.lower()}", "say what the function is")
+        remedy = checks.advice(f"kind={kind.lower()}", "asyncsim.conformance", otherwise="say what the function is")
         checks.one_of("--kind", kind, KINDS, remedy)
     if kind in ("metric", "advantage"):
         return _number(o, kind)
@@ -72,8 +72,7 @@ def _number(o: Options, kind: str) -> tuple[dict[str, Any], int]:
     every = inspect.signature(ask).parameters
     own = [name for name in every if name not in ("fn", "like", "allow", "strict", "seed", "check")]
     settings = wording.settings(o.set)
-    for key in settings:
-        checks.one_of("--set", key, own, f"see asyncsim.conformance.{ask.__name__}")
+    checks.each_of("--set", settings, own, f"see asyncsim.conformance.{ask.__name__}")
     settings = {key: wording.understood(value, every[key].default) for key, value in settings.items()}
     found = ask(outside.loaded(o.target), o.like, allow=tuple(o.allow), strict=o.strict, seed=o.seed, **settings)
     print(found)
@@ -150,7 +149,7 @@ def _admission(
     known = [name for name in every if name not in ("controller", "check", "names")]
     for key, value in arguments.items():
         its = f"it is an argument of {factory.__name__}: write --set controller.{key}={value}"
-        elsewhere = calls.ELSEWHERE.get(f"asyncsim.conformance {key}", "see asyncsim.conformance.check_admission")
+        elsewhere = checks.advice(key, "asyncsim.conformance", otherwise="see asyncsim.conformance.check_admission")
         elsewhere = wording.filled(elsewhere, str(value), every=True, anything=True)
         checks.one_of("--set", key, known, its if key in inspect.signature(factory).parameters else elsewhere)
     arguments = {key: wording.understood(value, every[key].default) for key, value in arguments.items()}

@@ -63,8 +63,7 @@ def settings(pairs: list[str]) -> dict[str, Any]:
     counts = ("batches_per_publish", "updates_per_batch", "samples_per_publish")
     known = ("unit", *counts, "train_offset", "stamp_offset", "start_is", "first_version")
     found = wording.settings(pairs)
-    for key in found:
-        checks.one_of("--set", key, known, "see `asyncsim log --help`")
+    checks.each_of("--set", found, known, "see `asyncsim log --help`")
     return found
 
 
@@ -122,7 +121,6 @@ def recorded(path: Path, column: str, settings: list[str], beside: dict[str, Any
     for option, value in beside.items():
         checks.require(value is None, f"--{option}", str(value), "left out beside --delays", "it is for a whole log")
     found = wording.settings(settings)
-    for key in found:
-        checks.one_of("--set", key, ("unit",), "see `asyncsim list schedules delays`")
+    checks.each_of("--set", found, ("unit",), "see `asyncsim list schedules delays`")
     report = schedules.delays(f"{path}:{column}", **found).report()
     return report.row(), str(report)

@@ -10,9 +10,7 @@ from asyncsim.base import checks, plugins
 KINDS = (*plugins.PARTS, "claims", "papers", "logs", "adapters", "like", "exports")
 """Kinds that can be listed."""
 ALSO = {part: kind for kind, part in plugins.PARTS.items()}
-ALSO |= {"metrics": "diagnostics", "links": "updates", "presets": "systems", "baselines": "advantages"}
-ALSO |= dict.fromkeys(("losses", "algorithms", "estimators"), "methods") | {"optimizers": "updates"}
-ALSO |= dict.fromkeys(("envs", "environments", "benchmarks"), "tasks") | {"trainers": "systems", "stacks": "systems"}
+ALSO |= {word: kind for kind, words in checks.NAMES["list"].items() for word in words}
 ALSO |= {each.removesuffix("s"): kind for each, kind in (*ALSO.items(), *zip(KINDS, KINDS, strict=True))}
 """Other names of these kinds."""
 STDOUT = Path("-")

@@ -1,6 +1,5 @@
 """The parser of the command line: commands from declared options, shell completion, complaints in our own form."""
 
-import contextlib
 import functools
 import inspect
 import itertools
@@ -16,7 +15,7 @@ import typer.core
 
 from asyncsim.app import commands, streams, wording
 from asyncsim.app.options import ALSO, COMMANDS, DESCRIBES, KINDS, PARTS, SECTIONS, SIZES, STDOUT, Options, Row
-from asyncsim.base import calls, checks, laws, plugins, stopping
+from asyncsim.base import checks, laws, plugins, stopping
 
 USAGE: Any = next(base for base in typer.BadParameter.__mro__ if base.__name__ == "UsageError")
 """What the parser raises; typer exports only a child of it."""
@@ -96,9 +95,11 @@ def _several(error: Exception, options: Mapping[str, Any], known: Collection[str
     for pair in options.get("set") or ():
         value = getattr(error, "value", None)
         if isinstance(value, (tuple, list)) and value == wording.value(pair.partition("=")[2]):
-            option = "--sweep" if "sweep" in known else "asyncsim sweep --grid"
+            option = next((f"--{each}" for each in ("sweep", "along") if each in known), "asyncsim sweep --grid")
             one = f"this takes one value, as --set {pair.partition(',')[0]}; run the command again for another"
-            remedy = f"several values: {option} {pair}" if {"sweep", "task", "smallest", "grid"} & {*known} else one
+            remedy = (
+                f"write {option} {pair} for several values" if {"sweep", "task", "smallest", "grid"} & {*known} else one
+            )
             return checks.InputError("--set", pair, f"of another value ({error})", remedy)
     return error
 
@@ -176,78 +177,64 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
     context: Any = getattr(error, "ctx", None)
     see = f"see `{context.command_path if context else 'asyncsim'} --help`"
     if kind == "NoSuchOption":
-        takes = {each.name: each.param_type_name for each in context.command.params}
-        options = [each for each in takes if takes[each] == "option"]
-        command, described = context.command.name, {"task", "method"} <= {*takes}
-        part, dot, key = error.option_name.lstrip("-").partition(".")
+        asked, command = error.option_name, context.command.name
+        helps = {each.name: each.help or "" for each in context.command.params if each.param_type_name == "option"}
+        takes = [each.name for each in context.command.params]
+        part, dot, key = asked.lstrip("-").partition(".")
+        name, word = part.replace("-", "_"), _value_of(asked, arguments) or "VALUE"
+        near, meant = checks.near(part, helps, cutoff=0.7), checks.near(name, helps, 3, 3.0)
         written = f"write --set {part}.{key}=VALUE" if dot else ""
-        near = checks.near(part, options, cutoff=0.7)
-        name, worded = part.replace("-", "_"), described or {"smallest", "grid"} & {*takes}
-        word, preset = _value_of(error.option_name, arguments) or "VALUE", _value_of("--system", arguments) or ""
-        # A system of a user's file is not imported for the sake of a message.
-        knobs = {} if ":" in preset else wording.knobs_of(preset)
-        close = checks.near(part, DESCRIBES, cutoff=3.0)
-        if worded and ((close and (described or close != near)) or plugins.kinds_of(name) or name in knobs):
-            near = []
-        if {*checks.near(part, takes)} - {*options}:
+        if {*checks.near(part, takes)} - {*helps}:
             written = f"write its value alone, without --{part}"
         elif command in ("advise", "calibrate", "forecast") and not near:
             written = _as_fields(command, takes, arguments)
         elif "preset" in takes:
             named = (word for word in arguments if word.replace("-", "_") in plugins.summaries("asyncsim.systems"))
             written = next((wording.of_preset(preset, name) for preset in named), "")
-        elif worded and not dot and not near:
+        elif {"task", "smallest", "grid"} & {*takes} and not dot:
             given = [(o[2:], w) for o, w in itertools.pairwise(arguments) if o[:2] == "--"]
             # Of arms and grids, --task NAME has become --set task=NAME.
             given += [word.partition("=")[::2] for text in arguments for word in text.split() if "=" in word]
             words = {each: DESCRIBES[each].default for each in PARTS} | {o: w for o, w in given if o in PARTS}
             words |= {"link": [each for o, w in given if o == "link" for each in w.split(",")]}
-            with contextlib.suppress(checks.InputError):
-                written = wording.placed(name, words, "--" if described else "")
-            # Elsewhere words of a spec stand behind --set.
-            written = written if described or "--" in written else re.sub(r" (?=[\w.]+=)", " --set ", written)
-            written = written or calls.ELSEWHERE.get(f"words {name}", "")
-        meant = checks.near(name, options, 3, 3.0)
+            written = wording.placed(name, words) or checks.advice(name, "words")
         beside = getattr(context.parent and context.parent.command, "commands", {})
-        takers = [each for each in beside if any(error.option_name in other.opts for other in beside[each].params)]
-        behind = [*itertools.dropwhile(lambda text: text != error.option_name, arguments)][1:]
-        values = " ".join(itertools.takewhile(lambda text: text[:1] != "-", behind)) or word
-        advice = calls.ELSEWHERE.get(f"asyncsim.{command} {name}") or calls.ELSEWHERE.get(f"asyncsim {name}", "")
-        advice = advice.replace("VALUES", "grpo gspo" if values == "VALUE" else values.replace(",", " "))
+        takers = [each for each in beside if any(asked in other.opts for other in beside[each].params)]
         if len(meant) > 1:
             see = f"write {' or '.join(f'{_dashed(each)} VALUE' for each in meant)}"
         elif near:
             see = f"did you mean {_dashed(near[0])}?"
         elif takers:
-            see = f"{see}; {' and '.join(takers[:3])} take{'s' * (len(takers) == 1)} {error.option_name}"
-        elif options and len(options) <= LISTED:
-            see = f"it has {', '.join(map(_dashed, options))}"
-        helps = {_dashed(each.name): each.help or "" for each in context.command.params if each.name in options}
-        remedy = advice or written or see
-        anything = "preset" in takes or re.match("write --(like|adapter|columns) ", advice)
-        remedy = wording.filled(remedy, word, every=bool(advice or anything), anything=bool(anything))
-        refusal = checks.InputError("option", error.option_name, "an option of the command", remedy)
+            see = f"{see}; {' and '.join(takers[:3])} take{'s' * (len(takers) == 1)} {asked}"
+        elif helps and len(helps) <= LISTED:
+            see = f"it has {', '.join(map(_dashed, helps))}"
+        behind = [*itertools.dropwhile(lambda text: text != asked, arguments)][1:]
+        values = " ".join(itertools.takewhile(lambda text: text[:1] != "-", behind)) or word
+        advice = checks.advice(name, f"asyncsim.{command}", "asyncsim")
+        advice = advice.replace("VALUES", "grpo gspo" if values == "VALUE" else values.replace(",", " "))
+        whole = r"write --((like|adapter|columns) |[\w-]+ VALUE$)"
+        anything = "preset" in takes or bool(re.match(whole, advice or written))
+        remedy = wording.filled(advice or written or see, word, every=bool(advice) or anything, anything=anything)
+        refusal = checks.InputError("option", asked, "an option of the command", remedy)
         for other in (w.partition("=")[0] for w in arguments if w.startswith("--") and "--set" not in written):
-            mine = [f"did you mean {_dashed(each)}?" for each in checks.near(other[2:], options, 1, 0.7)]
-            also = calls.ELSEWHERE.get(f"asyncsim.{command} {other[2:].replace('-', '_')}") or "".join(mine)
-            if also and other not in (error.option_name, *helps):
+            mine = [f"did you mean {_dashed(each)}?" for each in checks.near(other[2:], helps, 1, 0.7)]
+            also = checks.advice(other[2:].replace("-", "_"), f"asyncsim.{command}", otherwise="".join(mine))
+            if also and other not in (asked, *map(_dashed, helps)):
                 refusal.add_note(f"  also {other}: {also}")
-        return refusal if advice or written or near or len(meant) > 1 else refusal.explaining(name, helps)
+        known_by = {} if advice or written or near else {_dashed(each): text for each, text in helps.items()}
+        return refusal.explaining(name, known_by)
     if kind == "MissingParameter":
         name, what = parameter.name.rstrip("_").replace("_", "-"), getattr(parameter, "help", None)
         option = parameter.param_type_name == "option"
         write = f"add --{name} VALUE" if option else f"write {context.command_path} {name.upper()}"
         choice = next((word for word in arguments[1:] if option and word.isidentifier() and word in str(what)), "")
         write = f"write --{name} {choice} for {choice} alone" if choice else write
-        word = next((word for word in arguments if "=" in word and not word.startswith("-")), "")
-        write = f"{write.removesuffix('VALUE')}{word}" if name == "grid" and word else write
-        file = next((word for word in arguments if re.search(r"\.(ya?ml|json|toml)$", word)), "")
+        write = checks.advice(" | ".join([name, *arguments, ""]), "missing", otherwise=write)
         if name == "smallest":
             try:
                 return checks.InputError(name, None, "given", wording.smallest(list(itertools.pairwise(arguments))))
             except checks.InputError as wrong:
                 return wrong
-        write += f" (a sweep takes words, --set task=NAME; a file of one run: asyncsim run {file})" * bool(file)
         remedy = f"{write}: {what[0].lower()}{what[1:].rstrip('.')}" if what else see
         rules = plugins.RULES if context.command.name == "timeline" else {}
         return checks.InputError(name, None, "given", remedy).explaining("", rules)
@@ -266,13 +253,14 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
             see = see if parameter.name in ("horizon", "at") else f"give a number in its own unit: {parameter.help}"
         elif wanted and parameter.help:
             see = f"write {parameter.opts[0]} {(re.match('[0-9.]+', str(value)) or ['NUMBER'])[0]}: {parameter.help}"
-        several = f"give one; asyncsim sweep --grid {parameter.name}={value} takes several"
-        if not {"task", "smallest", "grid"} & {each.name for each in context.command.params}:
-            several = f"give one, as {parameter.opts[0]} {str(value).split(',')[0]}; run the command again for another"
-        several = "give one; --replicates takes their number" if parameter.name == "seed" else several
         if parameter.name == "staleness" and not checks.is_number(wording.value(str(value))):
             see = f"for staleness that varies within a run write {laws.varied(value)}"
-        return checks.InputError(parameter.opts[0], value, bound, several if wanted and "," in str(value) else see)
+        if wanted and "," in str(value):
+            see = f"give one, as {parameter.opts[0]} {str(value).split(',')[0]}; run the command again for another"
+            if {"task", "smallest", "grid"} & {each.name for each in context.command.params}:
+                see = f"give one; asyncsim sweep --grid {parameter.name}={value} takes several"
+            see = "give one; --replicates takes their number" if parameter.name == "seed" else see
+        return checks.InputError(parameter.opts[0], value, bound, see)
     if kind == "BadOptionUsage":
         bound = "given without a value" if "does not take" in text else "followed by a value"
         remedy = see if "does not take" in text else f"write {error.option_name} VALUE"
@@ -280,14 +268,14 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
     unknown = re.match(r"No such command '(.*?)'", text)
     if unknown:
         word, known = unknown[1].replace("-", "_"), list(getattr(context.command, "commands", known))
-        instead = {each: f"in Python write sim.{each}(...)" for each in sys.modules["asyncsim"].NAMES}
-        instead |= {each: f"write asyncsim list {each}" for each in KINDS}
-        instead |= {f"{word}": f"write asyncsim list {kind} {word}" for kind in plugins.kinds_of(word)}
-        if "diagnostics" in plugins.kinds_of(word):
-            explains = f"asyncsim list diagnostics {word} explains it"
-            instead[word] = f"write asyncsim run --diagnostics {word}, which measures it; {explains}"
-        instead |= {each: f"write asyncsim list {kind}" for each, kind in ALSO.items()}
-        remedy = calls.ELSEWHERE.get(f"command {word}") or instead.get(word) or checks.hint(unknown[1], known, see)
+        listed, kinds = ALSO.get(word, word), plugins.kinds_of(word)
+        instead = f"in Python write sim.{word}(...)" * (word in sys.modules["asyncsim"].NAMES)
+        if listed in KINDS:
+            instead = f"write asyncsim list {listed}"
+        elif kinds:
+            measured = f"asyncsim run --diagnostics {word}, which measures it; " * (kinds[-1] == "diagnostics")
+            instead = f"write {measured}asyncsim list {kinds[-1]} {word}{' explains it' * bool(measured)}"
+        remedy = checks.advice(word, "command") or instead or checks.hint(unknown[1], known, see)
         return checks.InputError("command", unknown[1], f"one of {', '.join(known)}", remedy)
     extra = re.search(r"'(.*)'|\(([^()]*)\)\.?$", text)
     value = next((part for part in extra.groups() if part), "") if extra else text
@@ -295,13 +283,13 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
     option = next((n for n in names if context and n in [each.name for each in context.command.params]), None)
     before = arguments[arguments.index(value) - 1] if value in arguments[1:] else ""
     command = context.command.name if context else ""
-    advice = calls.advised("extra", " | ".join([command, option or "", before, value, *arguments]))
+    advice = checks.advice(" | ".join([command, option or "", before, value, *arguments]), "extra")
     if option == "grid" and not advice:
         kinds, each = plugins.kinds_of(value.replace("-", "_")), re.findall(r"[^,\s]+", value)
         typed = next((word for word in (value, *each[:1]) if word in arguments[1:]), "")
         advice = f"write --grid {arguments[arguments.index(typed) - 1]}={','.join(each)}" if typed and each else ""
         advice = f"write --{plugins.PARTS[kinds[0]]} {value}" if kinds else advice
-    see = advice or calls.ELSEWHERE.get(f"asyncsim.{command} ()", see)
+    see = advice or checks.advice("()", f"asyncsim.{command}", otherwise=see)
     return checks.InputError("arguments", value, "left out, as the command takes no more", see)
 
 
@@ -314,7 +302,7 @@ def _as_fields(of: str, takes: Collection[str], arguments: Sequence[str]) -> str
     for word in (word.partition("=")[0] for word in arguments if word.startswith("--")):
         name = word.removeprefix("--").replace("-", "_")
         field = theirs.get(name) or next(iter(checks.near(name, FIELDS, 1)), "")
-        known = calls.ELSEWHERE.get(f"{of} {name}", "write")
+        known = checks.advice(name, of, otherwise="write")
         if not (pairs or known.startswith("write")):
             return known
         if name not in takes and field:

@@ -131,7 +131,7 @@ def timeline(o: Options, knobs: Mapping[str, Any], model: Mapping[str, Any]) -> 
     for name, each in values.items():
         near = re.match(r"(?:.*; )?write --(model |set )(\w+)=", wording.of_preset(o.preset, name))
         near = None if wording.is_file(o.preset) else near
-        if near and name not in wording.knobs_of(o.preset) and not name.startswith("model."):
+        if near and name not in wording.takes("systems", o.preset) and not name.startswith("model."):
             own_name = f"model.{name}" if near[1] == "model " else near[2]
             listed = f"write --sweep {own_name}={','.join(str(word) for word in each)}"
             raise checks.InputError("--sweep", name, f"an option of {o.preset}", listed)

@@ -14,7 +14,7 @@ from rich.console import Console
 from asyncsim import claims
 from asyncsim.app import commands, judgments, reporting, streams, verifying
 from asyncsim.app.evidence import Ledger
-from asyncsim.base import calls, checks, progress, records, stopping, workers
+from asyncsim.base import checks, progress, records, stopping, workers
 from asyncsim.base.manifest import manifest
 from asyncsim.claims import _registry
 from asyncsim.claims._trial import FALSE_FAIL, FALSE_PASS, SIZES
@@ -64,8 +64,7 @@ def verify(
     first = " ".join(f"--at {key}={value}" for key, value in at.items())
     try:
         ids = list(dict.fromkeys(itertools.chain(*asked))) or every
-        elsewhere = [calls.ELSEWHERE.get(f"{id} {key}") for id in ids * (len(ids) > 1) for key in at]
-        remedy = next(filter(None, elsewhere), "")
+        remedy = next(filter(None, (checks.advice(key, *ids * (len(ids) > 1)) for key in at)), "")
         checks.require(not remedy, "--at", first, "used with one claim", remedy)
     except checks.InputError as error:
         # The command to write has the values that were asked for.
@@ -114,7 +113,7 @@ def verify(
     for v in verdicts if request.at is not None else ():
         # A number that was asked for needs its words.
         point = judgments.point_text(v.points[0].point)
-        streams.show([f"at {point}: {v.statement}{calls.ELSEWHERE.get(f'unit {v.id}', '')}"])
+        streams.show([f"at {point}: {v.statement}{checks.advice(v.id, 'unit')}"])
     streams.show([*judgments.advice(whole), ""])
     # Claims are formulas set against a sentence of a paper; that they held does not say that the sentence does.
     for each in itertools.chain(*said.values()):

@@ -233,12 +233,12 @@ def _point_at(claim: Claim, trial: Trial, at: Point) -> dict[str, Any]:
     point = dict(trial.points[0])
     checks.require(isinstance(at, Mapping), "at", at, "a mapping of parameters to values", "write at={'clamp': 3.5}")
     at = trial.given(at)
-    for key in sorted(at, key=lambda key: f"{claim.id} {key}" not in calls.ELSEWHERE):
+    for key in sorted(at, key=lambda key: not checks.advice(key, claim.id)):
         parameters = getattr(claim.point, "parameters", point)
         takes = {**parameters, **point} or ["no parameter"]
         remedy = f"declare it in the class, {key} = sim.claims.Integer(0, 64, doc='versions')"
         remedy = "name a parameter of the claim's points" if parameters or point else remedy
-        remedy = calls.ELSEWHERE.get(f"{claim.id} {key}", remedy).replace("VALUE", f"{at[key]}")
+        remedy = checks.advice(key, claim.id, otherwise=remedy).replace("VALUE", f"{at[key]}")
         meanings = {each["name"]: each["doc"] for each in getattr(claim.point, "described", list)()}
         checks.one_of(f"{claim.id} parameter", key, takes, remedy, meanings)
     point = {key: value for key, value in {**point, **at}.items() if value is not None}

@@ -11,6 +11,7 @@ import re
 import shlex
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
@@ -44,13 +45,13 @@ def settings(pairs: Sequence[str], option: str = "--set") -> dict[str, Any]:
         part = plugins.PARTS[kinds[0]] if kinds else "method" if ":" in pair else ""
         remedy = f"write {part}={pair}" if part else f"write {key.strip(' -+') or 'KEY'}=VALUE"
         folder = " (a folder)" * os.path.isdir(pair.removeprefix("model."))
-        remedy = calls.advised("pair", f"{pair}{folder} | {option}") or remedy
+        remedy = checks.advice(f"{pair}{folder} | {option}", "pair", otherwise=remedy)
         checks.require(bool(key and equals), option, pair, "of the form KEY=VALUE", remedy)
         # A value may be a mapping itself, columns=OURS=THEIRS,OURS=THEIRS.
         joined = re.match(r"[\w.-]+=[^=,;\s\"'{(\[]*[,;\s]+[a-z][\w.-]*=", pair)
         several = re.split(r"[,;\s]+(?=[a-z][\w.-]*=)", pair) if joined else [pair]
-        arm = option.startswith("arm")
-        each = f'"{" ".join(several)}" in quotes' if arm else " ".join(f"{option} {part}" for part in several)
+        each = " ".join(f"{option} {part}" for part in several)
+        each = f'"{" ".join(several)}" in quotes' if option.startswith("arm") else each
         checks.require(len(several) == 1, option, pair, "one setting", f"write {each}")
         key = key.strip().replace("-", "_")
         remedy = f"write {pair.replace('+', '', 1)} for this value, or the sum for so many more"
@@ -114,41 +115,36 @@ def filled(remedy: str, word: str, every: bool = False, anything: bool = False) 
 def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> Any:
     """A part made by its public function, with unknown or missing arguments refused by name."""
     _refuse_valued(kind, name, prefix)
-    make = plugins.load(f"asyncsim.{kind}", name, plugins.PARTS[kind])
-    made = not (inspect.isroutine(make) or isinstance(make, (type, partial)))
-    part, own = plugins.PARTS[kind], outside.made_by(make) if ":" in name else ""
+    part, snake = plugins.PARTS[kind], name.replace("-", "_")
+    make = plugins.load(f"asyncsim.{kind}", name, part)
+    own = outside.made_by(make) if ":" in name else ""
     checks.require(own in ("", part), part, name, f"a {part}, not a {own}", f"write --{own} {name}")
+    makes = inspect.isroutine(make) or isinstance(make, (type, partial))
     remedy = _OWN.format(name) if kind == "policies" else "name such a function"
-    checks.require(not made, plugins.PARTS[kind], name, "a function that makes one", remedy)
+    checks.require(makes, part, name, "a function that makes one", remedy)
     signature = inspect.signature(make)
-    anything = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
-    for key in arguments if not anything else ():
+    known = signature.parameters
+    anything = any(p.kind is p.VAR_KEYWORD for p in known.values())
+    for key in (key for key in arguments if not anything and key not in known):
+        checks.require(bool(known), f"{name} argument", key, "left out", f"{name} takes no arguments")
         unknown = f"see `asyncsim list {kind} {name}`"
-        elsewhere = calls.ELSEWHERE.get(f"words {key}", unknown) if kind == "methods" else unknown
-        remedy = checks.hint(key, signature.parameters, elsewhere)
-        if re.search("clip|eps", key) and {"low", "high"} <= signature.parameters.keys():
-            remedy = f"low and high are distances from 1: write --set {prefix}low=VALUE --set {prefix}high=VALUE"
-        unnamed = kind == "methods" and name == DESCRIBES["method"].default
-        owners = [each for each in plugins.summaries("asyncsim.methods") if unnamed and key in _taken("methods", each)]
-        who = "grpo" if "grpo" in owners else next(iter(owners), "")
-        remedy = f"{name} is the default: add --method {who}, which takes {key}" if who else remedy
-        other = next((each for each in _ADDED if kind == "methods" and checks.near(key, [each], 1, 0.8)), None)
-        remedy = f"write --{other} NAME, which `asyncsim list {_ADDED[other]}` has" if other else remedy
-        if "settings" in signature.parameters and not checks.near(key, signature.parameters, 1, 0.7):
+        if remedy := checks.advice(key, f"asyncsim.{kind}", snake):
+            remedy = re.sub(r"^write (?=\w+=)", f"write --set {prefix}", remedy)
+        elif kind == "systems":
+            remedy = (prefix and of_others(name, key)) or of_preset(name, key, prefix)
+        elif "settings" in known and not checks.near(key, known, 1, 0.7):
             remedy = f"write --set 'task.settings={{\"{key}\": VALUE}}' where it is an argument of the environment"
-        asked = f"{name.replace('-', '_')} {key}"
-        remedy = calls.ELSEWHERE.get(asked, remedy)
-        remedy = re.sub(r"^write (?=\w+=)", f"write --set {prefix}", remedy)
-        remedy = calls.ELSEWHERE.get(f"asyncsim.{kind} {key}", remedy)
-        if kind == "systems" and asked not in calls.ELSEWHERE:
-            remedy = (prefix and of_others(name, key)) or of_preset(name, key, prefix) or remedy
-        remedy = filled(remedy, str(arguments[key]))
-        if not signature.parameters:
-            raise checks.InputError(f"{name} argument", key, "left out", f"{name} takes no arguments")
-        known = calls.meanings(make, signature.parameters) if remedy == unknown else None
-        checks.one_of(f"{name} argument", key, list(signature.parameters), remedy, known)
+        elif kind == "methods" and name == DESCRIBES["method"].default:
+            owners = [each for each in ("grpo", *plugins.summaries("asyncsim.methods")) if key in takes(kind, each)]
+            remedy = f"{name} is the default: add --method {owners[0]}, which takes {key}" if owners else ""
+        elif re.search("clip|eps", key) and {"low", "high"} <= known.keys():
+            remedy = f"low and high are distances from 1: write --set {prefix}low=VALUE --set {prefix}high=VALUE"
+        words = checks.advice(key, *["words"] * (kind == "methods"), otherwise=unknown)
+        remedy = remedy or checks.hint(key, known, words)
+        about = calls.meanings(make, known) if remedy == unknown else None
+        checks.one_of(f"{name} argument", key, list(known), filled(remedy, str(arguments[key])), about)
     several = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
-    needed = (name for name, p in signature.parameters.items() if p.default is p.empty and p.kind not in several)
+    needed = (name for name, p in known.items() if p.default is p.empty and p.kind not in several)
     missing = [name for name in needed if name not in arguments]
     if {"record", "step", "direction", "gradient", "grad"} & {*missing} and ":" in name:
         part, says = outside.kind_of(plugins.PARTS[kind])
@@ -158,7 +154,7 @@ def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> 
         raise lacking
     if missing:
         typed = {"sim.lognormal(1.0, 0.8)": "lognormal:1.0:0.8", "...": "VALUE"}
-        values = calls.examples(missing, signature.parameters, arguments)
+        values = calls.examples(missing, known, arguments)
         pairs = {f"--set {prefix}{each}={typed.get(value, value)}": each for each, value in values.items()}
         width, about = max(map(len, pairs)), calls.meanings(make, values)
         first, more = missing[0], ", ..." * (len(missing) > 1)
@@ -166,10 +162,10 @@ def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> 
         lacking = checks.InputError(f"{name} argument", f"{first}{more}", "given", remedy)
         lacking.add_note("\n".join(f"{pair:{width}}  {about[each]}".rstrip() for pair, each in pairs.items()))
         raise lacking
-    takes = {name: (p.default, p.annotation) for name, p in signature.parameters.items()}
+    usual = {name: (p.default, p.annotation) for name, p in known.items()}
     try:
         # A former knob goes to the preset as it is: that refuses it and names the present one.
-        return make(**{k: understood(value, *takes.get(k, ("", ""))) for k, value in arguments.items()})
+        return make(**{k: understood(value, *usual.get(k, ("", ""))) for k, value in arguments.items()})
     except checks.InputError as error:
         if kind != "systems" or not prefix:
             raise
@@ -177,9 +173,11 @@ def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> 
         raise checks.InputError(error.field, error.value, error.bound, remedy) from None
 
 
-def _taken(kind: str, name: str) -> Mapping[str, inspect.Parameter]:
-    """Arguments of a part of this package."""
-    return inspect.signature(plugins.load(f"asyncsim.{kind}", name, plugins.PARTS[kind])).parameters
+def takes(kind: str, name: str) -> Mapping[str, inspect.Parameter]:
+    """Arguments of a part; none where no part has the name."""
+    with suppress(checks.InputError):
+        return inspect.signature(plugins.load(f"asyncsim.{kind}", name, plugins.PARTS[kind])).parameters
+    return {}
 
 
 def _refuse_valued(kind: str, name: str, prefix: str) -> None:
@@ -191,9 +189,8 @@ def _refuse_valued(kind: str, name: str, prefix: str) -> None:
         compared = " ".join(f"{option}={each}" for each in names)
         remedy = f"give one: asyncsim compare {compared}, or a sweep's --grid {option}={name}"
     elif own != name.rstrip(")") and (snake := own.replace("-", "_")) in known:
-        takes = inspect.signature(plugins.load(f"asyncsim.{kind}", own, option)).parameters
         where = f"{snake}." if option in LISTS else prefix
-        setting = text if "=" in text else f"{next(iter(takes), 'KEY')}={text}"
+        setting = text if "=" in text else f"{next(iter(takes(kind, own)), 'KEY')}={text}"
         remedy = f"write {f'--{option} ' * bool(prefix)}{own} --set {where}{setting}"
     elif kind == "policies" and (Path(name).is_dir() or re.match(r"hub:|\w[\w.-]*/[\w.-]+$", name)):
         remedy = f"write --policy causal-lm --set policy.model={name}"
@@ -211,20 +208,20 @@ def of_preset(preset: str, key: str, prefix: str = "") -> str:
     """What to write for a knob of a preset, a setting of its event model or the size of a group; else ""."""
     from asyncsim.systems import _settings
 
-    takes = knobs_of(preset)
+    own = takes("systems", preset)
     model = "set model." if prefix else "model "
-    places = vars(plugins.load("asyncsim.systems", preset, "system")).get("places") if takes else None
-    for where, names in ((f"set {prefix}", takes), (model, _settings.CHANGEABLE), ("", ["samples"])):
+    places = vars(plugins.load("asyncsim.systems", preset, "system")).get("places") if own else None
+    for where, names in ((f"set {prefix}", own), (model, _settings.CHANGEABLE), ("", ["samples"])):
         if near := checks.near(key, names, 1, 0.8):
             what = "samples that each server decodes at once; " * (near == ["slots"])
-            shared = f" for machines that share slots; slots are --set {prefix}{places}" if places in takes else ""
+            shared = f" for machines that share slots; slots are --set {prefix}{places}" if places in own else ""
             return f"{what}write --{where}{near[0]}=VALUE{shared * (near == ['servers'])}"
     return ""
 
 
 def of_others(preset: str, key: str) -> str:
     """What to write where several arms share a setting that only other presets have; "" if no preset has it."""
-    owners = [each for each in plugins.summaries("asyncsim.systems") if key in knobs_of(each)]
+    owners = [each for each in plugins.summaries("asyncsim.systems") if key in takes("systems", each)]
     owner = owners[0] if 0 < len(owners) <= FEW else ""
     arm = f'"system={owner} system.{key}=VALUE"'
     return f"it is a setting of {owner}: give each arm of a comparison its own, as {arm}" * bool(owner)
@@ -234,20 +231,12 @@ def of_trainers(key: str, column: str) -> str:
     """What an option of a trainer, or a column of its logs, is called here."""
     from asyncsim.diagnosing import aliases
 
-    owners = [each for each in plugins.summaries("asyncsim.systems") if key in knobs_of(each)][::-1]
+    owners = [each for each in plugins.summaries("asyncsim.systems") if key in takes("systems", each)][::-1]
     if owners:
         return f"an option of {', '.join(owners[:3])}: write asyncsim list systems {owners[0]}"
     quantity, scope = aliases.steps(True).get(column, ("-", ""))
     known = f"a column of logs, which asyncsim diagnose and calibrate read as {quantity} ({scope})"
     return "choose what to list" if quantity == "-" else known
-
-
-def knobs_of(preset: str) -> Mapping[str, inspect.Parameter]:
-    """Arguments of a system; none where the name is no system."""
-    try:
-        return inspect.signature(plugins.load("asyncsim.systems", preset, plugins.PARTS["systems"])).parameters
-    except checks.InputError:
-        return {}
 
 
 def is_file(preset: Any) -> bool:
@@ -304,14 +293,9 @@ def spec(words: Mapping[str, Any], pairs: Sequence[str]) -> Spec:
             theirs = next((f"write --set {name}.{key}=VALUE" for name in PARTS if ":" in str(parts[name])), FORM)
             raise checks.InputError("--set", key, "of the form PART.KEY=VALUE", placed(key, words) or theirs)
         grouped.setdefault(part, {})[argument] = given
-    named = parts["task"]
-    known, id = plugins.summaries("asyncsim.tasks"), named if re.search(r"-v\d+$", named) else "ID, as CartPole-v1"
-    if named.replace("-", "_") not in known and (id == named or checks.near(named, known) == ["gym"]):
-        # The id of a gymnasium environment: point to the task that runs it.
-        raise checks.InputError("task", named, "a task of asyncsim", f"write --task gym --set task.id={id}")
     task = build("tasks", parts["task"], grouped.get("task", {}), "task.")
     remedy = "run an environment as --task gym --set task.id=NAME"
-    checks.require(hasattr(task, "policy"), "task", named, "a task, which has a policy", remedy)
+    checks.require(hasattr(task, "policy"), "task", parts["task"], "a task, which has a policy", remedy)
     # None: the task's own as it is. Networks have no settings unless they are named.
     policy: Any = None
     if parts["policy"]:
@@ -380,10 +364,9 @@ def takers(key: str, words: Mapping[str, Any], cutoff: float) -> list[str]:
     found = []
     for part, names in named.items():
         for name in names:
-            load = partial(plugins.load, f"asyncsim.{_KINDS[part]}", name, part)
-            takes = OPTIONS if part == "system" and is_file(name) else inspect.signature(load()).parameters
-            where = _called(name).replace("-", "_") if part in ("link", *_ADDED) else part
-            found += [f"{where}.{near}" for near in checks.near(key, takes, cutoff=cutoff)]
+            where = _called(name).replace("-", "_") if part in LISTS else part
+            own = OPTIONS if part == "system" and is_file(name) else takes(_KINDS[part], name)
+            found += [f"{where}.{near}" for near in checks.near(key, own, cutoff=cutoff)]
     return found
 
 
@@ -393,37 +376,40 @@ def owner(key: str, words: Mapping[str, Any]) -> str | None:
     return found[0] if len(found) == 1 else None
 
 
-def placed(key: str, words: Mapping[str, Any], option: str = "--") -> str:
+def placed(key: str, words: Mapping[str, Any]) -> str:
     """Return the remedy for a name without a part: an option, a part to add, or an argument of a part of this run."""
     # A name of a link, penalty or factor is no argument that is spelled alike.
     kind = next(iter(plugins.kinds_of(key)), None)
     added = kind in (_KINDS["link"], *_ADDED.values())
     # Of other libraries' words no argument is a misspelling.
-    advice = calls.ELSEWHERE.get(f"words {key}")
+    advice = checks.advice(key, "words")
     if found := takers(key, words, 2.0 if advice else 0.8) if not added else []:
         same = [each for each in found if each.rpartition(".")[2] == found[0].rpartition(".")[2]]
-        before = "--set " * (option == "--")
         if advice and same[0].endswith(".low"):  # a range of ratios has two ends
-            return f"write {before}{same[0]}=VALUE {before}{same[0].removesuffix('low')}high=VALUE"
-        return f"write {' or '.join(f'{before}{each}=VALUE' for each in same)}"
-    if advice:
+            return f"write --set {same[0]}=VALUE --set {same[0].removesuffix('low')}high=VALUE"
+        return f"write {' or '.join(f'--set {each}=VALUE' for each in same)}"
+    every = {name: part for part in LISTS for name in plugins.summaries(f"asyncsim.{_KINDS[part]}")}
+    near = next(iter(checks.near(key, [*DESCRIBES, *every], cutoff=0.8)), "")
+    if advice or not (kind or near):
         return advice
-    kinds = ("updates", "penalties", "factors")
-    every = {name: kind for kind in kinds for name in plugins.summaries(f"asyncsim.{kind}")}
-    near = checks.near(key, [*DESCRIBES, *every], cutoff=0.8)
-    equals = " " if option == "--" else "="
     if kind and not added and not checks.near(key, DESCRIBES, cutoff=2.0):
-        return f"write {option}{plugins.PARTS[kind]}{equals}{key}"
-    if not near:
-        return ""
-    if near[0] in DESCRIBES:
-        return f"write {option}{near[0].replace('_', '-')}{equals}VALUE"
-    part = next(part for part, kind in _KINDS.items() if kind == every[near[0]])
-    links = words.get("link") or list(_TABLES[0])
-    own, last = near[0].replace("_", "-"), f"{links[-1]},".replace("_", "-") * (part == "link")
-    if option == "--":
-        return f"add {f'--link {last[:-1]} ' * bool(last)}--{part} {own} --set {near[0]}.KEY=VALUE"
-    return f"write {part}={last}{own} {near[0]}.KEY=VALUE"
+        return f"write --{plugins.PARTS[kind]} {key}"
+    if near in DESCRIBES:
+        return f"write --{near.replace('_', '-')} VALUE"
+    last = [f"--link {each} " for each in (words.get("link") or list(_TABLES[0]))[-1:] if every[near] == "link"]
+    return f"add {''.join(last)}--{every[near]} {near} --set {near}.KEY=VALUE".replace("_", "-", 1)
+
+
+def worded(remedy: str) -> str:
+    """A remedy in the words of an arm, where an option of a run is KEY=VALUE.
+
+    >>> worded("add --link sgd --link clip-norm --set clip_norm.limit=VALUE")
+    'write link=sgd,clip-norm clip_norm.limit=VALUE'
+    """
+    if " arm " in remedy or not re.match("(write|add) --", remedy):
+        return remedy
+    options = re.sub(r"--([a-z-]+) (?=[\w.])", lambda m: m[1].replace("-", "_") + "=", remedy.replace("--set ", ""))
+    return re.sub("^add ", "write ", re.sub(r"\blink=(\S+) link=", r"link=\1,", options))
 
 
 def of_words(pairs: Sequence[str], option: str) -> Spec:
@@ -437,11 +423,13 @@ def of_words(pairs: Sequence[str], option: str) -> Spec:
         if key not in known and owner(key, chosen):
             own.pop(key)
         elif key not in known:
-            remedy = calls.ELSEWHERE.get(f"grid {key}") or placed(key, chosen, "")
-            part = next(iter(plugins.kinds_of(str(own[key]).replace("-", "_"))), "methods" * (":" in str(own[key])))
-            remedy = f'to name an arm write "{key}: {plugins.PARTS[part]}={own[key]}"' if part else remedy
-            named = re.fullmatch(r"[a-z_]+=\S+", str(own[key])) if option.startswith("arm") else None
-            remedy = f'to name an arm write "{key}: {own[key]}"' if named else remedy
+            text, arm = str(own[key]), option.startswith("arm")
+            part = next(iter(plugins.kinds_of(text.replace("-", "_"))), "methods" * (":" in text))
+            meant = (
+                f"{plugins.PARTS[part]}={text}" if part else text * (arm and bool(re.fullmatch(r"[a-z_]+=\S+", text)))
+            )
+            remedy = checks.advice(key, "grid") or placed(key, chosen)
+            remedy = f'to name an arm write "{key}: {meant}"' if meant else worded(remedy) if arm else remedy
             fits = [name for name in known if name != "staleness" or not chosen["system"]]  # that has its own limit
             checks.one_of(option, key, fits, remedy or "name a part of the spec, or PART.KEY")
     words = {name: DESCRIBES[name].default for name in known if name not in SIZES or name == "updates"}
@@ -505,39 +493,41 @@ def _check_parts(
     """The settings; those of a part that this run does not have are refused."""
     optional = [name for name in ("policy", "advantage", "system", "rewards") if parts.get(name)]
     used = ["task", "method", *optional, "model" if parts["system"] else "schedule", *map(_called, links)]
-    for part in by_part:
-        # Settings of the event model belong to a system; a link that is named replaces the usual ones.
-        option = {"model": "system"}.get(part, part)
-        remedy = f"add --{option} NAME (of arms and grids --set {option}=NAME)" if option in parts else ""
-        for added in (each for kind in plugins.kinds_of(part) if (each := plugins.PARTS[kind]) in LISTS):
-            known = [name for name in links if _called(name) in plugins.summaries("asyncsim.updates")]
-            # One optimizer takes another's place.
-            before = (f"--link {name} " for name in known if added != "link" or not (_steps(name) and _steps(part)))
-            remedy = f"write {''.join(before) * (added == 'link')}--{added} {part} (in arms and grids {added}={part})"
-            own = [name for name in known if added == "link" and _steps(name) and {*by_part[part]} == {"lr"}]
-            remedy = f"write --set {own[0]}.lr=VALUE, or {remedy}" if own else remedy
+    known = [name for name in links if _called(name) in plugins.summaries("asyncsim.updates")]
+    rated = [name for name in known if "lr" in takes("updates", name)]
+    for part, given in by_part.items():
+        kinds, option = plugins.kinds_of(part), {"model": "system"}.get(part, part)
+        added = next((each for each in map(plugins.PARTS.__getitem__, kinds) if each in LISTS), "")
         # Of these the option stands in front, not the name.
         chosen = next((each for each in PARTS if str(parts.get(each)).replace("-", "_") == part), None)
-        remedy = f"write {chosen}.KEY in place of {part}.KEY" if chosen else remedy
-        for kind in plugins.kinds_of(part)[: not remedy]:
-            own = [f"{plugins.PARTS[kind]}.{key}={given}" for key, given in by_part[part].items()]
-            remedy = f"a value of one arm stands in its quotes: '{plugins.PARTS[kind]}={part} {' '.join(own)}'"
-        checks.require(part in used or not remedy, "--set part", part, f"one of {', '.join(used)}", remedy)
-        others = {name for each in LISTS if each != part for name in plugins.summaries(f"asyncsim.{_KINDS[each]}")}
-        for name in (each for each in links if part in LISTS and _called(each) not in others):
-            takes = inspect.signature(plugins.load(f"asyncsim.{_KINDS[part]}", name, part)).parameters
-            key, given = next(iter(by_part[part].items()))
-            near = (checks.near(key, takes) or [*takes, "KEY"])[0]
-            remedy = f"write --set {_called(name)}.{near}={given} (in an arm without --set)"
-            raise checks.InputError("--set", f"{part}.{key}", f"a setting of {name}, under its name", remedy)
-        last = next(iter(by_part[part]), "").rpartition(".")[2]  # of a trainer's own name, as actor.clip_ratio
-        checks.one_of("--set part", part, used, calls.ELSEWHERE.get(f"words {last}", "name a part of the run"))
+        if part in used:
+            continue
+        if chosen:
+            remedy = f"write {chosen}.KEY in place of {part}.KEY"
+        elif added:
+            # A link that is named replaces the usual ones, and one optimizer takes another's place.
+            kept = [name for name in known if not (name in rated and "lr" in takes("updates", part))]
+            before = "".join(f"--link {name} " for name in kept) * (added == "link")
+            remedy = f"write {before}--{added} {part} (in arms and grids {added}={part})"
+            if added == "link" and rated and {*given} == {"lr"}:
+                remedy = f"write --set {rated[0]}.lr=VALUE, or {remedy}"
+        elif option in parts:
+            remedy = f"add --{option} NAME (of arms and grids --set {option}=NAME)"
+        elif kinds:
+            own = [f"{plugins.PARTS[kinds[0]]}.{key}={each}" for key, each in given.items()]
+            remedy = f"a value of one arm stands in its quotes: '{plugins.PARTS[kinds[0]]}={part} {' '.join(own)}'"
+        else:
+            others = {n for each in LISTS if each != part for n in plugins.summaries(f"asyncsim.{_KINDS[each]}")}
+            for name in (each for each in links if part in LISTS and _called(each) not in others):
+                key, each = next(iter(given.items()))
+                near = (checks.near(key, fits := takes(_KINDS[part], name)) or [*fits, "KEY"])[0]
+                remedy = f"write --set {_called(name)}.{near}={each} (in an arm without --set)"
+                raise checks.InputError("--set", f"{part}.{key}", f"a setting of {name}, under its name", remedy)
+            last = next(iter(given), "").rpartition(".")[2]  # of a trainer's own name, as actor.clip_ratio
+            remedy = checks.advice(last, "words", otherwise="name a part of the run")
+            checks.one_of("--set part", part, used, remedy)
+        raise checks.InputError("--set part", part, f"one of {', '.join(used)}", remedy)
     return by_part
-
-
-def _steps(link: str) -> bool:
-    """Whether a link has a learning rate."""
-    return "lr" in inspect.signature(plugins.load("asyncsim.updates", link, "link")).parameters
 
 
 def _called(name: str) -> str:
@@ -553,7 +543,7 @@ def _source(
     options, remedy = "--" + " and --".join(chosen), "choose one source of staleness"
     if parts["system"] and "staleness" in chosen:
         limit = "staleness_limit" if is_file(parts["system"]) else "LIMIT"
-        own = checks.near("staleness", knobs_of(parts["system"]), cutoff=0.9) or [limit]
+        own = checks.near("staleness", takes("systems", parts["system"]), cutoff=0.9) or [limit]
         remedy = f"leave staleness out; a system has its own limit: --set system.{own[0]}={staleness}"
     checks.require(len(chosen) <= 1, options, "given together", "one of them", remedy)
     schedule = by_part.get("schedule", {})
@@ -561,7 +551,7 @@ def _source(
         knobs = by_part.get("system", {})
         if coupled:
             # The length distribution is not used: lengths come from the policy.
-            knobs = ({"length": 1.0} if "length" in knobs_of(parts["system"]) else {}) | knobs
+            knobs = ({"length": 1.0} if "length" in takes("systems", parts["system"]) else {}) | knobs
         made = system(parts["system"], knobs, by_part.get("model", {}), "--set model", "system.")
         return build("schedules", "coupled", {"system": made}) if coupled else made
     checks.require(not coupled, "--coupled", True, "used with --system", "name the system whose lengths it couples")
@@ -596,10 +586,8 @@ def specs_of(arms: Sequence[str], common: Sequence[str]) -> dict[str, Spec]:
         try:
             specs[name] = of_words([*inherited, *words], f"arm {name}")
         except checks.InputError as error:
-            for word in inherited:
-                several = isinstance(error.value, tuple) and value(word.partition("=")[2]) == error.value
-                checks.require(not several, "--set", word, "of one value", f"write --along {word}")
-            remedy = re.sub(r"^write --(\w+) (\S+) --set (\S+)$", r"write \1=\2 \3", error.remedy)
+            shared_word = any(str(error.value) in word for word in inherited)
+            remedy = error.remedy if shared_word else worded(error.remedy)
             if name == text and text.count("=") == 1 and "." in words[0].partition("=")[0]:
                 remedy = f"quote the words of one arm, as 'method=NAME {text}'"
             for word in inherited if specs and error.field.endswith(" argument") else ():
@@ -639,8 +627,8 @@ def _spelled(text: str) -> str:
     pairs = all(re.match(r"\w[\w.]*=", word) and not word.startswith("method=") for word in words)
     if method not in plugins.summaries("asyncsim.methods") or not pairs:
         return ""
-    takes = _taken("methods", method)
-    return " ".join([f"method={method}", *(f"method.{w}" if w.partition("=")[0] in takes else w for w in words)])
+    own = takes("methods", method)
+    return " ".join([f"method={method}", *(f"method.{w}" if w.partition("=")[0] in own else w for w in words)])
 
 
 def words_of(text: str) -> tuple[str, list[str]]:
@@ -663,12 +651,12 @@ def _of_method(word: str) -> str:
     """Return a word of an arm as KEY=VALUE: the name of a method, or of a loss in a file, becomes method=NAME."""
     known = plugins.summaries("asyncsim.methods")
     snake = word.replace("-", "_")
-    of_paper = {f"methods {snake}", f"paper {snake}"} & calls.ELSEWHERE.keys()
+    of_paper = checks.advice(snake, "methods", "paper")
     if snake in known or of_paper or re.fullmatch(r"[\w./]+:\w+", word):
         return f"method={word}"
     close = checks.near(word, known, 1, 0.8)
     file = f"write {word}:NAME, the name of a loss in it" if word.endswith(".py") else ""
-    place = calls.ELSEWHERE.get(f"arm {snake}", file)
+    place = checks.advice(snake, "arm", otherwise=file)
     checks.require(not place, "arm", word, "a method or KEY=VALUE", place)
     checks.require("=" in word or not close, "arm", word, "a method or KEY=VALUE", f"write {''.join(close)}")
     return word

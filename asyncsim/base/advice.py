@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from asyncsim.base import calls
+from asyncsim.base import calls, checks
 from asyncsim.base.answers import aligned
 from asyncsim.base.notation import plural
 from asyncsim.base.pages import wrap
@@ -24,7 +24,7 @@ BUSY = 0.1
 """Idle share of an update, without the sync, below which a side counts as the bottleneck."""
 RARE = 0.005
 """Share of discarded prompts above which the answer mentions them."""
-BLIND = calls.ELSEWHERE["advice blind"]
+BLIND = checks.advice("blind", "advice")
 
 
 def mean_interval(values: Any, tests: int = 1) -> tuple[float, float, float]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import stats
 
-from asyncsim.base import calls, notation, uncertainty
+from asyncsim.base import calls, checks, notation, uncertainty
 from asyncsim.base import store as storing
 from asyncsim.base.records import Estimate, plain
 
@@ -423,7 +423,7 @@ def _plain(value: Any, names: Sequence[str]) -> dict[str, Any]:
 
 def idle(event: str, shares: set[float]) -> tuple[str, str]:
     """That no run has an event, or every one, where all shares of arms are 0 or all are 1, and what to try."""
-    none, _, other = calls.ELSEWHERE.get(f"idle {event}-{'-'.join(map(str, shares))}", "").partition("; ")
+    none, _, other = checks.advice(f"{event}-{'-'.join(map(str, shares))}", "idle").partition("; ")
     return none, other
 
 

@@ -18,14 +18,13 @@ def words_of(words: str) -> frozenset[str]:
     return frozenset(words.split())
 
 
-_NAMES = checks.words_by_name(__file__, "loss_names.txt")
-_WORDS = {name: frozenset(words) for name, words in _NAMES.items()}
+_WORDS = {name: frozenset(words) for name, words in checks.NAMES["loss"].items()}
 _LOG_PROB, _FILLERS, _ADVANTAGES, _MASKS = (_WORDS[name] for name in ("log", "fillers", "advantages", "mask"))
 _POLICIES = {name: _WORDS[name] for name in ("log_prob", "behavior_log_prob", "proximal_log_prob", "old")}
-_MASKED = _FILLERS | _WORDS["beside mask"]
+_MASKED = _FILLERS | _WORDS["beside_mask"]
 _TELLING = frozenset[str]().union(*_WORDS.values())
 GUESSED = "by position, for the names say nothing"
-ADVANTAGE = checks.words_by_name(__file__, "advantage_names.txt")
+ADVANTAGE = checks.NAMES["advantage"]
 """What each argument of an advantage may be, with its names at trainers."""
 MASKED = "add an argument mask, and return the mean over real tokens, (loss * mask).sum() / mask.sum()"
 WITHOUT_KL = ", which leaves out the KL to the reference"
@@ -102,8 +101,7 @@ def with_settings(fn: Any, settings: Mapping[str, Any], beside: Sequence[str] = 
     given = inspect.signature(fn).parameters.values() if inspect.isfunction(fn) else ()
     takes = [each.name for each in given if each.default is not each.empty]
     remedy = "name an argument of the loss that has a default" if takes else "the loss has no argument with a default"
-    for key in settings:
-        checks.one_of("loss argument", key, [*beside, *takes], remedy)
+    checks.each_of("loss argument", settings, [*beside, *takes], remedy)
     made = functools.partial(fn, **settings)
     made.__name__ = fn.__name__  # type: ignore[attr-defined]
     return made

@@ -29,23 +29,6 @@ class Made(NamedTuple):
     arguments: Mapping[str, Any]
 
 
-_PLACES, _CALLED = (checks.rows(__file__, f"{name}.txt") for name in ("elsewhere", "called"))
-ELSEWHERE = {word: row[1] for _, *row in _CALLED if len(row) > 1 for word in row[0].split()}
-"""What to write for arguments and attributes that people look for at a call or object that has none of that name.
-
-By the words of other libraries alone; and by call, kind of object or what an object has, and name. There () is for
-arguments that do not fit, = for names that an argument may not have, [] for an object that is taken for a mapping.
-"""
-_SPLIT = ((places.split(), words.split(), advice) for places, words, advice in _PLACES)
-ELSEWHERE |= {f"{of} {word}": advice for places, words, advice in _SPLIT for of in places for word in words}
-
-
-def advised(place: str, said: str) -> str:
-    """The advice of a place's first row whose words are a regular expression of what was `said`; "" if none fits."""
-    rows = ((re.fullmatch(words, said), advice) for at, words, advice in _PLACES if at == place)
-    return next((found.expand(advice) for found, advice in rows if found), "")
-
-
 _TAKES: dict[str, inspect.Signature] = {}
 """Arguments of the calls that make parts, by the name of the call."""
 _MADE: dict[int, tuple[weakref.ref[Any], Made]] = {}
@@ -70,7 +53,7 @@ def examples(lacks: Iterable[str], parameters: Mapping[str, inspect.Parameter], 
     for name in [*lacks, *["load"] * ("load" in parameters and not {"load", "train_time"} & {*given})]:
         kind = re.search("int|float", str(parameters[name].annotation))
         usual = {"int": "8", "float": "1.0"}[kind[0]] if kind else "..."
-        values[name] = ELSEWHERE.get(f"example {name}", usual)
+        values[name] = checks.advice(name, "example", otherwise=usual)
     return values
 
 
@@ -92,7 +75,7 @@ def typed(given: Mapping[str, Any], signature: inspect.Signature, function: Any)
         kinds = [word.strip("' ").rpartition(".")[2] for word in text.split("|")]
         classes = {each.__name__ for each in type(value).__mro__}
         fits = any(kind in classes or isinstance(value, _TYPES.get(kind, ())) for kind in kinds)
-        known = [ELSEWHERE.get(f"kind {kind}", "").partition("; ")[::2] for kind in kinds if kind != "None"]
+        known = [checks.advice(kind, "kind").partition("; ")[::2] for kind in kinds if kind != "None"]
         if not fits and all(words for words, _ in known) and parameter.kind in (1, 3):
             words, meaning = " or ".join(words for words, _ in known), meanings(function, [name])[name]
             remedy = next((write for _, write in known if write), f"{name}: {meaning}" if meaning else f"give {words}")
@@ -113,20 +96,17 @@ def bound(
     given = {*place[: len(arguments)], *settings}
     lacks = [n for n, p in known.items() if p.default is p.empty and n not in given and p.kind <= p.KEYWORD_ONLY]
     lacks = [n for n in lacks if known[n].kind is not inspect.Parameter.VAR_POSITIONAL]
-    refused = []
-    for each in settings:
-        if each not in known:
-            # A word of other libraries is no misspelling of a name that looks like it.
-            # The same word behind another, as batch_size in consumer_batch_size.
-            behind = next((f"write {n}=VALUE" for n in known if n.endswith(f"_{each}")), "")
-            cutoff = 2.0 if each in ELSEWHERE else 0.65
-            near = ELSEWHERE.get(f"{name} {each}") or behind or checks.hint(each, known, "", cutoff)
-            places = [f"model {each}"] if "model" in known else [f"{name} =", f"{name} ()"]
-            near = near or next(filter(None, map(ELSEWHERE.get, places)), "")
-            if near and near == ELSEWHERE.get(f"{name} ()") and not lacks:
-                near = f"{near} ({takes})"
-            value = str(settings[each]) if checks.is_number(settings[each]) else "VALUE"
-            refused.append((each, (near or ELSEWHERE.get(each, takes)).replace("VALUE", value)))
+    usual, refused = checks.advice("()", name), list[tuple[str, str]]()
+    for each in (each for each in settings if each not in known):
+        own, theirs = checks.advice(each, name), checks.advice(each, "")
+        # The same word behind another, as batch_size in consumer_batch_size.
+        behind = next((f"write {n}=VALUE" for n in known if n.endswith(f"_{each}")), "")
+        # A word of other libraries is no misspelling of a name that looks like it.
+        alike = checks.hint(each, known, "", 2.0 if theirs else 0.65)
+        call = checks.advice("=", name) or (f"{usual} ({takes})" if usual and not lacks else usual)
+        at = checks.advice(each, "model") if "model" in known else call
+        value = str(settings[each]) if checks.is_number(settings[each]) else "VALUE"
+        refused.append((each, (own or behind or alike or at or theirs or takes).replace("VALUE", value)))
     if refused:
         (each, remedy), *others = refused
         error = checks.CallError(field, each, "one that it takes", remedy)
@@ -141,16 +121,14 @@ def bound(
     if lacks:
         values = examples(lacks, known, given)
         written = ", ".join(f"{each}={value}" for each, value in values.items())
-        remedy = ELSEWHERE.get(f"{name} ()") or f"write {name}({written}), with your own values"
+        remedy = usual or f"write {name}({written}), with your own values"
         raise checks.CallError(field, ", ".join(lacks), "given", remedy).explaining("", meanings(function, values))
     twice = next((n for n in place[: len(arguments)] if n in settings), None)
     if twice is not None:
         first = checks.shown(arguments[place.index(twice)])
         remedy = f"leave it out, or name what stands in its place, {first}: one of {', '.join(known)}"
-        remedy = ELSEWHERE.get(f"{name} ()", remedy)
-        raise checks.CallError(field, twice, "given once", remedy)
-    takes = ELSEWHERE.get(f"{name} ()", takes)
-    raise checks.CallError(f"{name} arguments", arguments[-1], f"named behind the first {most}", takes)
+        raise checks.CallError(field, twice, "given once", usual or remedy)
+    raise checks.CallError(f"{name} arguments", arguments[-1], f"named behind the first {most}", usual or takes)
 
 
 def named(function: Called) -> Called:
@@ -197,12 +175,17 @@ def _fixed(self: Any, name: str, value: Any) -> None:
     raise dataclasses.FrozenInstanceError(f"{kind}.{name} cannot be changed; {write}")
 
 
-def unknown_name(text: str) -> Exception:
+def unknown_name(
+    place: str, name: str, hint: str, meanings: Mapping[str, str] | None = None, most: int = 8
+) -> Exception:
     """The error of a module's `__getattr__`: an ImportError for `from module import NAME`, which drops the other."""
-    frame = sys._getframe(2)
+    frame, text = sys._getframe(2), f"{place} has no {name!r}; {hint}"
     code = frame.f_code.co_code[frame.f_lasti] if frame.f_lasti >= 0 else -1
     # Without names, else Python adds its own "Did you mean".
-    return ImportError(text) if code == dis.opmap["IMPORT_FROM"] else AttributeError(text, name=None, obj=None)
+    error = ImportError(text) if code == dis.opmap["IMPORT_FROM"] else AttributeError(text, name=None, obj=None)
+    if note := checks.explained(name, meanings or {}, most):
+        error.add_note(note)
+    return error
 
 
 class Lacking(AttributeError):
@@ -218,7 +201,7 @@ class Lacking(AttributeError):
     def __str__(self) -> str:
         of, name, kind = self.of, self.asked, type(self.of).__name__
         own = [n for n in dir(of) if n[0] != "_"]
-        known = next(filter(None, (ELSEWHERE.get(f"{each} {name}") for each in (kind, *own[::-1], "any"))), "")
+        known = checks.advice(name, kind, *own[::-1], "any")
         if "metrics" in own and isinstance(of.metrics, dict) and name in of.metrics:
             known = f"write {kind.lower()}[{name!r}]"
         inner = outside.holder(of, name)
@@ -268,9 +251,9 @@ class Told:
 
         def __getitem__(self, name):
             kind = type(self).__name__
-            if f"{kind} []" not in ELSEWHERE:
+            if not (advice := checks.advice("[]", kind)):
                 getattr(self, str(name))
-            raise TypeError(f"{kind} is no mapping; {ELSEWHERE.get(f'{kind} []', f'write .{name}')}")
+            raise TypeError(f"{kind} is no mapping; {advice or f'write .{name}'}")
 
         def __getattr__(self, name):
             if hasattr(type(self), name):  # a property, whose own error says more
@@ -284,7 +267,7 @@ class Told:
 def no_number(self: Any, *_: Any) -> Any:
     """Refuse arithmetic with what has several numbers: say which of them to write."""
     kind = type(self).__name__
-    advice = ELSEWHERE.get(f"{kind} number", "write one of its numbers, ANSWER.NAME; print(ANSWER) shows them")
+    advice = checks.advice("number", kind) or "write one of its numbers, ANSWER.NAME; print(ANSWER) shows them"
     raise TypeError(f"{kind} is no number; {advice.replace('ANSWER', kind.lower())}")
 
 
@@ -351,7 +334,7 @@ def replaced(old: Any, changes: Mapping[str, Any]) -> Any:
     for at, part in [("", old), *vars(old).items()]:
         call = made.name if (made := of(part)) else f"systems.{getattr(part, 'name', '')}"
         knobs |= dict.fromkeys(_TAKES[call].parameters if call in _TAKES else (), (at, call))
-    for name in (each for each in changes if each not in fields and f"{type(old).__name__} {each}" not in ELSEWHERE):
+    for name in (each for each in changes if each not in fields and not checks.advice(each, type(old).__name__)):
         near = checks.near(name, [*knobs, *fields], 1, 0.8)
         if near and near[0] in {*knobs} - {*fields}:
             at, call = knobs[near[0]]

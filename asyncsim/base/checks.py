@@ -1,7 +1,6 @@
 """Guards whose messages name the field, the value, the bound and the remedy."""
 
 import difflib
-import functools
 import math
 import os
 import re
@@ -255,33 +254,54 @@ def table(module: str, name: str) -> dict[str, Any]:
     return tomllib.loads(resource(module, name))
 
 
-def rows(module: str, name: str) -> list[list[str]]:
-    """The two or three cells of each line `name: word word: advice` of such a file."""
-    return [line.split(": ", 2) for line in resource(module, name).splitlines()]
+ANSWERS: dict[str, str] = {}
+"""Answers of the table by "place word", and by the word alone for an argument of any call in Python."""
+NAMES: dict[str, dict[str, list[str]]] = {}
+"""Names with what else people call each: those of ours under "", those of arguments under what takes them."""
+_PATTERNS: dict[str, list[tuple[str, str]]] = {}
+_WORDS: set[str] = set()
+"""Words of the field: who writes one means it, so that it is no misspelling of a name with similar letters."""
 
 
-def words_by_name(module: str, name: str) -> dict[str, list[str]]:
-    """Names with words of each, of such a file."""
-    return {name: words.split() for name, words, *_ in rows(module, name)}
+def _read() -> None:
+    """Read the table: rows `places: words: answer`, and rows `KIND=NAME: words` of other words for a name.
+
+    Words with a backslash in them are one pattern. Of two rows for a word the later counts.
+    """
+    for places, words, *answer in (line.split(": ", 2) for line in resource(__file__, "elsewhere.txt").splitlines()):
+        for place in places.split():
+            kind, equals, name = place.partition("=")
+            if "\\" in words:
+                _PATTERNS.setdefault(place, []).append((words, answer[0]))
+                continue
+            if equals:
+                NAMES.setdefault(kind, {})[name] = words.split()
+            _WORDS.update(words.replace("-", "_").split() if kind in ("", place) and place != "own" else ())
+            keys = (word if equals else f"{place} {word}" for word in words.split())
+            ANSWERS.update(dict.fromkeys(keys, answer[0]) if answer else {})
 
 
-@functools.cache
-def _called() -> dict[str, list[str]]:
-    """Names of ours, each with what else people call it."""
-    return words_by_name(__file__, "called.txt")
+_read()
 
 
-@functools.cache
-def _words() -> set[str]:
-    """Words of the field: who writes one means it, so that it is no misspelling of a name with similar letters."""
-    said = [words.split() for _, words, *_ in rows(__file__, "elsewhere.txt")]
-    return {word.replace("-", "_") for row in (*said, *_called().values()) for word in row}
+def advice(word: Any, *places: str, otherwise: str = "") -> str:
+    """The table's answer to a word at the first of some places that has one; else `otherwise`.
+
+    Rows with the word itself come before patterns, whose answer may repeat a group of the match.
+    """
+    for place in places:
+        if found := ANSWERS.get(f"{place} {word}".strip()):
+            return found
+        for pattern, answer in _PATTERNS.get(place, ()):
+            if match := re.fullmatch(pattern, str(word)):
+                return match.expand(answer)
+    return otherwise
 
 
 def near(word: str, names: Iterable[str], most: int = 1, cutoff: float = 0.6) -> list[str]:
     """Names that a word may stand for, the nearest first: other words for one, letters swapped, then alike."""
     word = word.strip("-").lower().replace("-", "_")
-    alike, meant = difflib.SequenceMatcher(b=word), word in _words()
+    alike, meant = difflib.SequenceMatcher(b=word), word in _WORDS
     scores: dict[str, float] = {}
     for name in names:
         own = name.lower().replace("-", "_")
@@ -293,7 +313,7 @@ def near(word: str, names: Iterable[str], most: int = 1, cutoff: float = 0.6) ->
         ratio = 0.0 if meant else alike.ratio()
         alike.set_seq1(head := own.partition("_")[0])
         ratio = max(ratio, 0.61 * (not meant and len(head) == len(word) and alike.ratio() > 0.65))
-        scores[name] = max(3.0 * (word in _called().get(own, ())), letters, plural, begins, limits, ratio)
+        scores[name] = max(3.0 * (word in NAMES[""].get(own, ())), letters, plural, begins, limits, ratio)
     return sorted((name for name in scores if scores[name] >= cutoff), key=lambda name: -scores[name])[:most]
 
 
@@ -329,7 +349,7 @@ def explained(word: str, meanings: Mapping[str, str], most: int) -> str:
         return 2 * len(asked & stems(name)) + len(asked & stems(meanings[name]))
 
     known = {name.lstrip("-").replace("-", "_"): name for name in meanings if meanings[name]}
-    asked = stems(word).union(*(stems(name) for name in known if word in _called().get(name, ())))
+    asked = stems(word).union(*(stems(name) for name in known if word in NAMES[""].get(name, ())))
     ranked = sorted(known.values(), key=lambda name: -shared(name))
     close = [name for name in ranked if len(ranked) <= most or shared(name)][:most]
     return "\n".join(f"  {name}: {meanings[name]}" for name in close)
@@ -355,6 +375,13 @@ def one_of(
         bound = "one of " + (", ".join(names) if len(names) <= MANY else some)
         raise InputError(field, value, bound, remedy).explaining(str(value), meanings or {}, most)
     return value
+
+
+def each_of(field: str, values: Iterable[Any], allowed: Iterable[Any], remedy: str) -> None:
+    """Refuse values, such as names of settings, of which one is not allowed, as `one_of` does."""
+    allowed = list(allowed)
+    for value in values:
+        one_of(field, value, allowed, remedy)
 
 
 def finite_array(field: str, value: Any, shape: Sequence[int | None], remedy: str) -> np.ndarray:

@@ -23,8 +23,6 @@ from asyncsim.base import checks
 FORM = "write module:name or path/to/file.py:name"
 NAMED = re.compile(r"(.+):[A-Za-z_][\w.]*", re.DOTALL)
 """The text of a module or file and the name of an object in it."""
-_KINDS = checks.rows(__file__, "own.txt")
-"""Kinds of parts: classes, methods or calling modules by which one is known, and what it gets and returns."""
 _TRUSTED: ContextVar[frozenset[str] | None] = ContextVar("trusted", default=None)
 """Code that the file being read may name; None: no file is being read."""
 
@@ -167,7 +165,7 @@ def part_error(error: Exception) -> Exception:
         words = [kind.__name__ for kind in type(part).__mro__] if part is not None else []
         words += [code.co_name, caller] if part is not None else [caller]
         name, _, method = code.co_qualname.rpartition("<locals>.")[2].partition(".")
-        for kind, says in (row[::2] for word in words for row in _KINDS if word in row[1].split()):
+        for kind, says in (known.split(" | ") for known in (checks.advice(word, "own") for word in words) if known):
             refused = user_error(error, kind, f"{_file(at)}:{name}", f"able to run {method}".rstrip(), "")
             refused.add_note(says)
             refused.__cause__ = error.with_traceback(at)
@@ -184,7 +182,8 @@ def made_by(subject: Any) -> str:
 
 def kind_of(part: str) -> tuple[str, str]:
     """The name of a kind of part, and what it gets and returns."""
-    return next((kind, says) for kind, _, says in _KINDS if kind == part)
+    kind, says = checks.advice(f"kind={part}", "own").split(" | ")
+    return kind, says
 
 
 def _own(error: BaseException) -> list[tuple[TracebackType, str]]:

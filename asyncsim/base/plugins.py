@@ -47,7 +47,7 @@ def listed(package: str) -> dict[str, str]:
     return dict(sorted({**summaries(package), **functions}.items()))
 
 
-RULES = {key[6:]: rule for key, rule in calls.ELSEWHERE.items() if key.startswith("rules ")}
+RULES = {key[6:]: rule for key, rule in checks.ANSWERS.items() if key.startswith("rules ")}
 """Presets by their rule, for somebody who has a system and no trainer's name."""
 
 
@@ -122,9 +122,8 @@ def load(package: str, name: str, kind: str) -> Any:
     if snake not in known:
         place, _, own = name.rpartition(".")
         remedy = f"write {own if own in known else f'{place}:{own} for one of your own'}" if place else ""
-        if kind == "schedule" and Path(name).suffix in (".csv", ".jsonl", ".json", ".parquet"):
-            remedy = f"write --schedule replay --set schedule.path={name}"
-        remedy = remedy or _hint(package, snake) or f"see `asyncsim list {package.rpartition('.')[2]}`"
+        remedy = checks.advice(name, f"--{kind}") or remedy or _hint(package, snake)
+        remedy = remedy or f"see `asyncsim list {package.rpartition('.')[2]}`"
         remedy += "; what a link reports is recorded unasked" * (kind == "diagnostics" and remedy.startswith("see "))
         meanings = (RULES if kind == "system" else listed(package)) if remedy.startswith("see ") else None
         checks.one_of(kind, name, listed(package), remedy, meanings, 8)
@@ -160,10 +159,9 @@ def _hint(package: str, name: str) -> str:
     """Hint for an unknown name: its name in this folder, or another folder that has it; else a similar name, or ""."""
     if "," in name:
         return f"write {[each.strip() for each in name.split(',')]}"
-    advice = calls.ELSEWHERE.get(f"{package.rpartition('.')[2]} {name}")
-    if advice:
+    if advice := checks.advice(name, package.rpartition(".")[2]):
         return f"{advice}."
-    if paper := calls.ELSEWHERE.get(f"paper {name}"):
+    if paper := checks.advice(name, "paper"):
         title, what, page = paper.split(" | ")
         return f"{title.partition(', ')[0]} is {what}; the page {page} of the repository tests its paper."
     if package.endswith(".diagnostics") and (link := reporter(name)):
@@ -249,21 +247,17 @@ class Public(ModuleType):
             raise AttributeError(name)
         short, known = self.__name__.rpartition(".")[2], self._known()
         near = [f"did you mean sim.{short}.{each}?" for each in checks.near(name, known, 1, 0.75)]
-        advice = (calls.ELSEWHERE.get(f"{place} {name}", "") for place in (short, "sim"))
-        remedy = next(filter(None, (*advice, *near)), "")
+        remedy = checks.advice(name, short, "sim") or "".join(near)
         has = "; ".join(filter(None, [called(name, sys.modules["asyncsim"].NAMES), f"it has {', '.join(known)}"]))
-        error = calls.unknown_name(f"sim.{short} has no {name!r}; {remedy or has}")
         abouts = {each: (inspect.getdoc(getattr(self, each)) or "").partition("\n")[0] for each in known if not remedy}
-        if note := checks.explained(name, abouts, checks.MANY):
-            error.add_note(note)
-        raise error
+        raise calls.unknown_name(f"sim.{short}", name, remedy or has, abouts, checks.MANY)
 
     def __call__(self, *arguments: Any, **settings: Any) -> Any:
         """Refuse the call: a module is none."""
         short, known = self.__name__.rpartition(".")[2], self._known()
         some = [*known[: checks.MANY], *["..."] * (len(known) > checks.MANY)]
         usual = f"write sim.{short}.NAME(...): it has {', '.join(some)}"
-        raise TypeError(f"sim.{short} is a module; {calls.ELSEWHERE.get(f'{short} module', usual)}")
+        raise TypeError(f"sim.{short} is a module; {checks.advice('module', short, otherwise=usual)}")
 
     def _known(self) -> list[str]:
         own = [n for n, x in vars(self).items() if getattr(x, "__module__", "") == self.__name__]
@@ -321,12 +315,8 @@ class Namespace(Public):
         if name in self._beside:
             return self._offer(vars(importlib.import_module(f"{package}.{self._beside[name]}"))[name])
         if name not in summaries(package) and name not in outside.registered(package):
-            hint = _hint(package, name)
-            it = f"{hint} It" if hint else "it"
-            error = calls.unknown_name(f"{package} has no {name!r}; {it} has {', '.join(listed(package))}")
-            if not hint and (note := checks.explained(name, listed(package), 8)):
-                error.add_note(note)
-            raise error
+            it, known = f"{hint} It" if (hint := _hint(package, name)) else "it", listed(package)
+            raise calls.unknown_name(package, name, f"{it} has {', '.join(known)}", known if not hint else None)
         return load(package, name, package.rpartition(".")[2])
 
     def __dir__(self) -> list[str]:

@@ -163,7 +163,7 @@ class Trace(calls.Told):
 
     def interval(self, name: str, estimate: records.Estimate) -> tuple[float, float]:
         """The 95 percent interval of an estimate of a metric, clipped to the metric's range; NaN if there is none."""
-        remedy = calls.ELSEWHERE["trace.interval ()"]
+        remedy = checks.advice("()", "trace.interval")
         checks.require(isinstance(estimate, records.Estimate), "estimate", estimate, "an Estimate", remedy)
         if not (math.isfinite(estimate.error) and estimate.independent):
             return math.nan, math.nan
@@ -184,7 +184,7 @@ class Trace(calls.Told):
 
         If schedules are not random, the standard error is between replicates.
         """
-        bound, remedy = f"a number for each of {self.replicates} replicates", calls.ELSEWHERE["trace.estimate ()"]
+        bound, remedy = f"a number for each of {self.replicates} replicates", checks.advice("()", "trace.estimate")
         checks.require(np.shape(values) == (self.replicates,), "values", values, bound, remedy)
         return uncertainty.between(values, self.realization, self.schedule.random)
 

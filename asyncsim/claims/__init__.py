@@ -30,7 +30,7 @@ class _Catalogue(ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         remedy = checks.hint(name, __all__, "a claim is sim.claims['ess/clamp-floor']", 0.75)
-        raise calls.unknown_name(f"{__name__} has no {name!r}; {remedy}")
+        raise calls.unknown_name(__name__, name, remedy)
 
 
 sys.modules[__name__].__class__ = _Catalogue

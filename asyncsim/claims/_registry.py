@@ -96,7 +96,7 @@ def paper_of(word: str) -> str:
 
 def paper_row(word: str) -> tuple[str, str, str, str]:
     """Name of a paper, its arXiv id, what it is here and its page, by id or name; texts are "" for one without row."""
-    row = calls.ELSEWHERE.get(f"paper {paper_of(word).replace('-', '_')}", ",  |  | ")
+    row = checks.advice(paper_of(word).replace("-", "_"), "paper", otherwise=",  |  | ")
     title, what, page = row.split(" | ")
     return (*title.split(", "), what, page)  # type: ignore[return-value]
 
@@ -135,7 +135,8 @@ def known(id: str) -> str:
             hint = f"it is a {plugins.PARTS[kind]}: see `asyncsim list {kind} {name}`; or see `asyncsim list papers`"
             hint += f"; asyncsim timeline {name} has its staleness" * (kind == "systems")
             hint += f"; claims: {', '.join(about)}" * bool(about) + "."
-        hint = f"{calls.ELSEWHERE.get(f'claim {last}', '')}.".lstrip(".") or paged(last) or hint
+        advice = checks.advice(id, "claim") or checks.advice(last, "claim")
+        hint = f"{advice}." if advice else paged(last) or hint
         hint = f"write {' or '.join(own)}, its file and its class" if own else f"{hint} Your own: docs/conjecture.md"
         hint = "leave it out: without a claim all are tested" if id == "all" else hint
         formula = "a formula is the `predict` of a class of your own: see docs/conjecture.md, then write my.py:MyClaim"

@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 import math
-import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -223,12 +222,10 @@ def refuse(readings: Sequence[Reading], specs: Iterable[tuple[str, Spec]]) -> No
             trace = run(spread(few), progress=False)
         for reading in asked:
             listed = [*plugins.summaries("asyncsim.diagnostics"), *trace.metrics]
-            link, see = plugins.reporter(reading.metric), calls.ELSEWHERE["metric own"]
+            link, see = plugins.reporter(reading.metric), checks.advice("own", "metric")
             asked_of = f"add sim.updates.{link}(...), which reports it, to every arm"
             hint = asked_of if link else checks.hint(reading.metric, listed, see) if ":" not in reading.metric else see
-            if re.match("final|last|end", reading.metric):
-                hint = "write metric='trained_return' and over='end', the last tenth of the updates"
-            hint = calls.ELSEWHERE.get(f"metric {reading.metric}", hint)
+            hint = checks.advice(reading.metric, "metric", otherwise=hint)
             bound = f"a diagnostic, or a number that a link or method of {name} reports"
             checks.require(reading.metric in trace.metrics, "metric", reading.metric, bound, hint)
             if reading.target is not None:

@@ -42,7 +42,7 @@ def with_setting(spec: Spec, name: str, value: Any) -> Spec:
     known = [*fields, "staleness", "task.KEY", "system.KEY", "method.KEY", *(f"{link}.KEY" for link in names)]
     every = list(knobs.values(spec.update, "update"))
     own = [knob.rpartition(".")[2] for knob in every]
-    usual = calls.ELSEWHERE.get(f"grid {name}", "name what is varied, as lr or adam.lr of a link")
+    usual = checks.advice(name, "grid", otherwise="name what is varied, as lr or adam.lr of a link")
     remedy = usual if name in OWN else checks.hint(name, [*own, *fields], usual)
     if place in ("update", "link", "optimizer") and argument in own:
         remedy = f"write {every[own.index(argument)]}"

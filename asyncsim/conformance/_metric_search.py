@@ -22,8 +22,7 @@ Pair = tuple[str, str] | None
 POLICIES = ("log_prob", "proximal_log_prob", "behavior_log_prob", "reference")
 """Whose log-probs an argument may hold, newest first."""
 
-_EXACT = checks.words_by_name(__file__, "metric_names.txt")
-_BY_NAME = {name: role for role, names in _EXACT.items() for name in names}
+_BY_NAME = {name: role for role, names in checks.NAMES["metric"].items() for name in names}
 _VERSION = words_of("version versions steps")
 _PLACES = {
     "first": words_of("start first head min oldest scheduled submit submitted begin"),

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from asyncsim.base import checks
+from asyncsim.base import calls, checks
 from asyncsim.base.arguments import STYLES
 from asyncsim.conformance._loss_subject import Loss
 
@@ -148,7 +148,7 @@ def torchrl(old: str = "behavior", **settings: Any) -> Loss:
 
 def __getattr__(name: str) -> Any:
     known = checks.hint(name, __all__, f"it has {', '.join(__all__)}; a function of other arguments is wrapped by hand")
-    raise AttributeError(f"{__name__} has no {name!r}; {known}", name=None, obj=None)
+    raise calls.unknown_name(__name__, name, known)
 
 
 ADAPTERS: Mapping[str, Callable[..., Loss]] = {"verl": verl, "areal": areal, "roll": roll, "openrlhf": openrlhf}

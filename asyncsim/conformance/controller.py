@@ -14,9 +14,6 @@ OPTIONAL = ("rejected", "failed", "dropped", "consumed", "published", "recovered
 COUNTED = ("submitted", "accepted", "rejected", "failed", "dropped", "consumed")
 """Events of n groups; a method without arguments is called once for each."""
 
-_WORDS = checks.words_by_name(__file__, "controller_names.txt")
-"""Words of method names, by the call that they stand for."""
-
 Names = Mapping[str, "str | Callable[..., Any] | None"]
 
 
@@ -44,8 +41,7 @@ class Hooks:
     """The methods of one controller under the names above."""
 
     def __init__(self, controller: Any, names: Names) -> None:
-        for name in names:
-            checks.one_of("names", name, (*NEEDED, *OPTIONAL), "map the calls of a Controller to your method names")
+        checks.each_of("names", names, (*NEEDED, *OPTIONAL), "map the calls of a Controller to your method names")
         kind = type(controller).__name__
         self._left_out = {name for name, target in names.items() if target is None}
         self._methods: dict[str, tuple[Callable[..., Any], int, float]] = {}
@@ -118,7 +114,7 @@ def uncalled(controller: Any, names: Names) -> dict[str, str]:
     for name in own:
         if inspect.isroutine(inspect.getattr_static(type(controller), name)):
             words = set(name.lower().split("_"))
-            near = [call for call in free if words & set(_WORDS.get(call, ()))]
+            near = [call for call in free if words & set(checks.NAMES["controller"].get(call, ()))]
             best = (near or difflib.get_close_matches(name, free, 1, 0.75) or [""])[0]
             # A version that a method takes is one that it is told.
             told = best == "version" and _arity(getattr(controller, name), leading=False)[0] > 0

@@ -145,7 +145,7 @@ def _method_like(like: str | Method | Loss | None, anchor: str | None) -> Method
         return None
     if isinstance(like, str):
         for kind in ("penalties", "diagnostics", "advantages"):
-            name, remedy = like.replace("-", "_"), calls.ELSEWHERE[f"like {kind}"]
+            name, remedy = like.replace("-", "_"), checks.advice(kind, "like")
             there = plugins.home_of("asyncsim.methods", name) is None and name in plugins.summaries(f"asyncsim.{kind}")
             checks.require(not there, "like", like, f"a method ({name} is one of {kind})", remedy.format(name))
         method = plugins.load("asyncsim.methods", like, "like")()

@@ -16,8 +16,7 @@ def refuse_settings(
         checks.boolean(field, value, "say whether")
     checks.real("tolerance", tolerance, "give the largest relative deviation", 0.0, most, open_low=True)
     checks.integer("seed", seed, 0, "give a whole number")
-    for each in allow:
-        checks.one_of("allow", each, names, "name findings as a report does")
+    checks.each_of("allow", allow, names, "name findings as a report does")
 
 
 class ConformanceError(AssertionError):

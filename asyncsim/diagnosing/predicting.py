@@ -20,7 +20,7 @@ LEAST = 8
 """Runs of either kind below which nothing is said: not even an area of 1 could be told from chance."""
 ALIKE = "all runs have the same most alarming value, or none; give a shorter watch=, or a Signal of the other side"
 FROZEN = "a smaller learning rate with more staleness or longer sequences: returns of {:.0%} of runs no longer change"
-EARLY = calls.ELSEWHERE["alarm early"]
+EARLY = checks.advice("early", "alarm")
 REMEDY = "give a trace, as of sim.run(spec), columns by name, the path of a log, or a list of these"
 
 
@@ -224,8 +224,7 @@ def _table(source: Any, number: int, names: Sequence[str]) -> dict[str, np.ndarr
         checks.require(isinstance(source, (str, Path)), f"runs[{number}]", source, "a run", REMEDY)
         path = Path(source)
         columns = _log_files.read(_log_places.found(path, ""), names, files.Budget(path)).cells
-    for name in names:
-        checks.one_of("metric", name, columns, f"it must be a column of runs[{number}]")
+    checks.each_of("metric", names, columns, f"it must be a column of runs[{number}]")
     return {name: _column(f"{name} of runs[{number}]", columns[name]) for name in names}
 
 

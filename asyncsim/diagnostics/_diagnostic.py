@@ -192,7 +192,7 @@ def _made(item: Any, load: Callable[..., Any]) -> Any:
     rule = plain and any(p.default is p.empty for p in inspect.signature(value).parameters.values())
     value = value() if isinstance(item, str) and not rule else value
     fits, bound = hasattr(value, "outputs") and hasattr(value, "name"), "names or values of sim.diagnostics"
-    remedy = calls.ELSEWHERE["diagnostics from_function"] if plain else "see `asyncsim list diagnostics`"
+    remedy = checks.advice("from_function", "diagnostics") if plain else "see `asyncsim list diagnostics`"
     checks.require(fits, "diagnostics", item, f"{bound}, not a plain function" if plain else bound, remedy)
     return value
 

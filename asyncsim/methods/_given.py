@@ -146,8 +146,7 @@ def stepped(method: Weigher, tensors: Received) -> Step:
 def weigh(method: Weigher, *arguments: Any, **settings: Any) -> Weighed:
     """Score weights and cotangents of a method for log-probs `[..., N, T]`; see `Method.weigh`."""
     remedy = "values of a critic belong to a run: hand over advantages that were made of them"
-    for name in settings:
-        checks.one_of("argument of weigh", name, _RECEIVED, remedy)
+    checks.each_of("argument of weigh", settings, _RECEIVED, remedy)
     tensors = received(*arguments, **settings)
     step = stepped(method, tensors)
     advantage = step.advantages if step.advantages.ndim == 4 else step.advantages.unsqueeze(-1)

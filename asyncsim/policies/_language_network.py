@@ -425,8 +425,7 @@ def adapted(network: Any, fields: Mapping[str, Any]) -> None:
     head = network.get_output_embeddings() if hasattr(network, "get_output_embeddings") else None
     maps = (nn.Linear, Conv1D)
     linear = [name for name, module in network.named_modules() if isinstance(module, maps) and module is not head]
-    for name in fields:
-        checks.one_of("field of lora", name, FIELDS, "only adapters of linear maps are trained, and merged on export")
+    checks.each_of("field of lora", fields, FIELDS, "only adapters of linear maps are trained, and merged on export")
     try:
         config = peft.LoraConfig(**{"target_modules": linear, **fields})
         with fork_rng(devices=[]), torch.device("cpu"):

@@ -110,7 +110,7 @@ class Policy:
 
     def __call__(self, *given: Any) -> Any:
         """Raise `TypeError`, since only a run calls a policy."""
-        raise TypeError(f"a policy is no network; {calls.ELSEWHERE['Policy ()']}")
+        raise TypeError(f"a policy is no network; {checks.advice('()', 'Policy')}")
 
     def initial(self, replicates: Replicates, dtype: torch.dtype, seed: int = 0) -> Tensor:
         """Initial parameters `[R, P]` of the first replicates, or of those with given global numbers."""
@@ -226,7 +226,7 @@ setattr(Policy, "__getattr__", vars(calls.Told)["__getattr__"])  # noqa: B010 - 
 def require_outputs(policy: Policy, names: Iterable[str], field: str, value: Any) -> None:
     """Refuse a part that needs outputs which a policy does not have."""
     lacking = set(names) - set(policy.outputs)
-    advice = (calls.ELSEWHERE.get(f"output {name}") for name in sorted(lacking, reverse=True))
+    advice = (checks.advice(name, "output") for name in sorted(lacking, reverse=True))
     remedy = next(filter(None, advice), "leave it out")
     bound = "computable from the policy's outputs " + ", ".join(policy.outputs)
     checks.require(not lacking, field, value, bound, f"it reads {', '.join(sorted(lacking))}; {remedy}")

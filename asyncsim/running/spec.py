@@ -387,8 +387,7 @@ class Spec(calls.Told):
         checks.require(rows.get("format") == FORMAT, "spec format", rows.get("format"), str(FORMAT), first)
         fields = [field.name for field in dataclasses.fields(cls)]
         given = {name: value for name, value in rows.items() if name != "format"}
-        for name in given:
-            checks.one_of("spec field", name, fields, remedy)
+        checks.each_of("spec field", given, fields, remedy)
         for name in ("task", "system", "method", "update"):
             checks.require(name in given, f"spec {name}", None, "given", remedy)
         checks.require(isinstance(given["update"], list), "update", given["update"], "a list of links", remedy)

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from asyncsim.base import calls, checks, files
+from asyncsim.base import checks, files
 from asyncsim.schedules import _log_cells, _log_places
 from asyncsim.schedules._log_cells import CELL, NUMBER, ROW, Cells, Collected, Table, is_number, of_table
 from asyncsim.schedules._log_places import PATH, Place, opened
@@ -100,7 +100,7 @@ def _json_lines(path: Path, wanted: set[str], budget: files.Budget) -> Table:
         except (ValueError, RecursionError):
             row = None
         bound, remedy = "one JSON object", "copy the log again: it is truncated or damaged"
-        remedy = calls.ELSEWHERE["file .json"] if line.lstrip().startswith(b"[") else remedy
+        remedy = checks.advice(".json", "file") if line.lstrip().startswith(b"[") else remedy
         checks.require(isinstance(row, dict), f"path, line {number}", line.decode(errors="replace")[:80], bound, remedy)
         collected.add(row)
         if collected.rows == BLOCK:

@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from asyncsim.base import calls, checks, files
+from asyncsim.base import checks, files
 
 KINDS = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet", ".pt", ".pth", ".pkl", ".pickle")
 """Kinds of files that are read."""
@@ -63,7 +63,7 @@ def kind_of(path: Path) -> str | None:
 
 def _require_kind(path: Path) -> None:
     kind = "tfevents" if "tfevents" in path.name else path.suffix.lower()
-    remedy = calls.ELSEWHERE.get(f"file {kind}", REMEDY).format(path.name)
+    remedy = checks.advice(kind, "file", otherwise=REMEDY).format(path.name)
     checks.require(kind_of(path) is not None, "path", str(path), "a file ending in " + ", ".join(KINDS), remedy)
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from asyncsim.base import calls, checks, files
+from asyncsim.base import checks, files
 from asyncsim.schedules import _log_cells as cells_of
 from asyncsim.schedules import _log_files
 from asyncsim.schedules import _log_versions as versions
@@ -401,7 +401,7 @@ def _unknown(columns: dict[str, np.ndarray], steps: Steps, declared: Declared) -
     if not declared.keep:
         for wrong, field, remedy in (
             (unplaced, "train_version", "give a fate to samples that were not trained"),
-            (unstamped, "start_version", calls.ELSEWHERE[f"stamp {declared.start_is}"]),
+            (unstamped, "start_version", checks.advice(declared.start_is, "stamp")),
         ):
             remedy += ", or keep unknown versions as such: unknown='keep'"
             refuse(wrong, field, "empty", "given for every trained sample", remedy, columns["row"] - 1)

@@ -249,7 +249,7 @@ def known_fields(names: Iterable[str], trainer: str, of: str, fields: Collection
 
 def _meant(name: str, trainer: str, of: str, fields: Collection[str]) -> str:
     """What to write for a name that is no field; "" if nothing is near."""
-    known = calls.ELSEWHERE.get(f"{of} {name}", "")
+    known = checks.advice(name, of)
     for whose in (trainer, *TRAINERS):
         if not known and (row := TRAINERS.get(whose)) and (own := row.fields().get(name)):
             known = f"did you mean {own}? It is {whose}'s {name}{' over samples_per_prompt' * (f'{name}*' in row)}"

@@ -215,7 +215,7 @@ class Search:
         best = counts.argmax() if last else counts[: max(1, len(counts) - 1)].argmin()
         fits = counts[best] > half if last else counts[best] < half < counts[best:].max()
         each = ", ".join(f"{value:.4g}: {count:.0f}" for value, count in zip(values, counts, strict=True))
-        remedy = calls.ELSEWHERE[f"nowhere {self.reading.over}-{end}"] if self.rides else usual
+        remedy = checks.advice(f"{self.reading.over}-{end}", "nowhere") if self.rides else usual
         if fits:
             turns = "the share does not rise all the way, so " * bool(low < values[best] < high)
             remedy = f"{turns}give {end}={values[best]:.4g}"

@@ -313,8 +313,7 @@ def predicted(name: str, setting: Mapping[str, Any], at: Mapping[str, Any]) -> f
     """
     claim = claims.claim(name)
     known = [row["name"] for row in claim.point.described()]
-    for key in at:
-        checks.one_of(f"--at of {claim.id}", key, known, f"see `asyncsim list claims {claim.id}`")
+    checks.each_of(f"--at of {claim.id}", at, known, f"see `asyncsim list claims {claim.id}`")
     numbers = claim.predict({**{key: value for key, value in setting.items() if key in known}, **at})
     checks.require(len(numbers) == 1, "claim", claim.id, "one that predicts one number", "choose another claim")
     return float(next(iter(numbers.values())))

@@ -101,7 +101,7 @@ def sweep(
     simulated = not isinstance(subject, Spec)
     checks.require(not simulated or hasattr(subject, "summary"), "subject", subject, "a Spec or a system", REMEDY)
     several = isinstance(metric, (str, list, tuple))
-    checks.require(several, "metric", metric, "a name, or a list of names", calls.ELSEWHERE["metric own"])
+    checks.require(several, "metric", metric, "a name, or a list of names", checks.advice("own", "metric"))
     listed = (metric,) if isinstance(metric, str) else tuple(metric)
     reading = None if simulated else plans.reading_of(listed, over, target, better)
     count = replicates if replicates is not None else REALIZATIONS if simulated else subject.replicates

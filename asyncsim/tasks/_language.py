@@ -80,8 +80,7 @@ class LanguageTask(Task):
         'keep'
         """
         make = plugins.load("asyncsim.policies", "causal_lm", "policy")
-        for name in settings:
-            checks.one_of("policy argument", name, inspect.signature(make).parameters, "see policies.causal_lm")
+        checks.each_of("policy argument", settings, inspect.signature(make).parameters, "see policies.causal_lm")
         policy: Policy = make(**{"model": self.speaker, **settings})
         return policy
 

@@ -173,8 +173,7 @@ class TabularTask(Task):
         >>> sim.tasks.softmax_bandit(arms=3).policy(temperature=0.7).describe()["sampler"]
         {'temperature': 0.7}
         """
-        for name in engine:
-            checks.one_of("policy argument", name, _ENGINE, "rows, actions and logits are the task's own")
+        checks.each_of("policy argument", engine, _ENGINE, "rows, actions and logits are the task's own")
         # Settings of a sampler are written to files with the call that made it.
         make = plugins.load("asyncsim.policies", "tabular", "policy") if engine else tabular
         policy: Policy = make(self.rows, self.actions, self.logits, self.reference, **engine)

@@ -56,8 +56,7 @@ class Gym(Task):
         fixed = (self.surface.observation, self.surface.actions, self.surface.head)
         free = list(inspect.signature(make).parameters)[len(fixed) :]
         remedy = f"{self.id} itself has observation {fixed[0]}, actions {fixed[1]} and head {fixed[2]}"
-        for name in settings:
-            checks.one_of("policy argument", name, free, remedy)
+        checks.each_of("policy argument", settings, free, remedy)
         policy: Policy = make(*fixed, **settings)
         return policy
 

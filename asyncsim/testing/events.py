@@ -52,8 +52,7 @@ def sources(*kinds: str) -> st.SearchStrategy[Source]:
     >>> find(sources("fixed"), lambda law: law.knobs["staleness"] > 2)
     Imposed('fixed', staleness=3)
     """
-    for kind in kinds:
-        checks.one_of("kinds", kind, KINDS, "name kinds of schedules")
+    checks.each_of("kinds", kinds, KINDS, "name kinds of schedules")
     chosen = kinds or KINDS
     if "system" in chosen:
         _compiled()
@@ -311,8 +310,7 @@ def controllers(
     >>> drawn.settings, drawn.make().capacity()
     ({'batch_size': 4, 'max_staleness': 1.0, 'max_concurrent': None, 'batches_per_publish': 1}, 8)
     """
-    for name in returns:
-        checks.one_of("returns", name, RETURNS, "say when the permits of trained groups return")
+    checks.each_of("returns", returns, RETURNS, "say when the permits of trained groups return")
     checks.integer("batch", batch, 1, "give the largest batch, in groups", 1000)
     least = int(returns != () and set(returns) == {"dequeue"})
     checks.integer("staleness", staleness, least, "give the largest staleness, in publishes", 1000)

@@ -209,7 +209,7 @@ def judge(
         limit = needed / (crit + critical(false_pass, sides=1))
         hidden = f"error {error:.3g} hides the effect {smallest:.3g}, which needs an error below {limit:.3g}"
         ratio = error / limit if limit > 1e-3 * error else 0.0  # errors fall as one over the root of the replicates
-        hidden += f", about {math.ceil(ratio**2)} times as many replicates" * (ratio > 0.0)
+        hidden += f", about {math.ceil(ratio**2)} times as many replicates" * bool(ratio > 0.0)
         reason = hidden if needed > 0.0 else f"tolerance {tolerance:.3g} leaves no room for the effect {smallest:.3g}"
     room = reach - deviation
     edge = math.copysign(math.inf, room) if room else 0.0

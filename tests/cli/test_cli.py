@@ -252,7 +252,7 @@ SAYS = {
     ),
     "how to couple": (["run", "--schedule", "coupled"], "--schedule = 'coupled'", "--system NAME --coupled"),
     "how to use a part": (["run", "--set", "system.load=3"], "--set part = 'system'", "add --system NAME"),
-    "a near option": (["run", "--updtes", "3"], "option = '--updtes'", "did you mean --updates?"),
+    "a near option": (["run", "--updtes", "3"], "option = '--updtes'", "write --updates 3"),
     "a number with _": (["run", "--workers", "1_0"], "--workers = '1_0'", "a number without _"),
     "a share with _": (["compare", "a", "b", "--smallest", "0_1"], "--smallest = '0_1'", "a number without _"),
     "a setting with _": (["run", "--set", "task.arms=1_0"], "arms = '1_0'", "integer"),

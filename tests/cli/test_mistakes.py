@@ -263,7 +263,11 @@ TYPED = {
     "slots of a run": ("run --system areal --set system.slots=8", "'slots'", "write --set model.slots=8"),
     "a limit as an option": ("timeline areal --staleness 4", "= '--staleness'", "write --set max_head_offpolicyness=4"),
     "slots as an option": ("timeline areal --slots 9", "option = '--slots'", "write --model slots=9"),
-    "no preset": ("timeline", "preset must be given", "write asyncsim timeline PRESET: a system; see `asyncsim list systems`"),
+    "no preset": (
+        "timeline",
+        "preset must be given",
+        "write asyncsim timeline PRESET: a system; see `asyncsim list systems`",
+    ),
     "a grid of all arms": (
         f"{TWO} --set samples=4,8 --smallest 0.1",
         "--set = 'samples=4,8'",
@@ -313,7 +317,7 @@ TYPED = {
     "both ways": (
         "timeline openrlhf --set partial_rollout_enable=true,false --set rollout_batch_size=8 --set length=3",
         "partial_rollout_enable = (True, False): must be True or False",
-        "several values: --sweep partial_rollout_enable=true,false",
+        "write --sweep partial_rollout_enable=true,false for several values",
     ),
     "tokens of no file": ("diagnose a.csv --tokens", "--tokens = None", "write --tokens FILE: Second file: one row"),
     "a KL without a log": ("diagnose --kl 0.02", "option = '--kl'", "ratio/gaussian-shift --at k3=0.02 --at tokens=T"),
@@ -935,7 +939,7 @@ RUN, SWEEP, COMPARE = "run", SWEPT, "compare grpo gspo --smallest 0.1"
 # Options of pytest, verl, TRL, SB3, W&B and rliable: what a command says to each.
 OTHERS = {
     (SWEEP, "save"): "write --store VALUE or --csv VALUE or --json VALUE",
-    (SWEEP, "seeds n-seeds trials"): "did you mean --replicates?",
+    (SWEEP, "seeds n-seeds trials"): "write --replicates VALUE",
     (f"{SWEEP}; {COMPARE}", "output-dir results-dir"): "did you mean --store?",
     (f"{SWEEP}; {COMPARE}", "threshold collapse-below"): "write --over reached --target VALUE",
     (COMPARE, "alpha significance-level"): "did you mean --error?",
@@ -1360,7 +1364,7 @@ def test_a_module_is_no_function_and_its_functions_answer_wrong_calls():
 def test_advice_about_attributes_names_none_that_is_there():
     """It would never be read."""
     classes = {kind: getattr(module, kind) for kind, module in HOMES.items()}
-    for key in calls.ELSEWHERE:
+    for key in checks.ANSWERS:
         kind, _, name = key.partition(" ")
         assert kind not in classes or not hasattr(classes[kind], name), key
         if kind == "sim":
@@ -1797,7 +1801,7 @@ def test_what_other_people_call_it_leads_to_what_there_is(typed, capsys):
     assert SUGGESTED[typed] in capsys.readouterr().err
 
 
-PAPERS = {word.partition(" ")[2]: row for word, row in calls.ELSEWHERE.items() if word.startswith("paper ")}
+PAPERS = {word.partition(" ")[2]: row for word, row in checks.ANSWERS.items() if word.startswith("paper ")}
 
 
 def test_papers_lead_to_a_page_and_parts_that_exist():
