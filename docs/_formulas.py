@@ -46,7 +46,7 @@ def typeset(page: str) -> str:
 
 
 def _of_latex(text: str, display: str) -> str:
-    return convert(NAMED_LATEX.sub(r"\1\\,", text), display)
+    return convert(NAMED_LATEX.sub(r"\1\\,", text), display=display)
 
 
 def faults(page: str) -> list[str]:
