@@ -35,12 +35,18 @@ LEFT = re.compile(r"""[^\s>]*(?:(?<!")\b[A-Za-z]_\w|[\])}]_|\^|\b(?:E|P|Var|sqrt
 SET = re.compile(r"<math.*?</math>(?:<wbr>\s*<math.*?</math>)*", re.S)
 LATEX = re.compile(r'<(?:span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</(?:span|div)>', re.S)
 """What stands between dollar signs in notebooks."""
+NAMED_LATEX = re.compile(r"(\\(?:log|ln)) ?(?=[A-Za-z\d]|\\[A-Za-z])")
+"""A function without brackets: LaTeX sets a space between it and its argument, MathML none."""
 
 
 def typeset(page: str) -> str:
     """The HTML of a page with MathML where code is a formula, and for formulas in LaTeX."""
-    page = LATEX.sub(lambda found: convert(html.unescape(found[2]), "block" if found[1] == "[" else "inline"), page)
+    page = LATEX.sub(lambda found: _of_latex(html.unescape(found[2]), "block" if found[1] == "[" else "inline"), page)
     return CODE.sub(lambda found: found[1] or _math(found[0], html.unescape(found[2])), page)
+
+
+def _of_latex(text: str, display: str) -> str:
+    return convert(NAMED_LATEX.sub(r"\1\\,", text), display=display)
 
 
 def faults(page: str) -> list[str]:

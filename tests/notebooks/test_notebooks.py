@@ -144,7 +144,7 @@ def write(folder, text=TEXT, **changes):
 
 
 def test_a_toy_has_no_faults(folder):
-    write(folder)
+    write(folder, TEXT.replace("x = 2\nx", "def a_loss():\n    return 2\na_loss()"))
     assert _book.names() == ["1_toy"]
     assert _book.faults("1_toy") == []
 
