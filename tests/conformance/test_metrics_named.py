@@ -68,7 +68,7 @@ WORDS = dict.fromkeys(("clip_active", "clip_outside"), ("1.28", "0.8")) | {
 
 @pytest.mark.parametrize(
     ("of", "factor", "word"),
-    [("_token", "tokens", "as a number"), ("", "rows", "as a number"), ("", 100.0, "in percent"), ("", 1.0, "share")],
+    [("_token", "tokens", "not divided"), ("", "rows", "not divided"), ("", 100.0, "in percent"), ("", 1.0, "share")],
 )
 def test_the_scale_is_named(of, factor, word):
     report = check_metric(written.times(written.ess("ess", of), factor))

@@ -281,7 +281,7 @@ def changed(columns, **more):
         (lambda c: part(c, slice(0, 12)), {}, "steps of the log = 12: must be 18 or more"),
         (lambda c: c, {"slots_per_machine": None}, "slots_per_machine=VALUE: responses that a machine"),
         (lambda c: changed(c, seconds_step=None, seconds_wait=None), {}, "train_seconds=VALUE: seconds of"),
-        (lambda c: changed(c, length_max=None), {}, "lognormal:2000:0.8; or log mean and maximum"),
+        (lambda c: changed(c, length_max=None), {}, "lognormal:2000:0.8; or log the mean and maximum"),
         (lambda c: changed(c, length_max=np.full(100, 4096.0)), {}, "share of responses cut at the limit"),
         (lambda c: changed(c, seconds_wait=2 * c["seconds_step"]), {}, "a step longer than its wait and its sync"),
         (lambda c: changed(c, seconds_sync=40.0 * c["seconds_step"]), {}, "end the name of a column of milliseconds"),
@@ -328,7 +328,7 @@ def test_what_contradicts_the_log_is_told(columns):
     assert not any("is given as" in each for each in own.notes)
     other = {"perf/time_per_step" if name == "seconds_step" else name: each for name, each in columns.items()}
     other |= {"rollout_corr/k3_kl": other.pop("kl_k3")}
-    with pytest.warns(RunWarning, match="column names of verl, and the preset is areal"):
+    with pytest.warns(RunWarning, match="column names of verl, but the preset is areal"):
         sim.calibrate(other, "areal", **given(SYSTEM))
 
 
@@ -394,7 +394,7 @@ def test_a_forecast_from_a_log_without_reward_says_how_often_its_bands_held(colu
     row = next(line for line in ACCURACY.read_text(encoding="utf-8").splitlines() if "learns slowly |" in line)
     held = row.split("|")[3].strip()
     text = " ".join(str(sim.forecast(made)).split())
-    assert "assume a policy that learns slowly" in text and f"{held} bands of ESS and k3 held" in text
+    assert "assume a policy that learns slowly" in text and f"{held} bands of ESS and k3 contained" in text
     reward = np.random.default_rng(3).normal(0.5, 0.1, 100)
     steady = sim.calibrate({**columns, "reward": reward}, "areal", **given(SYSTEM))
     assert steady.measured["reward"].value == pytest.approx(0.5, abs=0.1)
