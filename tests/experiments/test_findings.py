@@ -21,8 +21,9 @@ VERDICT = re.compile(
 )
 """Words of a finding: they stand in a title only where a condition on the rows chose it."""
 SUPPORTED = {
-    "a3c_speed", "areal_speed", "bapo_rule", "ess_five", "gac_alignment", "gac_control", "gac_tuned", "league", "model_drift",
-    "pipeline_rl", "pipeline_rl_speed", "step_limits", "vcpo_collapse", "vcpo_controls", "vcpo_hours", "vcpo_training",
+    "a3c_speed", "areal_speed", "bapo_rule", "ess_five", "gac_alignment", "gac_control", "gac_tuned", "league",
+    "model_drift", "pipeline_rl", "pipeline_rl_speed", "step_limits", "vcpo_collapse", "vcpo_controls", "vcpo_hours",
+    "vcpo_training",
 }  # fmt: skip
 """Figures with a finding that changed rows support as well: that two are alike, undecided, or beyond a level."""
 MEASURED = (
