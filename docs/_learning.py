@@ -164,7 +164,7 @@ def restored(found: Results) -> str:
     """What a controller forgets at a restore."""
     forgets, remembers = found
     events = forgets["failure"]["events"]
-    held("forgets its accepted count on recovery" in forgets["failure"]["likely"] and remembers["passed"], "forgets")
+    held("forgets accepted groups on recovery" in forgets["failure"]["likely"] and remembers["passed"], "forgets")
     return (
         f"After a restore, the controller has forgotten its accepted groups, and admits the same number of new groups. "
         f"`asyncsim conformance` reproduces this bug with {len(events)} events, and names the bug. "

@@ -35,7 +35,7 @@ Parameters = tuple[float, ...]
 class Law(calls.Told):
     """A distribution of non-negative numbers, such as constant, exponential, lognormal, pareto, gamma or empirical.
 
-    Numbers above `maximum` are set to it, as a trainer cuts responses: it is the distribution of min(X, maximum).
+    The `maximum` replaces larger numbers, as a trainer cuts responses: this is the distribution of min(X, maximum).
 
     >>> str(lognormal(1.0, 0.8)), Law.parse("lognormal:1.0:0.8:3") == lognormal(1.0, 0.8, maximum=3.0)
     ('lognormal:1.0:0.8', True)
@@ -236,7 +236,7 @@ def constant(value: float) -> Law:
 
 @calls.named
 def exponential(mean: float, maximum: float = math.inf) -> Law:
-    """Exponential distribution: P(X > x) = exp(-x / mean), mean > 0; numbers above `maximum` > 0 are set to it.
+    """Exponential distribution: P(X > x) = exp(-x / mean), mean > 0; the `maximum` (> 0) replaces larger numbers.
 
     >>> exponential(2.0).mean()
     2.0
@@ -248,7 +248,7 @@ def exponential(mean: float, maximum: float = math.inf) -> Law:
 def lognormal(mean: float, sigma: float, maximum: float = math.inf) -> Law:
     """Lognormal distribution with sd of log X `sigma` >= 0 and E[X] = `mean` > 0: E[log X] = log mean - sigma^2/2.
 
-    Numbers above `maximum` > 0 are set to it, which lowers the mean.
+    If `maximum` (> 0) is given, it replaces larger numbers, which lowers the mean.
 
     >>> lognormal(1.0, 0.8).mean()
     1.0
@@ -263,7 +263,7 @@ def lognormal(mean: float, sigma: float, maximum: float = math.inf) -> Law:
 def pareto(minimum: float, alpha: float, maximum: float = math.inf) -> Law:
     """Pareto: P(X > x) = (minimum / x)^alpha for x >= minimum > 0, tail index alpha > 0; infinite mean for alpha <= 1.
 
-    Numbers above `maximum` > 0 are set to it.
+    If `maximum` (> 0) is given, it replaces larger numbers.
 
     >>> pareto(1.0, 2.0).mean()
     2.0
@@ -275,7 +275,7 @@ def pareto(minimum: float, alpha: float, maximum: float = math.inf) -> Law:
 def gamma(mean: float, shape: float, maximum: float = math.inf) -> Law:
     """Gamma: density proportional to x^(shape-1) exp(-shape x / mean), mean > 0, shape > 0; shape 1 is exponential.
 
-    Numbers above `maximum` > 0 are set to it.
+    If `maximum` (> 0) is given, it replaces larger numbers.
 
     >>> gamma(3.0, 2.0).mean()
     3.0

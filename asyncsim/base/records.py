@@ -206,9 +206,9 @@ class Tightness:
 class Verdict(calls.Told):
     """The verdict on one claim: all comparisons, with the decisive comparison in the scalar fields.
 
-    Decisive is the comparison with the smallest margin; for a bound that is not tight, the sharpest test of its loosest
-    part. `terms` says how closely each part of a bound was tested. `p`: probability that a true claim deviates as much
-    at any of its comparisons.
+    The decisive comparison has the smallest margin; for a bound that is not tight, it is the sharpest test of its
+    loosest part. `terms` says how closely each part of a bound was tested. `p`: probability that a true claim deviates
+    as much at any of its comparisons.
     """
 
     id: str

@@ -59,7 +59,7 @@ def compare(
 
     The learning rate of each arm is first tuned on the same grid, with separate seeds. Then all arms run on fresh seeds
     with common draws, so that x_i = a_i - b_i of a replicate i is a paired difference. After 64, 128, ... replicates
-    the comparison looks at an interval for its mean, whose error rate counts all looks. It ends when every pair is
+    the comparison looks at an interval for its mean, whose error rate covers all looks. It ends when every pair is
     decided: better or worse once the interval excludes 0, equal once it lies inside (-smallest, smallest). The interval
     allows for what n replicates cannot exclude, an event in up to some 3/n of them (`intervals.planned`); looks at
     which that alone prevents a verdict are skipped. With several arms each interval has the level error/(arms - 1), so

@@ -47,7 +47,7 @@ class Signal:
 
     s_t = +-F(x_(t-w+1), ..., x_t), F the mean, the largest or the smallest of the last w = `window` numbers; with
     `past` > 0 the mean of the `past` numbers before the window is subtracted, so that a change counts and not a level.
-    The smallest of k numbers exceeds a level where k updates in a row do.
+    The minimum of k numbers exceeds a level if the metric does so at k updates in a row.
 
     Arguments: `metric`, its name in the trace or log. `low`: small values are alarming (the sign is -). `log`: of its
     logarithm. `over`: F of what the sign and the logarithm leave. `window` >= 1 and `past` >= 0, in recorded updates.

@@ -33,8 +33,8 @@ ORDER = ("differs", "as predicted", "cannot tell")
 class Diagnosis(calls.Told):
     """Findings of one run. `columns`: quantity to (column, scope of averaging).
 
-    `unknown`: columns that were not understood, to known names that are spelled alike; `refused`: columns that are
-    known and not used, to the reason.
+    `unknown` maps columns that were not understood to known names of similar spelling. `refused` maps known columns
+    that were not used to the reason.
     """
 
     findings: tuple[Finding, ...]
@@ -139,9 +139,9 @@ def diagnose(
 ) -> Diagnosis:
     """Compare a run's telemetry with theory: a verdict, an interval and a claim for every question.
 
-    Verdicts are *as predicted*, *differs* and *cannot tell*. Any finding of a healthy run differs with probability at
-    most 0.002, by Holm's correction over its questions. Means of steps have 95 percent intervals between stretches of
-    consecutive steps.
+    Verdicts are *as predicted*, *differs* and *cannot tell*. In a healthy run, the probability that any finding
+    *differs* is at most 0.002, by Holm's correction over all questions. The 95 percent intervals of means over steps
+    come from the spread between stretches of consecutive steps.
 
     Arguments: `telemetry`, columns by name, or the path of a .csv, .jsonl or .parquet file. A row is a step, under the
     names of a trainer (docs/diagnose.md), or a token. A token's row has the log-probs of sampler and trainer in nats,

@@ -140,8 +140,8 @@ def calibrate(
 ) -> Calibration:
     """Estimate a run's lengths, rates, seconds and drift from its log, for `advise` and `forecast`.
 
-    Means are over the steps behind the warm-up, with 95 percent intervals between stretches of steps. Drift is
-    v(s) = floor + a s + b s^2 in nats^2 per token, s in training steps since a token's weights, which are 0 at first.
+    Means are over the steps after the warm-up, with 95 percent intervals from the spread between stretches of steps.
+    Drift is v(s) = floor + a s + b s^2 in nats^2 per token, s in training steps since a token's weights (0 at first).
 
     Arguments: `logs`, columns by name, a path or several of one run; a file has a row a step, a token or a sample.
     `preset`, the trainer as in docs/which-limit.md. `out`: where to write the description. `columns` and `run` as in

@@ -59,9 +59,9 @@ def forecast(
 ) -> Forecast:
     """Forecast staleness, speed, discarded fraction and ratios of a calibrated run at other settings, with bands.
 
-    Each draw takes the calibration's numbers from their errors, simulates a realization, and applies the laws of ratios
-    with v(s) over its staleness. A band is that of a further draw: mean +- t sd sqrt(1 + 1/draws), and where floor and
-    growth cannot be separated the union over all fits of the drift.
+    Each draw samples the calibrated numbers within their errors, simulates a realization, and applies the laws of
+    ratios with v(s) over its staleness. A band is the prediction interval of one further draw: mean +- t sd sqrt(1 +
+    1/draws), and where floor and growth cannot be separated the union over all fits of the drift.
 
     Arguments: `system`, a `Calibration`, or the file or mapping of one. `method`: whose clip range is forecast.
     `draws`, 32 or more; `updates` of each simulation; `seed`. `settings`: fields of docs/which-limit.md, each a value

@@ -73,7 +73,7 @@ def advise(
     seed: int = 0,
     **settings: Any,
 ) -> Advice:
-    """Recommend a staleness limit: the smallest whose seconds per update are within `share` of the minimum.
+    """Recommend the smallest staleness limit whose seconds per update are within `share` of the minimum.
 
     Every limit is simulated with the same responses, for today's machines and for others in the description.
 

@@ -69,11 +69,11 @@ def sweep(
 ) -> Sweep:
     """Run a spec, or simulate a system, at every setting of a grid, and store the results of every replicate.
 
-    Numeric knobs of methods and links are vectorized over replicates of one run; everything else is a structure of its
-    own. The work is divided into units, each a structure with up to 16 settings of its knobs and 64 replicates. A unit
-    is named by its content (settings, seed, code of asyncsim and the user): units in the store are not run again. So a
-    killed sweep continues when it is started again, and a larger one adds to existing results. Units of other code stay
-    in the store and are run again, unless `other_code` accepts them. Damaged units are run again.
+    Numeric knobs of methods and links are vectorized over replicates; other settings make separate structures. A unit
+    of work is one structure with up to 16 settings of its knobs and 64 replicates. A unit is named by its content
+    (settings, seed, code of asyncsim and the user): units in the store are not run again. So a killed sweep continues
+    when it is started again, and a larger one adds to existing results. Units of other code stay in the store and are
+    run again, unless `other_code` accepts them. Damaged units are run again.
 
     Arguments:
         subject: a `Spec`, or a system that is only simulated. grid: values by name; see `sweeping.grids.grid_of`.

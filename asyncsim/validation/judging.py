@@ -133,8 +133,8 @@ def judge(
         held          iff not violated and a deviation D would have been missed with probability <= false_pass
         inconclusive  otherwise; violated with reason "diverged" where the measured value is not finite.
     A bound is an upper bound, and its missed rate is for a bound lower by D. That rate is small only where the
-    measurement is close below the bound. One that is not exceeded, and not close either, "holds, not tight": it could
-    be lower.
+    measurement is close below the bound. A bound that is neither exceeded nor
+    close "holds, not tight": it could be lower.
 
     Arguments: `estimate`, as `Trace.final` gives it; `kind` of the claim. `predicted`: finite, or a prediction with
     `mean` and `reason` such as that of `claims.predicted_staleness`. Where it is None, or its mean is, the verdict is

@@ -23,7 +23,7 @@ class Quota(ResetAtPublish):
 def test_a_reset_that_losses_starve_is_told_to_try_without():
     report = check_admission(Quota, 4, 1, examples=30)
     assert not report.passed and report.failure.rule == STARVES
-    assert report.failure.likely == ("returns the permits of lost groups at the next publish only",)
+    assert report.failure.likely == ("returns the permits of lost groups only at the next publish",)
     (told,) = report.without_losses
     runs = r"with losses=0 it passes in \d+ runs, with losses=4 it passes in \d+ runs"
     assert re.fullmatch(f"the failing run loses groups: try losses=0; {runs}", told) and told in str(report)
@@ -58,9 +58,9 @@ class ToHalf(Quota):
 
 DOCTORED = {
     # controller: what it behaves like
-    ToRunning: ("resets at a publish to what runs, without what is accepted",),
-    ToQueued: ("resets at a publish to what is accepted, without what runs",),
-    ToNothing: ("resets at a publish without carrying over what is outstanding",),
+    ToRunning: ("resets at a publish to the running groups, without accepted groups",),
+    ToQueued: ("resets at a publish to the accepted groups, without running groups",),
+    ToNothing: ("resets at a publish without carrying over outstanding groups",),
     ToHalf: (),
 }
 
@@ -90,7 +90,7 @@ class Late(TicketsAtPublish):
 def test_failed_groups_are_told_from_rejected_ones():
     report = check_admission(lambda: Late(4, 1), 4, 1, examples=20)
     assert report.failure.rule == STARVES
-    assert report.failure.likely == ("returns the permits of failed groups at the next publish only",)
+    assert report.failure.likely == ("returns the permits of failed groups only at the next publish",)
     report = check_admission(lambda: planted.KeepsFailed(4, 1), 4, 1, examples=20)
     assert report.failure.likely == ("never returns the permit of a failed group",)
 

@@ -41,26 +41,26 @@ def test_one_loss_more_starves_a_reset():
     lost = check_admission(lambda: ResetAtPublish(4, 1), 4, 1, losses=5)
     assert kept.passed and not lost.passed
     assert lost.failure.rule == STARVES
-    assert lost.failure.likely == ("returns the permits of lost groups at the next publish only",)
+    assert lost.failure.likely == ("returns the permits of lost groups only at the next publish",)
 
 
 DEFECTS = {
     # name: (controller with batches of 4 and a staleness of 1, or what makes one, keywords of the check, rule, known
     # mistake; "": none behaves like it)
     "recovery": (lambda *_: planted.Manager(planted.Provider(), 9, 4, 1), {"names": planted.MANAGER,
-        "max_concurrent": 9}, BURSTS, "forgets its accepted count on recovery"),
-    "recovery, asked with the version": (planted.Versioned, {}, BURSTS, "forgets its accepted count on recovery"),
-    "kept": (planted.LosesKept, {}, BURSTS, "forgets the data kept over a recovery"),
+        "max_concurrent": 9}, BURSTS, "forgets accepted groups on recovery"),
+    "recovery, asked with the version": (planted.Versioned, {}, BURSTS, "forgets accepted groups on recovery"),
+    "kept": (planted.LosesKept, {}, BURSTS, "forgets the data kept through a recovery"),
     "filtered": (planted.Filtering, {}, STARVES, "never returns the permit of an accepted group that is dropped"),
     "refused": (planted.KeepsRefused, {}, STARVES, "never returns the permit of a rejected group"),
     "failed": (planted.KeepsFailed, {}, STARVES, "never returns the permit of a failed group"),
     "twice": (planted.ReturnsTwice, {}, BURSTS, "returns the permit of a rejected group twice"),
-    "running": (planted.RunningOnly, {}, BURSTS, "counts running groups only"),
-    "semaphore": (lambda *_: planted.Limiter(8), {}, BURSTS, "counts running groups only"),
+    "running": (planted.RunningOnly, {}, BURSTS, "counts only running groups"),
+    "semaphore": (lambda *_: planted.Limiter(8), {}, BURSTS, "counts only running groups"),
     "h + 2": (lambda *_: VersionCounter(4, 2), {}, BURSTS, "off by one version: (h + 2) M"),
-    "unseen": (planted.Unseen, {}, BURSTS, "forgets the running groups: only finished ones count"),
+    "unseen": (planted.Unseen, {}, BURSTS, "forgets running groups: counts only finished groups"),
     "unseen, h + 2": (lambda *_: planted.Unseen(4, 2), {}, BURSTS,
-        "forgets the running groups: only finished ones count, and off by one version: (h + 2) M"),
+        "forgets running groups: counts only finished groups, and off by one version: (h + 2) M"),
     "by two": (planted.ByTwo, {}, BURSTS, "counts every publish as two versions"),
     "h + 2 behind a cap": (lambda *_: VersionCounter(4, 2, 4), {"max_concurrent": 4}, BURSTS,
         "off by one version: (h + 2) M"),
@@ -68,9 +68,9 @@ DEFECTS = {
         "off by one version: h M instead of (h + 1) M"),
     "one more": (lambda *_: VersionCounter(4, 1.25), {}, BURSTS, "one group too many"),
     "reset": (planted.Forgetful, {"losses": 0}, BURSTS,
-        "resets at a publish without carrying over what is outstanding"),
+        "resets at a publish without carrying over outstanding groups"),
     "late carry": (planted.LateCarry, {"losses": 0}, BURSTS, ""),
-    "too soon": (planted.TooSoon, {}, BURSTS, "returns permits at the dequeue, with M too many of them"),
+    "too soon": (planted.TooSoon, {}, BURSTS, "returns permits at the dequeue, with M permits too many"),
     "both": (planted.Both, {}, BURSTS, "returns permits at the dequeue and again at the publish"),
     "leaking": (planted.Leaking, {}, STARVES, "never returns the permits of trained groups"),
     "greedy": (lambda *_: planted.Greedy(4, 1, 3), {"max_concurrent": 3}, "at most max_concurrent run",
@@ -79,7 +79,7 @@ DEFECTS = {
     "count from version 0": (planted.CountFromZero, {}, STARVES,
         "counts from version 0 after a recovery, and its groups until the next publish"),
     "one publish late": (lambda *_: planted.Behind(4, 0), {"max_staleness": 0}, STARVES,
-        "sees a version one publish late"),
+        "sees each version one publish late"),
     "clamped": (planted.Clamped, {}, BURSTS, ""),
 }  # fmt: skip
 
@@ -226,7 +226,7 @@ class Told(Tickets):
 def test_every_known_mistake_is_recognized(number):
     name, law = SEEN[number]
     report = check_admission(lambda: Told(law, RULES), 2, 1, 5, 2, examples=40)
-    few = name.startswith(("one group too few", "sees a version one publish late"))
+    few = name.startswith(("one group too few", "sees each version one publish late"))
     few = few or (name.startswith("off by one version: h M") and law.consume == 0)
     if few and law.lose:
         assert report.passed  # Fewer tickets than allowed break no rule while a batch can be formed.

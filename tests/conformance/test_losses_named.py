@@ -225,7 +225,7 @@ LEVELS = {
     "no clip": (unclipped, "gspo", False, ("clipping silently off", SUMMED), "(log_ratio * mask).sum(-1) / mask.sum"),
     "nobody said": (of_rows(lambda x, m: x.sum(1, True)), None, False, (), "; else a method of its own"),
     "meaned": (of_rows(lambda x, m: x.sum(1, True) / m.sum(1, True), False), "full_is", False, (MEANED,), "product"),
-    "over columns": (of_rows(lambda x, m: x.mean(1, True), False), "full_is", False, (MEANED,), "padding among them"),
+    "over columns": (of_rows(lambda x, m: x.mean(1, True), False), "full_is", False, (MEANED,), "padding included"),
     "tokens": (of_rows(lambda x, m: x), "gspo", False, (), "gspo has the geometric mean of a row's ratios"),
     ".mean()": (grpo("mean"), None, True, (), "conforms, with a mean over padding"),
     "like GRPO": (grpo("mean"), "grpo", False, ("mean over padding",), "verl's seq-mean-token-mean"),

@@ -192,7 +192,7 @@ READINGS = {
         ("below -5 (a probability of 0.006738)",),
         ("identically 1", "no ratio", "clamped"),
     ),
-    "one token late": (plain(late), "ppo_clip()", ("behavior log-probs one token late",), ("its own",), ()),
+    "one token late": (plain(late), "ppo_clip()", ("behavior log-probs one token late",), ("token but the first",), ()),
     "KL in the advantage": (plain(with_kl), "ppo_clip()", (), ("note: KL inside the advantage", "A - 0.1 k1"), ()),
     "powers of 2": (
         powers_of_2,

@@ -120,7 +120,7 @@ LOSSES = {
         "x T / T', with the T' tokens that are left", "a convention: slime and verl")),
     "miles 2796": (empty_rows_count, None, False, ("rows without tokens counted as a token",), ("is ppo_clip()",
         "token_mean x T / (T + M)")),
-    "hands-on-modern-rl 75": (product_in_a_clip, None, False, (), ("with the log ratios of a row summed, not averaged",)),
+    "hands-on-modern-rl 75": (product_in_a_clip, None, False, (), ("the log ratios of a row summed, not averaged",)),
     "time-r1 20": (trainers.ratio_of_itself, "ppo_clip", False, ("ratio identically 1",), ("is reinforce",)),
     "verl 3980": (self_normalized, None, True, (), ("is ppo_clip(anchor='proximal')",
         "min(pi_prox / mu, 2) over its mean", "jump at pi / pi_prox = 1.2 ")),
