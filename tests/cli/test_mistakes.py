@@ -557,7 +557,7 @@ TYPED = {
     "a change of a number": ("forecast a.yaml --set machines=+4", "'machines=+4'", "or the sum for so many more"),
     "machines of replicas": ("timeline verl_fully_async --set machines=8", "= 'machines'", "write --set replicas=8"),
     "two runs of a chart": ("judge a.csv --run p,q", "b = None", "two runs of one file: --run p --run q"),
-    "a percentage of a metric": ("judge a.csv b.csv --within 5%", "--within = '5%'", "in its own unit: Maximum"),
+    "a percentage of a metric": ("judge a.csv b.csv --within 5%", "--within = '5%'", "in its own unit: Differences"),
     "a percentage of seconds": ("advise s.yaml --within 5", "--within = 5.0", "write 0.05 for 5 percent"),
     "axis that falls": ("judge clock.csv a.csv --over reward", "reward, row 4 of clock.csv", "that never falls: steps"),
     "a clip of verl's loss": (
