@@ -85,20 +85,24 @@ def word(held: float, failed: float) -> str:
 def _placed(settings: Sequence[Setting]) -> str:
     """Settings with their answers, those that differ in the last part alone on one line.
 
-    Neighbors with one answer share its mark: numbers as a range, equal names with their count.
+    Neighbors with one answer share its mark, numbers as a range; settings of one name are counted.
     """
     lines: dict[tuple[str, ...], list[Setting]] = {}
     for each in settings:
         lines.setdefault(each.place[:-1], []).append(each)
     texts = []
     for first, own in lines.items():
-        runs = []
+        runs, counts = [], Counter((each.place[-1], each.held) for each in own)
         for held, run in groupby(own, lambda each: each.held):
-            last = [each.place[-1] for each in run]
-            names = [f"{name} ({count})" if count > 1 else name for name, count in Counter(last).items()]
+            names = [each.place[-1] for each in run]
             ranged = len(names) > 2 and all(name[0].isdigit() for name in names)
-            runs.append(f"{MARKS[held]} {f'{names[0]} to {names[-1]}' if ranged else ', '.join(names)}")
-        texts.append(": ".join([*first, " ".join(runs)]))
+            runs.append(f"{MARKS[held]} {f'{names[0]} to {names[-1]}' if ranged else '; '.join(names)}")
+        if len({name for name, _ in counts}) < len(own):
+            # Settings of one name are counted.
+            marks = {name: [f"{MARKS[held]} {counts[name, held]}" for held in MARKS if (name, held) in counts]
+                     for name, _ in counts}  # fmt: skip
+            runs = [f"{name}: {', '.join(found)};" for name, found in marks.items()]
+        texts.append(": ".join([*first, " ".join(runs).rstrip(";")]))
     return "<br>".join(texts)
 
 

@@ -285,7 +285,7 @@ def changed(columns, **more):
         (lambda c: changed(c, length_max=np.full(100, 4096.0)), {}, "share of responses cut at the limit"),
         (lambda c: changed(c, seconds_wait=2 * c["seconds_step"]), {}, "a step longer than its wait and its sync"),
         (lambda c: changed(c, seconds_sync=40.0 * c["seconds_step"]), {}, "end the name of a column of milliseconds"),
-        (lambda c: changed(c, clock=-c["step"]), {}, "cut the log where the run was resumed"),
+        (lambda c: changed(c, clock=c["step"] % 60), {}, "cut the log where the run was resumed"),
         (lambda c: {n: np.concatenate([v, v]) for n, v in c.items()}, {}, "column step, row 101"),
         (lambda c: c, {"staleness_limit": [1, 2]}, "give the limit at which the log ran"),
         (lambda c: c, {"slots": 3}, "did you mean slots_per_machine?"),
@@ -588,7 +588,7 @@ def test_rows_between_syncs_are_single_steps_and_merged_rows_say_the_same(monkey
     counted = sim.calibrate(
         merged.drop(columns="step").assign(**{"training/global_step": 4 * np.arange(1, 21)}), "verl", **own
     )
-    assert counted.fields["publish_every"] == 4 and not single.rows and ": 248 s a row, 62 s an update" in counted.rows
+    assert counted.fields["publish_every"] == 4 and not single.rows and ": 248 s per row, 62 s per update" in counted.rows
     assert "and publish_every=4" in four.rows
     for one in (single, four):
         drift = one.drift["kl_k3"]
