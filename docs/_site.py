@@ -73,6 +73,12 @@ CLAIMS = re.compile(
 """A table of claims or items of papers, whose rows stand below one another on a phone."""
 CARDS = re.compile(r"<table>(?=\s*<thead>\s*<tr>\s*<th>figure</th>)")
 """The table of the gallery's index, each picture beside its words."""
+CHIP = re.compile(
+    r"<(strong|em)>((?:not )?reproduced|mostly(?: not)?|mixed|under conditions|not tested here|holds|does not hold)"
+    r"</\1>",
+    re.I,
+)
+"""A verdict of the gallery, which has the color of its part in the picture of all claims."""
 PICTURE = re.compile(r'(<a\b.*?</a>)|(<img [^>]*src="([^"]+)"[^>]*>)', re.S)
 """A picture, and a link that may hold one."""
 BUTTONS = "[Install](#install){ .md-button .md-button--primary } [Tutorial](docs/tutorial.md){ .md-button } "
@@ -522,6 +528,9 @@ def on_page_content(html: str, page: Any, config: Any, files: Any) -> str:
         html = _atlas()
     html = CLAIMS.sub(lambda m: f'<div class="claims{" items" * bool(m[1])}">{_labeled(m[0])}</div>', html)
     html = CARDS.sub('<table class="cards">', html)
+    if page.file.src_uri.startswith("gallery/"):
+        html = CHIP.sub(lambda m: f'<{m[1]} class="chip {m[2].lower().replace(" ", "-")}">{m[2]}</{m[1]}>', html)
+        html = re.sub(r"(?<=\d) %", "\u00a0%", html)
     html = PICTURE.sub(lambda m: m[1] or f'<a class="picture" href="{m[3]}">{m[2]}</a>', html)
     return UNLINKED.sub(lambda m: m[1] or f'<a href="https://arxiv.org/abs/{m[3]}">arXiv {m[3]}</a>', html)
 

@@ -112,6 +112,15 @@ def table(known: Iterable[Claim] = CLAIMS) -> str:
     return "\n".join(rows) + "\n" + note + by_setting(known)
 
 
+def list_of_all() -> str:
+    """Every claim that figures decide, with its verdict, as Markdown with placeholders."""
+    rows = ["| source | claim | verdict (settings where it holds) |", "|---|---|---|"]
+    for each in CLAIMS:
+        count = f" ({{{each.figure}:{each.held}_share}})" if each.held else ""
+        rows.append(f"| {each.source} | [{each.text}](#{each.figure}) | **{each.verdict}**{count} |")
+    return "\n".join(rows) + "\n"
+
+
 def by_setting(known: Iterable[Claim]) -> str:
     """A folded table of the settings of each claim, with placeholders."""
     tested = [each for each in known if each.held]
@@ -151,7 +160,9 @@ def tables() -> dict[str, str]:
     of: dict[str, list[Claim]] = {}
     for each in CLAIMS:
         of.setdefault(f"claims {each.subject or each.source}", []).append(each)
-    return {"exact": table(exact()), "items": item_table()} | {name: table(known) for name, known in of.items()}
+    return {"exact": table(exact()), "every claim": list_of_all(), "items": item_table()} | {
+        name: table(known) for name, known in of.items()
+    }
 
 
 def rows(numbers: Mapping[str, Mapping[str, str]], known: Iterable[Claim] = ()) -> list[dict[str, Any]]:
