@@ -11,6 +11,7 @@ from asyncsim.base.checks import InputError
 from asyncsim.base.records import KINDS, Claim, Estimate
 from asyncsim.base.uncertainty import critical
 from asyncsim.validation import join, judge
+from tests.refusals import refused
 
 REAL = st.floats(-1e6, 1e6)
 
@@ -208,14 +209,10 @@ def test_a_bound_is_tested_only_where_it_is_tight():
 
 
 def test_what_cannot_be_joined_is_refused():
-    with pytest.raises(InputError, match="points, measured, predicted"):
-        join(claim(), [], [], [], effect=0.02)
-    with pytest.raises(InputError, match="points, measured, predicted"):
-        join(claim(), [{}], [], [{}], effect=0.02)
-    with pytest.raises(InputError, match="to include y"):
-        join(claim(), [{}], [{"x": Estimate(1.0)}], [{"x": 1.0, "y": 1.0}], effect=0.02)
-    with pytest.raises(InputError, match="to include any"):
-        join(claim(), [{}], [{"x": Estimate(1.0)}], [{}], effect=0.02)
+    refused("points, measured, predicted", join, claim(), [], [], [], effect=0.02)
+    refused("points, measured, predicted", join, claim(), [{}], [], [{}], effect=0.02)
+    refused("to include y", join, claim(), [{}], [{"x": Estimate(1.0)}], [{"x": 1.0, "y": 1.0}], effect=0.02)
+    refused("to include any", join, claim(), [{}], [{"x": Estimate(1.0)}], [{}], effect=0.02)
 
 
 def test_a_verdict_is_a_json_row():
