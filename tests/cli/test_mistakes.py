@@ -1656,8 +1656,7 @@ def test_samples_are_calibrated_with_the_columns_that_the_log_asked_for(tmp_path
         columns=columns,
         **wrong,
     )
-    with pytest.raises(sim.InputError, match=r"samples\.jsonl"):
-        sim.calibrate(rows, "verl", columns=columns, **settings)
+    refused(r"samples\.jsonl", sim.calibrate, rows, "verl", columns=columns, **settings)
 
 
 def test_a_log_without_ids_is_read_with_the_columns_of_its_message(tmp_path):
