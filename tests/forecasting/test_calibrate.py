@@ -13,7 +13,7 @@ from scipy.stats import binom, binomtest, hypergeom
 
 import asyncsim as sim
 from asyncsim.base import laws
-from asyncsim.base.checks import InputError, RunWarning
+from asyncsim.base.checks import RunWarning
 from asyncsim.diagnosing import aliases
 from asyncsim.forecasting import calibrating, drifts, forecasting
 from asyncsim.plotting import _decisions
@@ -293,9 +293,8 @@ def changed(columns, **more):
 )  # fmt: skip
 def test_a_log_that_does_not_do_is_refused(columns, change, fields, words):
     fields = {name: value for name, value in {**given(SYSTEM), **fields}.items() if value is not None}
-    with pytest.raises(InputError) as caught:
-        sim.calibrate(change(columns), "areal", **fields)
-    assert words in "\n".join([str(caught.value), *getattr(caught.value, "__notes__", ())])
+    error = refused("", sim.calibrate, change(columns), "areal", **fields)
+    assert words in "\n".join([str(error), *getattr(error, "__notes__", ())])
 
 
 def test_milliseconds_of_a_log_are_seconds_and_names_that_are_spelled_alike_are_told(columns):
@@ -357,10 +356,9 @@ def test_seconds_of_another_batch_are_asked_for(made):
 
 
 def test_all_fields_that_a_log_lacks_are_named_at_once(columns):
-    with pytest.raises(InputError) as caught:
-        sim.calibrate(columns, "areal")
+    error = refused("", sim.calibrate, columns, "areal")
     for name in ("tokens_per_second", "prompts_per_batch", "samples_per_prompt", "slots_per_machine", "machines"):
-        assert f"{name}=VALUE: " in caught.value.__notes__[0]
+        assert f"{name}=VALUE: " in error.__notes__[0]
 
 
 ASSUMED = [
@@ -477,9 +475,7 @@ def test_what_a_log_lacks_narrows_the_forecast(columns):
      ({"draws": 4}, "draws = 4"), ({"method": "gsp"}, "did you mean gspo?")],
 )  # fmt: skip
 def test_a_wrong_setting_is_named(made, settings, words):
-    with pytest.raises(InputError) as caught:
-        sim.forecast(made, **settings)
-    assert words in str(caught.value)
+    assert words in str(refused("", sim.forecast, made, **settings))
 
 
 def test_a_method_without_a_clip_of_staleness_cannot_be_told(made):
