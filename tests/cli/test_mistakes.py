@@ -25,7 +25,7 @@ from asyncsim.base import answers, calls, checks, measured, plugins
 from asyncsim.base.laws import as_law
 from asyncsim.sweeping import advising
 from asyncsim.sweeping.advising import FIELDS
-from tests.cli.test_cli import call, told
+from tests.cli.test_cli import call, refusal, told
 from tests.refusals import refused
 
 BANDIT = sim.tasks.softmax_bandit()
@@ -906,13 +906,6 @@ OTHERS = {
     ("timeline areal; advise s.yaml", "replicates seeds trials"): "did you mean --realizations?",
     ("verify ess", "alpha"): "p < 0.001",
 }
-
-
-def refusal(words, *more):
-    """What the command line says to a mistake."""
-    result = call(*shlex.split(words), *more)
-    assert result.exit_code == 2, result.output
-    return result.stderr
 
 
 @pytest.mark.parametrize("case", OTHERS)
