@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 import asyncsim as sim
 from asyncsim.app.cli import app
-from asyncsim.base import checks
 from asyncsim.base.records import UNTESTED
+from tests.refusals import refused
 
 PAGE = Path(__file__).parents[2] / "docs" / "conjecture.md"
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.M | re.S)
@@ -71,8 +71,7 @@ def test_without_a_defect_that_was_caught_a_claim_is_not_held() -> None:
         verdict = sim.verify(each)
         assert verdict.verdict == UNTESTED and "would notice a mistake" in str(verdict), each
     # A defect that breaks off has shown nothing: its own line is to be fixed.
-    with pytest.raises(checks.InputError, match=r"defects = .*a mistake of the user's.*; fix line \d+ of .*outside.py"):
-        sim.verify(variant(defects=wild))
+    refused(r"defects = .*a mistake of the user's.*; fix line \d+ of .*outside.py", sim.verify, variant(defects=wild))
     missed = sim.verify(variant(defects=Caught.defects | blind))
     assert missed.verdict == UNTESTED and "not caught: nothing" in missed.reason
 
@@ -87,8 +86,7 @@ def test_what_a_claim_calls_wrong_must_be_contradicted() -> None:
 
 def test_a_wrong_formula_is_violated_and_a_mistake_in_the_measurement_is_not() -> None:
     assert sim.verify(variant(predict=lambda self: {"mean": 2.0 * self.size})).verdict == "violated"
-    with pytest.raises(checks.InputError, match=r"TypeError: a mistake of the user's.*; fix line \d+ of .*outside.py"):
-        sim.verify(variant(measure=broken))
+    refused(r"TypeError: a mistake of the user's.*; fix line \d+ of .*outside.py", sim.verify, variant(measure=broken))
 
 
 def test_an_instance_is_measured_at_its_own_point() -> None:
@@ -131,8 +129,7 @@ def test_a_package_registers_claims(tmp_path: Path, monkeypatch: Any) -> None:
     ],
 )
 def test_what_is_no_claim_is_refused(subject: Any, message: str) -> None:
-    with pytest.raises(checks.InputError, match=re.escape(message)):
-        sim.verify(subject)
+    refused(re.escape(message), sim.verify, subject)
 
 
 def test_bets_over_many_nights_are_for_the_catalogue() -> None:

@@ -22,6 +22,7 @@ from asyncsim.base import files
 from asyncsim.base.checks import InputError
 from asyncsim.claims._trial import SIZES, SPARE
 from tests.cli.test_cli import call
+from tests.refusals import refused
 
 CLAIM, OTHER = "ess/invariances", "ess/clamp-floor"
 ERROR = 5e-4
@@ -182,8 +183,7 @@ def test_a_changed_trial_and_another_version_begin_anew_and_say_so(
         f"bets restarted, since {newer.begun[CLAIM]}: {CLAIM}"
     ]
     # Seeds of earlier processes stay used.
-    with pytest.raises(InputError, match="--seed"):
-        newer.fresh([CLAIM], 3)
+    refused("--seed", newer.fresh, [CLAIM], 3)
 
 
 def test_commands_that_write_at_the_same_time_lose_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -235,8 +235,7 @@ def test_a_file_that_was_changed_or_is_another_is_refused_by_name(tmp_path: Path
     whole["claims"][CLAIM][0]["runs"][0][2] *= 2.0
     for text in (json.dumps(whole), '{"kind": "other", "format": 1, "claims": {}}', "{}", "[", '{"kind": 3}'):
         path.write_text(text)
-        with pytest.raises(InputError, match=r"evidence"):
-            long(tmp_path)
+        refused(r"evidence", long, tmp_path)
         assert path.read_text() == text
 
 

@@ -13,6 +13,7 @@ from asyncsim.app.cli import main
 from asyncsim.base import outside
 from asyncsim.conformance import check_advantage
 from asyncsim.schedules.imposed import Imposed
+from tests.cli.test_cli import call, refusal
 from tests.refusals import refused
 
 HEAD = """
@@ -128,24 +129,20 @@ def test_an_exception_of_other_code_stays_as_it_is(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("option", ["task", "method", "link", "penalty", "schedule"])
-def test_a_function_that_fails_to_make_a_part_is_one_message(option, tmp_path, monkeypatch, capsys):
+def test_a_function_that_fails_to_make_a_part_is_one_message(option, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.py").write_text("def mine():\n    return {}['data']")
-    with pytest.raises(SystemExit, match="2"):
-        main(["run", f"--{option}", "mine.py:mine"])
-    said = capsys.readouterr().err
+    said = refusal(f"run --{option} mine.py:mine")
     assert "part = 'mine.py:mine': must be able to run (KeyError: 'data'); fix line 2 of mine.py" in said
 
 
 @pytest.mark.parametrize("workers", [None, 2])
-def test_the_command_prints_the_message_alone(workers, tmp_path, monkeypatch, capsys):
+def test_the_command_prints_the_message_alone(workers, tmp_path, monkeypatch):
     """Also from a worker process, with what the part returns."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.py").write_text(f"{HEAD}{BODIES['link']}record.direction.skip")
     more = f" --workers {workers}" if workers else ""
-    with pytest.raises(SystemExit, match="2"):
-        main(shlex.split(f"run --link mine.py:mine --updates 2 --replicates 4{more}"))
-    said = capsys.readouterr().err
+    said = refusal(f"run --link mine.py:mine --updates 2 --replicates 4{more}")
     assert "asyncsim: link = 'mine.py:mine': must be able to run apply (AttributeError" in said
     assert "fix line" in said and GIVES["link"] in said and "Traceback" not in said
 
@@ -157,12 +154,10 @@ RULES = {
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_a_rule_in_place_of_a_part_is_refused(rule, tmp_path, monkeypatch, capsys):
+def test_a_rule_in_place_of_a_part_is_refused(rule, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.py").write_text(RULES[rule])
-    with pytest.raises(SystemExit, match="2"):
-        main(["run", "--link", "mine.py:mine"])
-    said = capsys.readouterr().err
+    said = refusal("run --link mine.py:mine")
     assert "link = 'mine.py:mine': must be a function or class that makes a link" in said and GIVES["link"] in said
 
 
@@ -208,8 +203,8 @@ def test_a_name_of_a_module_is_answered(name):
 
 def test_numbers_of_batches_and_workers_are_named():
     system = sim.systems.areal(4, 8, length=3, load=1)
-    for call in (lambda: system.staleness(updates=50), lambda: system.staleness(50)):
-        assert refused("", call).remedy == "write system.staleness(batches=50, realizations=8, seed=0)"
+    for wrong in (lambda: system.staleness(updates=50), lambda: system.staleness(50)):
+        assert refused("", wrong).remedy == "write system.staleness(batches=50, realizations=8, seed=0)"
     assert system.staleness(batches=50, realizations=8, seed=0).shape[:2] == (8, 50)
     assert "batches=50" in refused("", lambda: system.summary(updates=50)).remedy
     wrong = refused("", sim.systems.skyrl, 4, 2, 20, length=1.0, load=1.0)
@@ -217,16 +212,15 @@ def test_numbers_of_batches_and_workers_are_named():
     assert len(sim.systems.skyrl(4, 4, 20, length=1.0, load=1.0).rates) == 20
 
 
-def test_a_loss_of_another_trainer_is_wrapped_as_the_remedy_says(tmp_path, monkeypatch, capsys):
+def test_a_loss_of_another_trainer_is_wrapped_as_the_remedy_says(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     body = "return -((now - old).exp() * advantages * loss_mask).sum() / loss_mask.sum(), 0.0"
     text = f"def loss(now, old, advantages, config, loss_mask=None):\n    {body}\n"
     text += "def checked(log_prob, old_log_prob, advantages, mask):\n    "
     (tmp_path / "mine.py").write_text(f"{text}return loss(log_prob, old_log_prob, advantages, None, mask)[0]\n")
-    for words, status in (("loss --adapter skyrl", 2), ("checked", 0)):
-        with pytest.raises(SystemExit, match=str(status)):
-            main(shlex.split(f"conformance mine.py:{words}"))
-    assert "def checked(log_prob, old_log_prob, advantages, mask): return loss(...)[0]" in capsys.readouterr().err
+    written = "def checked(log_prob, old_log_prob, advantages, mask): return loss(...)[0]"
+    assert written in refusal("conformance mine.py:loss --adapter skyrl")
+    assert call("conformance mine.py:checked").exit_code == 0
 
 
 OWN = """

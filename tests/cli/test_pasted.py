@@ -15,6 +15,7 @@ from asyncsim.base import checks
 from benchmarks.__main__ import main as bench
 from docs.stubs import main as docs
 from paper_figures.__main__ import main as figures
+from tests.cli.test_cli import call
 
 PART = re.compile(
     r"""(?:[Ww]rite|written|add|name it as|or) (?:"(?P<arm>[^"]+)"|(?P<words>(?:--?[a-z][\w-]*[ =][^\s;()"]+ ?)+))"""
@@ -103,16 +104,14 @@ def logs():
             pandas.DataFrame(columns).to_csv(f"{name}-{seed}.csv", index=False)
 
 
-def said(words, capsys):
+def said(words):
     """The message of a refusal, or None for what runs."""
-    with pytest.raises(SystemExit) as ended:
-        cli.main(shlex.split(words))
-    text = capsys.readouterr().err
-    return text if ended.value.code == 2 else None
+    result = call(*shlex.split(words))
+    return result.stderr if result.exit_code == 2 else None
 
 
 @pytest.mark.parametrize("name", TYPED)
-def test_what_a_message_says_to_write_works(name, monkeypatch, capsys, tmp_path):
+def test_what_a_message_says_to_write_works(name, monkeypatch, tmp_path):
     monkeypatch.setattr(commands, "run", lambda spec, o: 0)
     monkeypatch.setattr(sweeping, "sweep", lambda o: 0)
     monkeypatch.setattr("asyncsim.comparing.compare", lambda *_, **__: sys.exit(0))
@@ -121,7 +120,7 @@ def test_what_a_message_says_to_write_works(name, monkeypatch, capsys, tmp_path)
         monkeypatch.chdir(tmp_path)
         logs()
     typed = frame.format(wrong) if "{}" in frame else f"{frame} {wrong}"
-    message = said(typed, capsys)
+    message = said(typed)
     assert message is not None, "a mistake"
     found = PART.search(message)
     assert found, message
@@ -133,7 +132,7 @@ def test_what_a_message_says_to_write_works(name, monkeypatch, capsys, tmp_path)
     pasted = frame.format(written) if "{}" in frame else f"{frame} {written}"
     if "policy.model=" in pasted:
         return  # needs a folder with a model
-    assert (again := said(pasted, capsys)) is None, f"{message}\n{pasted}\n{again}"
+    assert (again := said(pasted)) is None, f"{message}\n{pasted}\n{again}"
 
 
 @pytest.mark.parametrize("json", ["--json -", "--json=-"])

@@ -176,8 +176,7 @@ def test_a_reference_direction_is_finite_in_every_part():
 @pytest.mark.parametrize("argument", ["low", "high"])
 def test_a_cosine_to_compare_with_is_one(argument):
     for bad in (1.0 + 1e-9, -1.0 - 1e-9):
-        with pytest.raises(InputError, match=argument):
-            sim.updates.align(**{"low": -1.0, "high": 1.0, argument: bad})
+        refused(argument, sim.updates.align, **{"low": -1.0, "high": 1.0, argument: bad})
 
 
 def test_a_threshold_may_stand_at_the_average():
@@ -232,8 +231,7 @@ def test_the_refusal_of_a_knob_that_may_be_none_says_so():
     assert len(optional) > 10
     for part, name, knob in optional:
         assert knob.read(name, None) is None
-        with pytest.raises(InputError, match="or None; "):
-            make(*part, **{name: "word"})
+        refused("or None; ", make, *part, **{name: "word"})
 
 
 @pytest.mark.parametrize(("kind", "name"), PLUGINS)

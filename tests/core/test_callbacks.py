@@ -66,8 +66,7 @@ def test_what_it_raises_ends_the_run_with_its_own_traceback():
         sim.run(spec(), callback=[Wrong(), Wrong()])
     assert caught.traceback[-1].name == "__call__" and closed == [1, 1]
     for wrong in (3, [3]):
-        with pytest.raises(sim.InputError, match="callback = 3"):
-            sim.run(spec(), callback=wrong)
+        refused("callback = 3", sim.run, spec(), callback=wrong)
 
 
 def test_summaries_leave_out_what_is_missing():

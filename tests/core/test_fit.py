@@ -116,5 +116,4 @@ def test_realizations_belong_to_saved_and_coupled_schedules_themselves() -> None
     saved = sim.schedules.random([0.5, 0.5]).schedule(8, 16, 1, 4, 0)
     for changes in ({"system": coupled, "task": task}, {"system": saved}):
         assert sim.run(spec(**changes)).replicates == 4
-        with pytest.raises(checks.InputError, match="realizations"):
-            sim.run(spec(**changes, realizations=2))
+        refused("realizations", sim.run, spec(**changes, realizations=2))

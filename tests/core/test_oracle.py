@@ -9,7 +9,6 @@ import pytest
 import torch
 
 import asyncsim as sim
-from asyncsim.base.checks import InputError
 from asyncsim.sampling import oracle
 from tests.core import formulas
 from tests.refusals import refused
@@ -250,5 +249,4 @@ def test_limit_refuses_what_cannot_be_enumerated():
         (sim.tasks.gaussian_bandit(), [0.0]),
         (sim.tasks.softmax_bandit(2, rewards="gaussian"), [0.0, 0.0]),
     ):
-        with pytest.raises(InputError, match="monte_carlo"):
-            oracle.limit(task, sim.methods.reinforce(), parameters)
+        refused("monte_carlo", oracle.limit, task, sim.methods.reinforce(), parameters)

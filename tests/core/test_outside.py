@@ -8,8 +8,8 @@ import pytest
 
 import asyncsim as sim
 from asyncsim.base import outside, plugins
-from asyncsim.base.checks import InputError
 from tests.cli.test_cli import call
+from tests.refusals import refused
 
 MINE = '''"""Parts of one's own."""
 
@@ -105,8 +105,7 @@ def test_what_stands_beside_is_read_only_to_answer_a_wrong_form(mine, monkeypatc
     (mine / "lost.py").symlink_to(mine / "nowhere.py")
     (mine / "latin.py").write_bytes(b"def \xe9(): pass\ndef far(): pass\n")
     assert outside.defined("far") == ["latin.py:far"]
-    with pytest.raises(InputError, match=r"write mine\.py:rooted"):
-        outside.loaded("rooted")
+    refused(r"write mine\.py:rooted", outside.loaded, "rooted")
     monkeypatch.setattr(outside, "defined", lambda word: pytest.fail("files beside were read"))
     outside.loaded("mine.py:easy")
 
@@ -124,5 +123,4 @@ def test_what_is_not_there_is_refused_in_one_line(mine, method, message):
     assert result.exit_code == 2
     assert message in result.stderr
     assert result.stderr.count("\n") == 1
-    with pytest.raises(InputError, match="method"):
-        plugins.load("asyncsim.methods", method, "method")
+    refused("method", plugins.load, "asyncsim.methods", method, "method")

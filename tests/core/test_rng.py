@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from asyncsim.base import rng, rng_compiled
-from asyncsim.base.checks import InputError
 from asyncsim.step.batch import Draws
+from tests.refusals import refused
 
 TOP = 2**32 - 1
 KNOWN = [
@@ -171,11 +171,9 @@ def test_a_draw_does_not_depend_on_its_company():
 def test_coordinates_out_of_range_are_refused(twin, place, value):
     coordinates = [0, 0, 0, 0]
     coordinates[place] = value
-    with pytest.raises(InputError, match=rf"random coordinate = {value}: must be in \[0, 2\^32\)"):
-        twin(rng.Stream(0, "action"), *coordinates)
+    refused(rf"random coordinate = {value}: must be in \[0, 2\^32\)", twin, rng.Stream(0, "action"), *coordinates)
 
 
 @pytest.mark.parametrize("seed", [-1, 2**63, 1.5, True])
 def test_seeds_out_of_range_are_refused(seed):
-    with pytest.raises(InputError, match="seed"):
-        rng.Stream(seed, "action")
+    refused("seed", rng.Stream, seed, "action")

@@ -14,6 +14,7 @@ from asyncsim.app.cli import app
 from asyncsim.diagnosing import aliases, returns
 from docs import _names
 from tests.diagnosing import exports
+from tests.refusals import refused
 
 STEPS = {"step": list(range(30)), "ess": [0.9] * 30}
 
@@ -43,13 +44,11 @@ def test_a_chart_of_wandb_is_read_as_its_columns_are():
 
 def test_one_of_several_runs_is_chosen_by_name(tmp_path):
     path = written(tmp_path / "chart.csv", exports.chart(runs=("first", exports.RUN)))
-    with pytest.raises(sim.InputError, match="run = None: must be one of first, grpo-7b - async"):
-        sim.diagnose(path)
+    refused("run = None: must be one of first, grpo-7b - async", sim.diagnose, path)
     found = sim.diagnose(path, run=exports.RUN)
     assert found.causes == sim.diagnose(exports.WANDB).causes
     assert found.refused["first - actor/ppo_kl"] == "of another run"
-    with pytest.raises(sim.InputError, match="run = 'x': must be left out"):
-        sim.diagnose(STEPS, run="x")
+    refused("run = 'x': must be left out", sim.diagnose, STEPS, run="x")
 
 
 def test_history_may_have_rows_of_other_metrics(tmp_path):
@@ -79,8 +78,7 @@ def test_files_of_tensorboard_are_joined_by_step(tmp_path):
     single = tmp_path / "run-a-tag-reward.csv"
     assert sim.diagnose(single, columns="kl_k3=Value").columns["kl_k3"][0] == "Value"
     written(tmp_path / "run-b-tag-reward.csv", single.read_text())
-    with pytest.raises(sim.InputError, match="the only file of reward; give the files of one run"):
-        sim.diagnose(tmp_path)
+    refused("the only file of reward; give the files of one run", sim.diagnose, tmp_path)
 
 
 def test_columns_are_named_by_hand():
@@ -96,8 +94,7 @@ def test_columns_are_named_by_hand():
         ("kl_k3=kl", "columns\\[kl_k3\\] = 'kl': must be one of step, my/kl, size"),
         ("kl_k3", "pairs OURS=THEIRS"),
     ):
-        with pytest.raises(sim.InputError, match=message):
-            sim.diagnose(table, columns=columns)
+        refused(message, sim.diagnose, table, columns=columns)
 
 
 @pytest.mark.parametrize(
@@ -231,8 +228,7 @@ def test_a_log_prob_behind_the_mask_may_be_missing(tmp_path, ending, word):
         return written(tmp_path / f"{name}.{ending}", text)
 
     assert sim.diagnose(file("gone", gone)).json() == sim.diagnose(file("rows", rows)).json()
-    with pytest.raises(sim.InputError, match="row 81"):
-        sim.diagnose(file("live", [*rows, (19, word, word, 1)]))
+    refused("row 81", sim.diagnose, file("live", [*rows, (19, word, word, 1)]))
 
 
 def test_each_command_names_the_other_where_it_is_the_right_one(tmp_path):

@@ -10,10 +10,11 @@ import pytest
 from scipy import stats
 
 import asyncsim as sim
-from asyncsim.base import checks, plugins
+from asyncsim.base import plugins
 from asyncsim.base.records import Estimate
 from asyncsim.diagnosing import Signal, alarms, predicting
 from tests.core import runs as small
+from tests.refusals import refused
 
 # Standard errors of a two-sided test that a true value fails once in 5e8 fresh runs; the seeds are fixed besides.
 ERRORS = 6.0
@@ -197,8 +198,7 @@ def test_the_runs_that_an_area_rests_on_are_counted():
             f"0 of 0 collapsed and 0 of 30 healthy are; take {take}"
             in asked({"batch_return": returns}, "batch_return").reason
         )
-    with pytest.raises(checks.InputError, match="at least 8 of each"):
-        sim.plot(few)
+    refused("at least 8 of each", sim.plot, few)
 
 
 def test_the_picture_has_the_alarm_rates_of_every_level():
@@ -333,28 +333,22 @@ def test_a_trace_and_two_of_its_kind():
 )
 def test_bad_input_is_refused_by_name(changes, said):
     columns, _ = made(runs=20)
-    with pytest.raises(checks.InputError, match=re.escape(said)):
-        asked(columns, **changes)
+    refused(re.escape(said), asked, columns, **changes)
 
 
 def test_bad_runs_are_refused_by_name(tmp_path):
     columns, _ = made(runs=20)
     short = {name: values[:50] for name, values in columns.items()}
-    with pytest.raises(checks.InputError, match="recorded updates"):
-        asked([columns, short])
-    with pytest.raises(checks.InputError, match="noise of runs"):
-        asked({**columns, "noise": ["a"] * LENGTH})
+    refused("recorded updates", asked, [columns, short])
+    refused("noise of runs", asked, {**columns, "noise": ["a"] * LENGTH})
     for runs in (3, [], {"batch_return": []}):
-        with pytest.raises(checks.InputError, match=r"runs|metric|batch_return"):
-            asked(runs)
-    with pytest.raises(checks.InputError, match="path"):
-        asked(tmp_path / "none.csv")
+        refused(r"runs|metric|batch_return", asked, runs)
+    refused("path", asked, tmp_path / "none.csv")
 
 
 @pytest.mark.parametrize(("runs", "error"), [(0, 0.1), (8, 1.0), (8, "much")])
 def test_a_band_refuses_what_is_no_share(runs, error):
-    with pytest.raises(checks.InputError):
-        alarms.band(runs, error)
+    refused("", alarms.band, runs, error)
 
 
 @pytest.mark.parametrize(("runs", "error"), [(8, 0.2), (12, 0.2), (40, 0.05)])

@@ -25,6 +25,7 @@ from experiments import _contract, _store
 from paper_figures import _claim, _claims, _gallery, _looks, _pipeline, _script
 from paper_figures.__main__ import main
 from tests import forked
+from tests.refusals import refused
 
 ROOT = Path(__file__).resolve().parents[2]
 FIGURES = ROOT / "paper_figures"
@@ -136,10 +137,8 @@ def test_an_item_that_states_a_claim_has_its_verdict():
     found = {(each.source, each.text): each.verdict for each in _claims.CLAIMS}
     named = [each for each in _claims.ITEMS if each.claim]
     assert [_claims.judged(each) for each in named] == [found[each.paper, each.claim] for each in named] != []
-    with pytest.raises(InputError, match=r"claim = '.*': must be one of"):
-        _claims.judged(dataclasses.replace(named[0], claim="a claim of nobody"))
-    with pytest.raises(InputError, match="verdict = 'mixed': must be given unless"):
-        dataclasses.replace(named[0], verdict="mixed")
+    refused(r"claim = '.*': must be one of", _claims.judged, dataclasses.replace(named[0], claim="a claim of nobody"))
+    refused("verdict = 'mixed': must be given unless", dataclasses.replace, named[0], verdict="mixed")
 
 
 @pytest.mark.rows
@@ -265,8 +264,7 @@ def test_what_a_script_does_not_find_is_named_with_its_place(monkeypatch):
         _pipeline.numbers("stability", without)
     # Where the picture does not say what it was drawn from, the error does.
     monkeypatch.setattr(_pipeline, "LEVELED", "no such note")
-    with pytest.raises(InputError, match=r"IndexError: .*figure stability draws \(stability.py:\d+\)"):
-        _pipeline.numbers("stability", without)
+    refused(r"IndexError: .*figure stability draws \(stability.py:\d+\)", _pipeline.numbers, "stability", without)
 
 
 @pytest.mark.rows

@@ -2,10 +2,10 @@
 
 import pytest
 
-from asyncsim.base.checks import InputError
 from asyncsim.plotting import _style
 from docs import _prose
 from paper_figures import _claim, _claims, _looks, _pipeline, _setup, claim_map
+from tests.refusals import refused
 
 
 def figure(panels=1, height=2.0, caption="", size=7.0):
@@ -76,11 +76,8 @@ def test_every_claim_names_a_figure_with_an_entry_and_says_its_conditions():
     assert {each.figure for each in _claims.CLAIMS} <= set(_pipeline.names())
     for each in _claims.CLAIMS:
         assert f"[{each.text}](#{each.figure})" in _claims.table()
-    with pytest.raises(InputError, match="given where under conditions"):
-        _claim.Claim("X", "a claim", "under conditions", "1", "stability")
+    refused("given where under conditions", _claim.Claim, "X", "a claim", "under conditions", "1", "stability")
     # Our own claims hold or do not: they have nothing to reproduce.
     for source, verdict in (("X", "perhaps"), ("X", "holds"), ("asyncsim", "reproduced")):
-        with pytest.raises(InputError, match="verdict"):
-            _claim.Claim(source, "a claim", verdict, "1", "stability")
-    with pytest.raises(InputError, match="number of its figure"):
-        _claims.filled("{stability:nothing}", {"stability": {}})
+        refused("verdict", _claim.Claim, source, "a claim", verdict, "1", "stability")
+    refused("number of its figure", _claims.filled, "{stability:nothing}", {"stability": {}})

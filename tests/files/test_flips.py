@@ -12,6 +12,7 @@ from asyncsim.base.checks import InputError
 from asyncsim.running import checkpoint
 from asyncsim.running.checkpoint import flattened
 from asyncsim.sweeping import plans, units
+from tests.refusals import refused
 from tests.sweeping.laboratory import bandit
 
 FLIPS = 250
@@ -120,9 +121,7 @@ def test_a_file_under_the_name_of_another_is_refused(places, tmp_path):
     store = storing.opened(str(tmp_path))
     one, two = store.names("units")
     store.write(one, store.read(two))
-    with pytest.raises(InputError, match="the unit that its name says"):
-        plans.answered(store, plans.chosen(store, None), 0, 0.0)
+    refused("the unit that its name says", plans.answered, store, plans.chosen(store, None), 0, 0.0)
     (name,) = store.names("sweeps")
     store.write("sweeps/000000000000.parquet", store.read(name))
-    with pytest.raises(InputError, match="a plan that a sweep wrote"):
-        plans.sweeps(store)
+    refused("a plan that a sweep wrote", plans.sweeps, store)

@@ -179,43 +179,31 @@ DEFECTS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", DEFECTS)
-def test_planted_defects_are_seen(name, monkeypatch):
-    module, attribute, wrong = DEFECTS[name]
-    monkeypatch.setattr(module, attribute, wrong)
-    with pytest.raises(AssertionError):
-        assert_same_bits(monkeypatch, several, (9, 2, 33), (9, 2, 33))
-
-
-def shifted(self, source, place, _right=rolling.Body._bits):
+def shifted(attribute):
     """The neighboring cell."""
-    return _right(self, source, self.w.two("and", place, self.w.number(-2, "i"), "i"))
-
-
-def test_a_planted_defect_of_booleans_is_seen(monkeypatch):
-    monkeypatch.setattr(rolling.Body, "_bits", shifted)
-    with pytest.raises(AssertionError):
-        assert_same_bits(monkeypatch, flagged, (9, 50), (9, 40))
+    right = getattr(rolling.Body, attribute)
+    return lambda self, source, place: right(self, source, self.w.two("and", place, self.w.number(-2, "i"), "i"))
 
 
 def strayed(self, offset, place, value, _right=rolling.Body._added):
     _right(self, offset, self.w.two("xor", place, self.w.number(1, "i"), "i"), value)
 
 
-TABLES = {
-    "numbers added to the neighboring cell": ("_added", strayed),
-    "entries of the table of another value": (
-        "_collected",
-        lambda self, source, place, _right=rolling.Body._collected: _right(
-            self, source, self.w.two("and", place, self.w.number(-2, "i"), "i")
-        ),
-    ),
+CELLS = {
+    "booleans of the neighboring cell": (flagged, "_bits", shifted("_bits")),
+    "numbers added to the neighboring cell": (gathered, "_added", strayed),
+    "entries of the table of another value": (gathered, "_collected", shifted("_collected")),
 }
 
 
-@pytest.mark.parametrize("name", TABLES)
-def test_planted_defects_of_tables_are_seen(name, monkeypatch):
-    attribute, wrong = TABLES[name]
-    monkeypatch.setattr(rolling.Body, attribute, wrong)
+@pytest.mark.parametrize("name", [*DEFECTS, *CELLS])
+def test_planted_defects_are_seen(name, monkeypatch):
+    if name in CELLS:
+        loop, *planted = CELLS[name]
+        given = rolling.Body, *planted, loop, (9, 50), (9, 40)
+    else:
+        given = *DEFECTS[name], several, (9, 2, 33), (9, 2, 33)
+    owner, attribute, wrong, loop, *sizes = given
+    monkeypatch.setattr(owner, attribute, wrong)
     with pytest.raises(AssertionError):
-        assert_same_bits(monkeypatch, gathered, (9, 50), (9, 40))
+        assert_same_bits(monkeypatch, loop, *sizes)

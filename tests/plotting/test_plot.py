@@ -11,6 +11,7 @@ from matplotlib.text import Text
 from asyncsim import schedules
 from asyncsim.base.checks import InputError
 from asyncsim.plotting import _style, plot
+from tests.refusals import refused
 
 ROOT = Path(__file__).resolve().parents[2]
 FRESH = """
@@ -64,15 +65,13 @@ def test_another_schedule_has_other_bytes():
 
 @pytest.mark.parametrize("name", ["figure.gif", "figure", ".png.bak"])
 def test_an_unknown_ending_is_refused_and_nothing_written(tmp_path, name):
-    with pytest.raises(InputError, match=r"\.png, \.pdf or \.svg"):
-        plot(schedule(), tmp_path / name)
+    refused(r"\.png, \.pdf or \.svg", plot, schedule(), tmp_path / name)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_path_below_a_file_is_refused_by_name(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="path"):
-        plot(schedule(), tmp_path / "file" / "figure.png")
+    refused("path", plot, schedule(), tmp_path / "file" / "figure.png")
 
 
 def test_another_value_is_refused_with_what_can_be_drawn():

@@ -14,6 +14,7 @@ from asyncsim.base.checks import InputError
 from asyncsim.base.store import Store, opened
 from asyncsim.comparing import settings
 from asyncsim.sweeping import grids, plans, units
+from tests.refusals import refused
 from tests.sweeping.laboratory import bandit
 
 LOSS = "{first}\ndef mine(log_prob, advantage):\n    {body}\n    return -log_prob * advantage\n"
@@ -51,34 +52,9 @@ def test_a_whole_part_does_not_undo_the_argument_beside_it():
     assert [cell.subject.to_dict()["system"]["schedules.fixed"]["staleness"] for cell in system.cells()] == [0, 7]
 
 
-@pytest.mark.parametrize(
-    "grid",
-    [
-        {"lr": [0.1, 0.2], "sgd.lr": [0.3, 0.4]},
-        {"staleness": [0], "system.staleness": [4]},
-        {"staleness": [0], "schedule.staleness": [4]},
-    ],
-)
-def test_one_argument_has_one_name_in_a_grid(grid):
-    with pytest.raises(InputError, match=r"another setting than (lr|staleness)"):
-        swept(grid)
-
-
-@pytest.mark.parametrize("name", settings.OWN)
-def test_fields_that_a_sweep_sets_itself_are_no_settings(name):
-    with pytest.raises(InputError, match=f"grid = '{name}': must be a setting that the sweep does not choose itself"):
-        swept({name: [1, 2]})
-
-
-def test_labels_that_print_alike_are_refused():
-    with pytest.raises(InputError, match="different labels"):
-        swept({"method": {1: sim.methods.grpo(), "1": sim.methods.reinforce()}})
-
-
 def test_knobs_with_a_number_per_replicate_are_refused():
     spec = bandit(replicates=64).replace(update=sim.chain(sim.updates.sgd(tuple(np.linspace(0.1, 1, 64)))))
-    with pytest.raises(InputError, match="knob of the spec = 'one number for each of 64 replicates'"):
-        swept({"staleness": [1]}, spec, replicates=64)
+    refused("knob of the spec = 'one number for each of 64 replicates'", swept, {"staleness": [1]}, spec, replicates=64)
 
 
 def test_replicates_of_a_last_block_go_on_counting():
@@ -109,11 +85,16 @@ def test_numbers_of_numpy_are_numbers():
         ({"staleness": [1]}, {"metric": []}, "at least one name"),
         ({"staleness": [1]}, {"metric": ["batch_return"] * 2}, "each once"),
         ({"staleness": [1]}, {"metric": ""}, "a name"),
+        # One argument has one name in a grid.
+        ({"lr": [0.1, 0.2], "sgd.lr": [0.3, 0.4]}, {}, "another setting than lr"),
+        ({"staleness": [0], "system.staleness": [4]}, {}, "another setting than staleness"),
+        ({"staleness": [0], "schedule.staleness": [4]}, {}, "another setting than staleness"),
+        ({"method": {1: sim.methods.grpo(), "1": sim.methods.reinforce()}}, {}, "different labels"),
+        *(({name: [1, 2]}, {}, f"grid = '{name}': must be a setting that the sweep") for name in settings.OWN),
     ],
 )
 def test_what_cannot_be_run_is_refused_in_one_line(grid, options, reason):
-    with pytest.raises(InputError, match=reason):
-        swept(grid, **options)
+    refused(reason, swept, grid, **options)
 
 
 def test_a_knob_that_a_structure_lacks_is_a_matter_of_the_grid():
@@ -122,8 +103,7 @@ def test_a_knob_that_a_structure_lacks_is_a_matter_of_the_grid():
         swept({"update": {"one": one, "two": two}, "lr": [0.1]})
     with pytest.raises(InputError, match=r"= 'lr': must be one knob of the spec \(fits 2\); name one of"):
         swept({"sampling": ["counts"], "lr": [0.1]}, bandit().replace(update=two))
-    with pytest.raises(InputError, match=r"^knob = 'foo': must be one knob of the spec"):
-        sim.boundary(bandit(), "foo", low=0.1, high=1.0)
+    refused(r"^knob = 'foo': must be one knob of the spec", sim.boundary, bandit(), "foo", low=0.1, high=1.0)
 
 
 # What a key depends on.
@@ -244,11 +224,9 @@ def test_a_damaged_reason_and_a_foreign_unit_do_not_hide_the_answer(filled):
     filled.write(units.failure_of(plan.keys[0]), b"{")
     assert "is damaged" in str(plans.answered(filled, plan, 0, 0.0))
     filled.write(units.name_of(plan.keys[1]), storing.pack({"a": [1, 2]}, {}))
-    with pytest.raises(InputError, match=r"the unit that its name says; .*anew"):
-        plans.answered(filled, plan, 0, 0.0)
+    refused(r"the unit that its name says; .*anew", plans.answered, filled, plan, 0, 0.0)
     filled.write(plans.plan_of("0" * 12), storing.pack({"a": [1]}, {}))
-    with pytest.raises(InputError, match="a plan that a sweep wrote"):
-        plans.sweeps(filled)
+    refused("a plan that a sweep wrote", plans.sweeps, filled)
 
 
 @pytest.mark.parametrize(
@@ -256,21 +234,18 @@ def test_a_damaged_reason_and_a_foreign_unit_do_not_hide_the_answer(filled):
     [({"seed": -1}, "seed"), ({"error": 1.0}, "error"), ({"low": 1e-300, "high": 1e300}, "trained_return")],
 )
 def test_bad_options_of_a_boundary_are_refused_in_one_line(options, reason):
-    with pytest.raises(InputError, match=reason):
-        sim.boundary(bandit(), "lr", **{"low": 0.1, "high": 1.0, **options})
+    refused(reason, sim.boundary, bandit(), "lr", **{"low": 0.1, "high": 1.0, **options})
 
 
 def test_a_place_that_cannot_be_read_is_refused_in_one_line(filled, monkeypatch):
     def denied(*arguments):
         raise PermissionError(13, "Permission denied")
 
-    with pytest.raises(InputError, match="store"):
-        filled.read("units")
+    refused("store", filled.read, "units")
     for owner, name in ((storing.os, "scandir"), (Path, "is_file")):
         with monkeypatch.context() as patched:
             patched.setattr(owner, name, denied)
             with pytest.raises(InputError, match="Permission denied"):
                 list(filled.names()) if name == "scandir" else filled.has("store.json")
     Path("plain").write_text("x", encoding="utf-8")
-    with pytest.raises(InputError, match="a file where a folder is needed"):
-        Store("plain").write("a", b"")
+    refused("a file where a folder is needed", Store("plain").write, "a", b"")

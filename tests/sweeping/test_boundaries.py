@@ -14,6 +14,7 @@ from asyncsim.comparing import intervals
 from asyncsim.comparing.readings import Reading
 from asyncsim.sweeping.boundaries import Search
 from asyncsim.sweeping.plans import predicted
+from tests.refusals import refused
 from tests.sweeping.laboratory import bandit
 
 TRUE = 0.3
@@ -119,10 +120,9 @@ def test_a_share_that_does_not_rise_all_the_way_is_told_with_an_end_that_works(h
     def row(low, high):
         return Shape("lr", Reading("batch_return", "collapse"), 0.5, 1.05, 0.05, 256, 0).row(bandit(), {}, low, high)
 
-    with pytest.raises(InputError) as refused:
-        row(low, high)
-    assert refused.value.field == wrong and refused.value.remedy.count(": ") >= 7, "shares in between"
-    found = re.search(r"so give (\w+)=([\d.]+)", str(refused.value))
+    error = refused("", row, low, high)
+    assert error.field == wrong and error.remedy.count(": ") >= 7, "shares in between"
+    found = re.search(r"so give (\w+)=([\d.]+)", str(error))
     assert (found[1] if found else "") == other
     if found:
         assert row(**{"low": low, "high": high, other: float(found[2])})["narrow"]
@@ -148,9 +148,7 @@ def test_a_share_that_does_not_rise_all_the_way_is_told_with_an_end_that_works(h
 )
 def test_bad_input_is_refused_in_one_line(options, reason):
     given = {"low": 0.05, "high": 3.0, "along": {"staleness": [4]}, **GROWN} | options
-    with pytest.raises(InputError) as refused:
-        sim.boundary(quadratic(updates=400), "lr", **given)
-    assert reason in str(refused.value)
+    assert reason in str(refused("", sim.boundary, quadratic(updates=400), "lr", **given))
 
 
 def test_a_setting_that_is_no_knob_is_bisected_over_whole_numbers():

@@ -13,6 +13,7 @@ from asyncsim.base.checks import InputError
 from asyncsim.base.store import Store
 from asyncsim.sweeping import plans, units
 from tests.cli.test_cli import call
+from tests.refusals import refused
 from tests.sweeping.laboratory import bandit
 
 
@@ -47,10 +48,8 @@ def test_a_sweep_is_read_by_another_process_as_it_was_answered(store):
     plan = plans.chosen(store, answer.id[:6])
     again = plans.answered(store, plan, 0, 0.0)
     assert again.summary == answer.summary and again.values == answer.values and str(plan.words) == answer.reading
-    with pytest.raises(InputError, match="fits 2"):
-        plans.chosen(store, "")
-    with pytest.raises(InputError, match="fits 0"):
-        plans.chosen(store, "zz")
+    refused("fits 2", plans.chosen, store, "")
+    refused("fits 0", plans.chosen, store, "zz")
 
 
 def test_sound_units_are_verified_and_come_out_again(store):

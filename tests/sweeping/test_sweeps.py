@@ -18,6 +18,7 @@ from asyncsim.base.store import Store, opened
 from asyncsim.comparing.deciding import seed_of
 from asyncsim.sweeping import plans, sweeps, units
 from tests.forked import Forked
+from tests.refusals import refused
 from tests.sweeping.laboratory import bandit
 
 GRID = {"staleness": [0, 4], "method": [sim.methods.grpo(), sim.methods.reinforce()], "lr": [0.1, 0.5]}
@@ -134,10 +135,8 @@ def test_a_stored_sweep_is_read_without_its_spec(whole, tmp_path, monkeypatch):
     found = sim.stored(whole[1])
     assert found.summary == whole[0].summary and found.id == whole[0].id and found.made == 0
     assert sim.stored(whole[1], found.id[:4]).table().equals(found.table())
-    with pytest.raises(InputError, match=f"sweep = 'zz': must be the beginning of one id .*{found.id}"):
-        sim.stored(whole[1], "zz")
-    with pytest.raises(InputError, match="store = "):
-        sim.stored(tmp_path / "nowhere")
+    refused(f"sweep = 'zz': must be the beginning of one id .*{found.id}", sim.stored, whole[1], "zz")
+    refused("store = ", sim.stored, tmp_path / "nowhere")
 
 
 def test_more_replicates_and_other_values_add_to_what_is_there(tmp_path):
@@ -283,8 +282,7 @@ def test_a_store_that_cannot_be_written_stops_the_sweep_in_one_line(tmp_path, mo
     ],
 )
 def test_bad_options_are_refused_in_one_line(tmp_path, options, reason):
-    with pytest.raises(InputError, match=reason):
-        sim.sweep(bandit(), {"staleness": [0]}, store=str(tmp_path / "s"), **options)
+    refused(reason, sim.sweep, bandit(), {"staleness": [0]}, store=str(tmp_path / "s"), **options)
     assert not list(Store(tmp_path).names("s/units"))
 
 
@@ -294,11 +292,9 @@ def test_a_store_of_another_version_and_a_foreign_folder_are_refused(tmp_path):
     (tmp_path / "foreign").mkdir()
     (tmp_path / "foreign" / "thesis.tex").write_text("x", encoding="utf-8")
     for folder, reason in (("old", "format 2, not asyncsim results of format 0"), ("foreign", "thesis.tex")):
-        with pytest.raises(InputError, match=reason):
-            sim.sweep(bandit(), {"staleness": [0]}, store=str(tmp_path / folder), workers=1)
+        refused(reason, sim.sweep, bandit(), {"staleness": [0]}, store=str(tmp_path / folder), workers=1)
     assert sorted(p.name for p in tmp_path.rglob("*")) == ["foreign", "old", "store.json", "thesis.tex"]
-    with pytest.raises(InputError, match="name it: --store FOLDER"):
-        opened(str(tmp_path / "none"), make=False)
+    refused("name it: --store FOLDER", opened, str(tmp_path / "none"), make=False)
 
 
 def test_warnings_of_units_are_told_once(tmp_path):

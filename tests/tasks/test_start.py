@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import asyncsim as sim
+from tests.refusals import refused
 
 MEANS = [[0.1, 0.9, 0.5, 0.3], [0.8, 0.1, 0.2, 0.3], [0.5, 0.5, 0.1, 0.0]]
 ROWS = {"iid": 1, "position": 3, "markov": 6}
@@ -67,14 +68,10 @@ def test_bits():
     ],
 )
 def test_what_no_policy_begins_with(start, words):
-    with pytest.raises(sim.InputError, match=words):
-        sim.tasks.token_bandit(4, 3, start=start)
+    refused(words, sim.tasks.token_bandit, 4, 3, start=start)
 
 
 def test_one_start_only():
-    with pytest.raises(sim.InputError, match="left out beside logits"):
-        sim.tasks.bit_chain(1, logits=[[0.0, 1.0]], start="peaked:0.5")
-    with pytest.raises(sim.InputError, match="add up to 1"):
-        sim.tasks.bit_chain(1, start="peaked:0.5:0.4")
-    with pytest.raises(sim.InputError, match="a table of numbers, or 'start'"):
-        sim.tasks.bit_chain(1, reference="begin")
+    refused("left out beside logits", sim.tasks.bit_chain, 1, logits=[[0.0, 1.0]], start="peaked:0.5")
+    refused("add up to 1", sim.tasks.bit_chain, 1, start="peaked:0.5:0.4")
+    refused("a table of numbers, or 'start'", sim.tasks.bit_chain, 1, reference="begin")

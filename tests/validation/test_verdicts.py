@@ -11,6 +11,7 @@ from asyncsim.base.checks import InputError
 from asyncsim.base.records import KINDS, Claim, Estimate
 from asyncsim.base.uncertainty import critical
 from asyncsim.validation import join, judge
+from tests.refusals import refused
 
 REAL = st.floats(-1e6, 1e6)
 
@@ -104,9 +105,8 @@ def test_only_an_excess_contradicts_an_upper_bound(kind):
 
 
 def test_a_false_error_bar_is_refused():
-    with pytest.raises(InputError) as refusal:
-        judge(Estimate(1.0, 0.1, independent=False), 1.0, "identity", 1.0, 0.02)
-    assert str(refusal.value).startswith("realizations = 1:")
+    error = refused("", judge, Estimate(1.0, 0.1, independent=False), 1.0, "identity", 1.0, 0.02)
+    assert str(error).startswith("realizations = 1:")
 
 
 @pytest.mark.parametrize(
@@ -127,9 +127,7 @@ def test_a_false_error_bar_is_refused():
 )
 def test_a_judgment_refuses_by_name(change, field):
     arguments = {"estimate": Estimate(1.0, 0.1), "predicted": 1.0, "kind": "identity", "scale": 1.0, "effect": 0.02}
-    with pytest.raises(InputError) as refusal:
-        judge(**{**arguments, **change})
-    assert refusal.value.field == field
+    assert refused("", judge, **{**arguments, **change}).field == field
 
 
 def test_scalar_fields_are_those_of_the_least_margin():
@@ -208,14 +206,10 @@ def test_a_bound_is_tested_only_where_it_is_tight():
 
 
 def test_what_cannot_be_joined_is_refused():
-    with pytest.raises(InputError, match="points, measured, predicted"):
-        join(claim(), [], [], [], effect=0.02)
-    with pytest.raises(InputError, match="points, measured, predicted"):
-        join(claim(), [{}], [], [{}], effect=0.02)
-    with pytest.raises(InputError, match="to include y"):
-        join(claim(), [{}], [{"x": Estimate(1.0)}], [{"x": 1.0, "y": 1.0}], effect=0.02)
-    with pytest.raises(InputError, match="to include any"):
-        join(claim(), [{}], [{"x": Estimate(1.0)}], [{}], effect=0.02)
+    refused("points, measured, predicted", join, claim(), [], [], [], effect=0.02)
+    refused("points, measured, predicted", join, claim(), [{}], [], [{}], effect=0.02)
+    refused("to include y", join, claim(), [{}], [{"x": Estimate(1.0)}], [{"x": 1.0, "y": 1.0}], effect=0.02)
+    refused("to include any", join, claim(), [{}], [{"x": Estimate(1.0)}], [{}], effect=0.02)
 
 
 def test_a_verdict_is_a_json_row():
