@@ -276,7 +276,7 @@ QUESTIONS = [
         different,
         _pictures.verdict_on_three,
         "Each staleness uses its own best learning rate. Bars are 95 % intervals, corrected for interim "
-        "looks and for rare events. The band marks differences too small to matter. If an interval excludes 0, the "
+        "looks and for rare events. The band marks differences too small to matter. If an interval lies below 0, the "
         "verdict is *worse*, even if the interval extends into the band.",
     ),
     Question(
