@@ -75,7 +75,7 @@ class Claim(Declared):
 
     def at(self, size: str) -> tuple[Point, ...]:
         """Return the points of a trial of the given size."""
-        return self.points + (self.more if size == "full" else ())
+        return (*self.points, *(self.more if size == "full" else ()))
 
     def planted(self) -> dict[str, tuple[Plant, Point]]:
         """Return all injected defects by name, each with the point at which it must change the verdict."""
