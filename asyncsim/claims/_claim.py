@@ -104,8 +104,8 @@ def stated(claim: type[Claim], id: str, own: bool = False) -> records.Claim:
                 made = outside.user_error(error, f"{id}.{name}", None, f"computable at {dict(point)}", "correct it")
                 remedy = f"{made.remedy}; parameters are s.NAME"
                 raise checks.InputError(made.field, None, made.bound, remedy) from error
-            fits = not own or (isinstance(found, dict) and len(found) > 0)
-            checks.require(fits, f"{id}.{name}", found, "a dict of numbers by name", "return {'mean': 4.0}")
+            fits = not own or (isinstance(found, dict) and found and all(isinstance(each, str) for each in found))
+            checks.require(bool(fits), f"{id}.{name}", found, "a dict of numbers by name", "return {'mean': 4.0}")
             return rest(s) | found
 
         return evaluate
