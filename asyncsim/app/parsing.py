@@ -113,7 +113,8 @@ def _typed(message: str, known: Collection[str], answer: bool = False) -> str:
     def option(found: re.Match[str]) -> str:
         name = {"samples_per_group": "samples"}.get(found[1], found[1])
         value = "none" if found[2] == "None" else found[2].strip("'")
-        if re.search(r"--[\w-]+ $", remedy[: found.start()]):
+        # Inside a call all is Python.
+        if re.search(r"--[\w-]+ $|\w\([^()]*$", remedy[: found.start()]):
             return found[0]
         if name in known:
             return f"--{name.replace('_', '-')} {value}"

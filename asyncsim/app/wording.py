@@ -183,21 +183,24 @@ def takes(kind: str, name: str) -> Mapping[str, inspect.Parameter]:
 def _refuse_valued(kind: str, name: str, prefix: str) -> None:
     """Refuse a name of ours with a value behind it, as adam:0.01, and several names in one."""
     option, known = plugins.PARTS[kind], plugins.summaries(f"asyncsim.{kind}")
-    own, text = re.sub(r"[:=(]", "\n", name.rstrip(")"), count=1).partition("\n")[::2]
+    own, text = re.sub(r"[:=(]|\s+(?=\w+=)", "\n", name.rstrip(")"), count=1).partition("\n")[::2]
     names, remedy = name.replace("-", "_").split(","), ""
     if len(names) > 1 and {*names} <= {*known}:
         compared = " ".join(f"{option}={each}" for each in names)
         remedy = f"give one: asyncsim compare {compared}, or a sweep's --grid {option}={name}"
     elif own != name.rstrip(")") and (snake := own.replace("-", "_")) in known:
         where = f"{snake}." if option in LISTS else prefix
-        setting = text if "=" in text else f"{next(iter(takes(kind, own)), 'KEY')}={text}"
+        pairs, keys = re.findall(r"\w+=[^\s,]+", text), takes(kind, own)
+        setting = f" --set {where}".join(pairs) or f"{next(iter(keys), 'KEY')}={text}"
+        if any(pair.partition("=")[0] not in keys for pair in pairs):
+            setting = f"KEY=VALUE with a KEY of {', '.join(keys)}" if keys else setting
         remedy = f"write {f'--{option} ' * bool(prefix)}{own} --set {where}{setting}"
     elif kind == "policies" and (Path(name).is_dir() or re.match(r"hub:|\w[\w.-]*/[\w.-]+$", name)):
         remedy = f"write --policy causal-lm --set policy.model={name}"
     elif kind == "schedules" and re.match(r"\w+:\d", name):
         remedy = f"write {laws.varied(name)}"
     elif "=" in name and ":" not in name:
-        remedy = f"give a name, and write --set {name}"
+        remedy = f"give a name, and write --set {name.split()[-1]}"
         for close in checks.near(own, known)[:1]:
             remedy = f"write --{option} {close}, and what follows = as --set {close}.KEY=VALUE"
             remedy += f" (asyncsim list {kind} {close})"

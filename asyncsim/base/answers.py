@@ -726,7 +726,7 @@ class Prediction(calls.Told):
 
     `course` has the times of each run. `runs` counts "collapsed", "recovered", "healthy" and "never learned" runs, and
     `scored` those used for the areas; `others`: why not all; `stretch`: the part of the history that is scored.
-    `alarms` are keyed by the signals' names; empty where there is a `reason`.
+    `alarms` are keyed by the signals' names; empty where there is a `reason`. `counted`: how others count collapses.
     """
 
     course: Any
@@ -736,10 +736,11 @@ class Prediction(calls.Told):
     stretch: str
     alarms: dict[str, Alarm]
     reason: str = ""
+    counted: str = ""
 
     def __str__(self) -> str:
         """Format the answer for a terminal: counts of outcomes, runs scored, then a line for each signal."""
-        lines = [", ".join(f"{count} {name}" for name, count in self.runs.items())]
+        lines = [", ".join(f"{count} {name}" for name, count in self.runs.items()), *filter(None, [self.counted])]
         used = ", ".join(f"{count} of {self.runs[name]} {name}" for name, count in self.scored.items())
         lines.append(f"scored: {used}" + f" ({self.others})" * any(n < self.runs[k] for k, n in self.scored.items()))
         for name, alarm in self.alarms.items():

@@ -75,7 +75,7 @@ class Claim(Declared):
 
     def at(self, size: str) -> tuple[Point, ...]:
         """Return the points of a trial of the given size."""
-        return self.points + (self.more if size == "full" else ())
+        return (*self.points, *(self.more if size == "full" else ()))
 
     def planted(self) -> dict[str, tuple[Plant, Point]]:
         """Return all injected defects by name, each with the point at which it must change the verdict."""
@@ -104,8 +104,8 @@ def stated(claim: type[Claim], id: str, own: bool = False) -> records.Claim:
                 made = outside.user_error(error, f"{id}.{name}", None, f"computable at {dict(point)}", "correct it")
                 remedy = f"{made.remedy}; parameters are s.NAME"
                 raise checks.InputError(made.field, None, made.bound, remedy) from error
-            fits = not own or (isinstance(found, dict) and len(found) > 0)
-            checks.require(fits, f"{id}.{name}", found, "a dict of numbers by name", "return {'mean': 4.0}")
+            fits = not own or (isinstance(found, dict) and found and all(isinstance(each, str) for each in found))
+            checks.require(bool(fits), f"{id}.{name}", found, "a dict of numbers by name", "return {'mean': 4.0}")
             return rest(s) | found
 
         return evaluate

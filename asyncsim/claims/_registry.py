@@ -57,9 +57,11 @@ def _take(subject: Any, id: str) -> str:
     for name in asked:
         written = getattr(home, name) is not getattr(_claim.Claim, name)
         checks.require(written, f"{id}.{name}", None, "a method", f"define {name}, see docs/conjecture.md")
-    for field, takes in (("wrong", "s"), ("defects", "")):
+    for name, takes in (("check", "self"), ("reach", "self, point"), ("given", "self, at"), ("at", "self, size")):
+        asked[name] = getattr(trial, name), takes
+    for field, takes in (("wrong", "s"), ("defects", ""), ("terms", "s, factor")):
         given = getattr(home, field)
-        remedy = f"write {field} = {{'twice': lambda {takes}: ...}}"
+        remedy = f"write {field} = {{'twice': {f'lambda {takes}'.rstrip()}: ...}}"
         checks.require(isinstance(given, Mapping), f"{id}.{field}", given, "functions by name", remedy)
         asked |= {f"{field}[{name!r}]": (each, takes) for name, each in given.items()}
     for name, (function, takes) in asked.items():
@@ -76,8 +78,13 @@ def _take(subject: Any, id: str) -> str:
     if not isinstance(subject, type):
         words = {"points": (dict(vars(subject)),), "more": (), "__doc__": home.__doc__, "__module__": home.__module__}
         home = type(home.__name__, (home,), words)
-    listed = isinstance(home.points, (tuple, list)) and len(home.points) > 0
-    checks.require(listed, f"{id}.points", home.points, "a tuple of points", _POINTS)
+    for field, remedy in (("points", _POINTS), ("more", "write more = ({'cap': 64},), with the names of points")):
+        given = getattr(home, field)
+        listed = isinstance(given, (tuple, list)) and all(isinstance(point, Mapping) for point in given)
+        checks.require(listed and (given or field == "more"), f"{id}.{field}", given, "a tuple of points", remedy)
+    remedy = "write loose = {'NAME'}, names of terms"
+    checks.require(isinstance(home.loose, (set, frozenset, tuple, list)), f"{id}.loose", home.loose, "a set", remedy)
+    checks.real(f"{id}.effect", home.effect, "write effect = 0.02 for a deviation of 2 percent", 0.0, open_low=True)
     said = _claim.stated(home, id, own=True)
     for point in (*home.points, *home.more):
         predicted = said.predict(point)

@@ -134,12 +134,7 @@ class Reading:
         if self.clocked and not self.until:
             return ending(self.drawn(curve, trace)[1])
         if self.over == "collapse":
-            start, peak, end = good[0], good.max(0), ending(good)
-            # Of the replicate alone, and without its end: the deeper a fall, the smaller the gain would seem.
-            size = np.maximum(np.abs(start), np.abs(peak))
-            gained, sank = peak - start > GAIN * size, end < start - 0.5 * size
-            lost = (end < 0.5 * (start + peak)) & (gained | sank) & (size > 0.0)
-            return (lost | (trace.diverged >= 0)).astype(np.float64)
+            return (collapses(good) | (trace.diverged >= 0)).astype(np.float64)
         aim = float(self.target or 0.0) * (1.0 if self.better == "higher" else -1.0)
         # A value that was filled in before the first one reaches nothing.
         known = np.logical_or.accumulate(~np.isnan(trace.metrics[self.metric]), axis=0)
@@ -277,6 +272,15 @@ def course(trace: Trace, metric: str, lacking: bool = False) -> np.ndarray:
     remedy = "choose a metric that is defined in every replicate"
     checks.require(enough, f"replicates without {metric}", empty, "0", remedy)
     return curve
+
+
+def collapses(good: np.ndarray) -> np.ndarray:
+    """Whether each replicate collapses, bool `[R]`, from a curve `[U, R]` that should rise."""
+    start, peak, end = good[0], good.max(0), ending(good)
+    # Of the replicate alone, and without its end: the deeper a fall, the smaller the gain would seem.
+    size = np.maximum(np.abs(start), np.abs(peak))
+    gained, sank = peak - start > GAIN * size, end < start - 0.5 * size
+    return np.asarray((end < 0.5 * (start + peak)) & (gained | sank) & (size > 0.0))
 
 
 def ending(curve: np.ndarray) -> np.ndarray:

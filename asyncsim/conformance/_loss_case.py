@@ -58,6 +58,18 @@ class Case:
         """Denominator of the loss."""
         return self.best.divisor if self.best.divisor.aggregator else self.evidence.divisor
 
+    @cached_property
+    def meant(self) -> parts.Divisor | None:
+        """Denominator of the asked method: that of the loss itself where the method is a loss that agrees with it."""
+        if self.like is None or not getattr(self.like.weight, "averages", False):
+            return self.like and parts.Divisor(self.like.aggregator, None)
+        if self.target.exact(self.tolerance):
+            return self.divisor
+        fresh = batches.on_policy(self.probes)
+        # What no advantage multiplies, as a penalty, says nothing of the average.
+        pairs = ((probe, probe.but(probe.name, advantages=torch.zeros_like(probe.advantages))) for probe in fresh)
+        return parts.divisor_among([torch.sub(*(methods.plain(self.like, one) for one in pair)) for pair in pairs], fresh)
+
     @property
     def reading(self) -> Reading | None:
         """Interpretation of the inputs under which a method explains every token; None if there is none."""

@@ -228,7 +228,7 @@ def _penalty(case: Case) -> str | None:
 def _divisor(case: Case) -> Finding | None:
     """Report the denominator of the loss, with the exact factor."""
     divisor = case.divisor
-    if divisor.rule is None:
+    if divisor.rule is None or (case.meant and case.meant.name == divisor.name):
         return None
     some = [probe for probe in case.probes if float(probe.mask.sum()) > 0]
     kept = case.evidence.kept(case.nearest, some) if divisor.rule in REJECTING else [probe.mask for probe in some]
@@ -276,10 +276,13 @@ def _average(case: Case) -> Finding | None:
         usual = f"GRPO divides by {averages['sequence_mean']}; DAPO by {averages['token_mean']}"
         remedy = f"{usual}; right where the columns are a constant, as in Dr. GRPO (verl's seq-mean-token-sum-norm)"
         return Finding(PADDED, "note", evidence, remedy) if padded else None
-    if found == case.like.aggregator:
+    meant = case.meant or case.divisor
+    if meant.name == found:
         return None
-    meant = averages[case.like.aggregator]
-    remedy = f"{case.like.name} divides by {meant}; if yours is meant: --set aggregator={found}"
+    own = "aggregator" in case.like.weight.describe()
+    words = f"divides by {averages[meant.name]}" if meant.name in averages else f"has another average ({meant.name})"
+    other = f", change the average of {case.like.name}" if own else f": --set aggregator={found}"
+    remedy = f"{case.like.name} {words}; if yours is meant{other}"
     return Finding(PADDED if padded else "another average", "bug" if padded else "note", evidence, remedy)
 
 

@@ -478,6 +478,11 @@ def divisor_of(subject: Subject, given: Sequence[Probe], read: Sequence[Probe]) 
         without = subject.quietly(probe.but(probe.name, advantages=torch.zeros_like(probe.advantages)))
         answer = subject.ask(probe).cotangent
         answers.append(answer - without.cotangent if without is not None and without.finite else answer)
+    return divisor_among(answers, read)
+
+
+def divisor_among(answers: Sequence[Tensor], read: Sequence[Probe]) -> Divisor:
+    """Divisor that explains cotangents of these batches."""
     for rule, aggregators in ((None, AGGREGATORS), *((rule, rule.aggregators) for rule in RULES)):
         for aggregator in aggregators:
             ratios = _ratios(aggregator, rule, read, answers)

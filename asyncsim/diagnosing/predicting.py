@@ -12,6 +12,7 @@ from asyncsim.base import calls, checks, files, uncertainty
 from asyncsim.base.answers import CHANCE, UNTOLD, Alarm, Prediction
 from asyncsim.base.notation import TRAINED
 from asyncsim.base.trace import Trace
+from asyncsim.comparing import readings
 from asyncsim.diagnosing import alarms
 from asyncsim.diagnosing.alarms import WINDOW, Matched, Signal, signal_of, trailing
 from asyncsim.schedules import _log_files, _log_places
@@ -20,6 +21,10 @@ LEAST = 8
 """Runs of either kind below which nothing is said: not even an area of 1 could be told from chance."""
 ALIKE = "all runs have the same most alarming value, or none; give a shorter watch=, or a Signal of the other side"
 FROZEN = "a smaller learning rate with more staleness or longer sequences: returns of {:.0%} of runs no longer change"
+COUNTED = (
+    "never learned: the return never came half of the way to the best; compare, sweep and boundary ask for no such gain "
+    "and count {} collapses"
+)
 EARLY = checks.advice("early", "alarm")
 REMEDY = "give a trace, as of sim.run(spec), columns by name, the path of a log, or a list of these"
 
@@ -107,6 +112,8 @@ def predict(
         whole = np.flatnonzero(kinds["healthy"])
         pairs = pairs._replace(controls=whole, control_times=np.full((1, len(whole)), len(earned)))
     counts = {name: int(is_.sum()) for name, is_ in kinds.items()}
+    elsewhere = int(readings.collapses(earned).sum())
+    counted = COUNTED.format(elsewhere) * (counts["never learned"] > 0 and elsewhere != counts["collapsed"])
     scored = {"collapsed": len(pairs.cases), "healthy": len(pairs.controls)}
     over = "the whole history before" if watch is None else f"the last {watch} updates before"
     late = f"the others learned less than {ahead + window} updates before a collapse, or collapsed in the last {behind}"
@@ -126,11 +133,11 @@ def predict(
         # Without collapses none is scored, however many are healthy.
         late = late if counts["collapsed"] else "healthy runs are cut where others collapse"
         why = f"at least {LEAST} of each must be scored, and {few} are; take {take}"
-        return Prediction(found, counts, scored, late, over, {}, why)
+        return Prediction(found, counts, scored, late, over, {}, why, counted)
     share = counts["collapsed"] / (counts["collapsed"] + counts["healthy"])
     about = leads, watch, rate, share, found.learned
     found_by = {name: _alarm(one, one(metrics), pairs, *about) for name, one in signals.items()}
-    return Prediction(found, counts, scored, late, over, found_by)
+    return Prediction(found, counts, scored, late, over, found_by, "", counted)
 
 
 def _named(signal: Any, window: int) -> dict[str, Signal]:

@@ -213,7 +213,10 @@ class Search:
         counts, half = self._events(spec, values, FIRST, 0), self.share * FIRST
         # A low end lies before a rise, the high end may lie on top of one.
         best = counts.argmax() if last else counts[: max(1, len(counts) - 1)].argmin()
-        fits = counts[best] > half if last else counts[best] < half < counts[best:].max()
+        # By a standard error of so few replicates, or the next call refuses the value.
+        least = math.sqrt(half * (1.0 - self.share))
+        fits = counts[best] > min(half + least, FIRST - 1) if last else counts[best] < max(half - least, 1.0)
+        fits &= last or counts[best:].max() > half
         each = ", ".join(f"{value:.4g}: {count:.0f}" for value, count in zip(values, counts, strict=True))
         remedy = checks.advice(f"{self.reading.over}-{end}", "nowhere") if self.rides else usual
         if fits:
@@ -221,7 +224,7 @@ class Search:
             remedy = f"{turns}give {end}={values[best]:.4g}"
         elif last and counts[best] > 2:
             wider = f"give share={counts[best] / FIRST / 2.0:.2g} and high={values[best]:.4g}, or more staleness"
-            remedy = f"the share rises and falls, and is largest at {values[best]:.4g}: {wider}"
+            remedy = f"no share is clearly above; it is largest at {values[best]:.4g}: {wider}"
         return f"{remedy}; of {FIRST} replicates at other values, {each}"
 
     def _sides(self, spec: Spec, values: np.ndarray, level: float) -> tuple[np.ndarray, int]:

@@ -92,6 +92,8 @@ def test_a_wrong_formula_is_violated_and_a_mistake_in_the_measurement_is_not() -
 def test_an_instance_is_measured_at_its_own_point() -> None:
     assert [row.point for row in sim.verify(Right({"size": 7})).points] == [{"size": 7}]
     assert [row.point for row in sim.verify(Right, at={"size": 8}).points] == [{"size": 8}]
+    listed = sim.verify(variant(points=[{"size": 7}], more=[{"size": 8}]), size="full")
+    assert [row.point for row in listed.points] == [{"size": 7}, {"size": 8}]
 
 
 def test_a_file_is_read_anew(tmp_path: Path) -> None:
@@ -122,6 +124,14 @@ def test_a_package_registers_claims(tmp_path: Path, monkeypatch: Any) -> None:
         (variant(kind="guess"), "kind = 'guess': must be one of identity"),
         (variant(points=()), "points = (): must be a tuple of points; write points"),
         (variant(points=({"size": 0},)), "size = 0"),
+        (variant(points={"size": 3}), "points = {'size': 3}: must be a tuple of points; write points"),
+        (variant(points=["size"]), "points = ['size']: must be a tuple of points; write points"),
+        (variant(more=3), "more = 3: must be a tuple of points; write more"),
+        (variant(effect="big"), "effect = 'big': must be a finite number in (0, inf); write effect = 0.02"),
+        (variant(terms=[broken]), "must be functions by name; write terms = {'twice': lambda s, factor: ...}"),
+        (variant(loose="mean"), "loose = 'mean': must be a set; write loose = {'NAME'}"),
+        (variant(reach=3), "reach = '3 is not a callable object': must be a function with the arguments (self, point)"),
+        (variant(predict=lambda self: {3: 1.0}), "predict = {3: 1.0}: must be a dict of numbers by name"),
         (variant(predict=lambda self: 3.0), "predict = 3.0: must be a dict of numbers by name"),
         (variant(measure=lambda *given: {"mean": 2.0}), "measure = {'mean': 2.0}: must be a dict of sim.Estimate"),
         ("nobody.py:Right", "nobody.py"),

@@ -206,9 +206,14 @@ def of_rows(over, live=True):
 def grpo(average):
     def loss(log_prob, old_log_prob, advantages, mask):
         values = surrogate(log_ratio(log_prob, old_log_prob, mask).exp(), advantages, 0.2, 0.2) * mask
-        return -(values.mean() if average == "mean" else values.sum() / mask.sum())
+        if average == "rows":
+            return -(values.sum(1) / mask.sum(1)).mean()
+        return -(values.mean() if average == "mean" else values.sum() / (mask.sum() if average == "tokens" else 1.0))
 
     return loss
+
+
+WRITTEN = {average: grpo(average) for average in ("mean", "tokens", "rows", "sum")}
 
 
 SUMMED, MEANED = "log ratios of a row summed, not averaged", "log ratios of a row averaged, not summed"
@@ -230,6 +235,9 @@ LEVELS = {
     ".mean()": (grpo("mean"), None, True, (), "conforms, with a mean over padding"),
     "like GRPO": (grpo("mean"), "grpo", False, ("mean over padding",), "verl's seq-mean-token-mean"),
     "token mean": (grpo("tokens"), "grpo", False, (), "if yours is meant: --set aggregator=token_mean"),
+    "like another's": (WRITTEN["rows"], WRITTEN["tokens"], False, (), "divides by all tokens, (x * mask).sum() / mask"),
+    "like a sum": (WRITTEN["rows"], WRITTEN["sum"], False, (), "yours is meant, change the average of loss"),
+    **{f"{name} like itself": (loss, loss, True, (), "conforms like loss()") for name, loss in WRITTEN.items()},
 }
 
 
@@ -239,6 +247,8 @@ def test_what_is_summed_or_averaged_in_another_place_is_named(name):
     report = check_loss(loss, like, bias=False)
     assert (report.conforms, report.bugs) == (conforms, bugs) and report.name != "unknown", report
     assert words in str(report), report
+    averages = {"another average", "mean over padding"} & {finding.name for finding in report.findings}
+    assert not (averages and like is loss), report
 
 
 REPEATED, PADDED = "rows counted once for each of their tokens", "lengths of rows include padding"

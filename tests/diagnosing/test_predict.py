@@ -189,6 +189,10 @@ def test_the_runs_that_an_area_rests_on_are_counted():
     assert found.alarms["noise"].area[0].freedom == 19.0
     few = asked({name: values[:, 3:] for name, values in made(runs=20)[0].items()})
     assert few.scored["collapsed"] == 7 and "scored: 7 of 7" in str(few)
+    # A fourth of the gain is too little to have learned, and enough to collapse elsewhere.
+    columns["batch_return"][:, :5] *= 0.25
+    assert (found.runs["never learned"], found.counted, asked(columns).runs["never learned"]) == (0, "", 5)
+    assert "and count 30 collapses\nscored" in str(asked(columns))
     assert "and 7 of 7 collapsed are; take more replicates, about 3 times as many" in few.reason
     # Without a collapse: a run whose return moves may have a larger rate, one that stands still may not.
     healthy = columns["batch_return"][:, 30:]
