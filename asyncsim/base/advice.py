@@ -212,10 +212,8 @@ class Advice(calls.Told):
         """Compare other machines and rollout modes with today's, at equal limits and knee with knee."""
         knee, lines = self.knee, []
         for own in self.knees()[1:]:
-            pairs = [
-                (f"at the same limit of {k:g}", self._at(k, own), self._at(k, knee)) for k in {knee.limit, own.limit}
-            ]
-            pairs.sort(key=lambda pair: -pair[2].limit)
+            limits = sorted({knee.limit, own.limit}, reverse=True)
+            pairs = [(f"at the same limit of {k:g}", self._at(k, own), self._at(k, knee)) for k in limits]
             if len(pairs) > 1:
                 pairs += [(f"at its knee of {own.limit:g} against today's knee of {knee.limit:g}", own, knee)]
             for where, one, other in pairs:
