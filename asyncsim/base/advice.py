@@ -125,6 +125,9 @@ class Advice(calls.Told):
         best = min(curve, key=lambda each: each.mean("seconds")).numbers["seconds"]
         return [mean_interval(each.numbers["seconds"] / best - 1.0, max(1, len(curve) - 1)) for each in curve]
 
+    def _at(self, limit: float, own: Setting) -> Setting:
+        return next(each for each in self.curve(own.machines, own.partial) if each.limit == limit)
+
     def _least(self, end: int, *curve: Any) -> Setting:
         rows = self.curve(*curve)
         return next(each for each, loss in zip(rows, self.slower(*curve), strict=True) if loss[end] <= self.share)
@@ -206,13 +209,17 @@ class Advice(calls.Told):
         return f"Per update {' and '.join(words)}{own}. {slower}."
 
     def gains(self) -> list[str]:
-        """Compare the knee of other machines and rollout modes with today's knee, in seconds and slot-hours."""
+        """Compare other machines and rollout modes with today's, at equal limits and knee with knee."""
         knee, lines = self.knee, []
         for own in self.knees()[1:]:
-            seconds = _signed(mean_interval(own.numbers["seconds"] - knee.numbers["seconds"]), "s per update")
-            hours = _signed(mean_interval(own.slot_hours - knee.slot_hours), "slot-hours")
-            name = f"{self._with(own)}, at its knee of {own.limit:g} against your present system"
-            lines.append(f"With {name}: {seconds}; {hours} per 1,000 updates.")
+            limits = sorted({knee.limit, own.limit}, reverse=True)
+            pairs = [(f"at the same limit of {k:g}", self._at(k, own), self._at(k, knee)) for k in limits]
+            if len(pairs) > 1:
+                pairs += [(f"at its knee of {own.limit:g} against today's knee of {knee.limit:g}", own, knee)]
+            for where, one, other in pairs:
+                seconds = _signed(mean_interval(one.numbers["seconds"] - other.numbers["seconds"]), "s per update")
+                hours = _signed(mean_interval(one.slot_hours - other.slot_hours), "slot-hours")
+                lines.append(f"With {self._with(own)}, {where}: {seconds}; {hours} per 1,000 updates.")
         return lines
 
     def __str__(self) -> str:

@@ -30,7 +30,7 @@ WANTED = ("staleness_mean", "staleness_min", "staleness_max", "ess", "kl_k3", "c
 """Quantities of a step that most questions need."""
 MOVES = ("policy_kl", "policy_ratio_max", "grad_norm")
 """Quantities that say how far updates move the policy."""
-APART = ("kl_k1", "kl_k3", "log_ratio_abs")
+APART = ("kl_k1", "kl_k3", "log_ratio_abs", "geometric_abs")
 """Quantities that say how far the trainer's log-probs are from the sampler's."""
 WATCHED = (*MOVES, "length_mean")
 """Quantities without a prediction, whose cells may be no numbers: that is a finding."""

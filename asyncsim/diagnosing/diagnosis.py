@@ -34,7 +34,7 @@ class Diagnosis(calls.Told):
     """Findings of one run. `columns`: quantity to (column, scope of averaging).
 
     `unknown` maps columns that were not understood to known names of similar spelling. `refused` maps known columns
-    that were not used to the reason.
+    that were not used to the reason. `idle`: columns of which no answer but "impossible values" makes use.
     """
 
     findings: tuple[Finding, ...]
@@ -43,6 +43,7 @@ class Diagnosis(calls.Told):
     refused: dict[str, str]
     steps: int
     level: float = LEVEL
+    idle: tuple[str, ...] = ()
 
     @property
     def counts(self) -> dict[str, int]:
@@ -75,7 +76,7 @@ class Diagnosis(calls.Told):
 
     def json(self) -> dict[str, Any]:
         """Return everything as plain values."""
-        about = {"unknown": self.unknown, "refused": self.refused, "steps": self.steps, "level": self.level}
+        about = {name: getattr(self, name) for name in ("unknown", "refused", "idle", "steps", "level")}
         columns = {name: {"column": c, "scope": s} for name, (c, s) in self.columns.items()}
         return {"findings": [each.row() for each in self.findings], "columns": columns, **about, "counts": self.counts}
 
@@ -100,6 +101,7 @@ class Diagnosis(calls.Told):
                 add(f"To do: {each.action}", 1)
         lines.append("")
         add(f"To answer more: {self.missing[0].lower()}{self.missing[1:]}" * bool(left))
+        add(f"Read, but judged by no answer except impossible values: {', '.join(self.idle)}." * bool(self.idle))
         add("" if verbose else f"Columns: {len(self.columns)} read, {len(self.refused)} not used (-v lists them).")
         for title, columns in self._columns()[0 if verbose else 2 :]:
             lines += [title] * bool(columns)
@@ -180,13 +182,20 @@ def diagnose(
         lacks = f"staleness = {staleness} is not tested: the log has no staleness of samples"
         warnings.warn(checks.RunWarning(f"{lacks}; log staleness_min and staleness_max of each step"), stacklevel=3)
     used = {name: (column, log.scope.get(name, "tokens")) for name, column in log.names.items()}
-    return Diagnosis(tuple(settle(drafts(log))), used, dict(log.unknown), dict(log.refused), log.steps)
+    findings = tuple(settle(drafts(log)))
+    idle = tuple(log.names[name] for name in log.quantities if name in {*log.names} - log.used - {"step"})
+    return Diagnosis(findings, used, dict(log.unknown), dict(log.refused), log.steps, idle=idle)
 
 
 def drafts(run: Telemetry) -> list[Draft]:
     """Answer every question for this telemetry, before p-values are corrected."""
-    answered = [draft for question in QUESTIONS if (draft := question(run)) is not None]
-    return [*answered, *returns.grown(run), *sizes.impossible(run)]
+    answered = list[Draft]()
+    for question in QUESTIONS:
+        before, draft = {*run.used}, question(run)
+        answered += [] if draft is None else [draft]
+        if draft is None or draft.p is None:
+            run.used.intersection_update(before)
+    return [*answered, *returns.grown(run), *sizes.impossible(replace(run, used=set()))]
 
 
 def _positive(name: str, value: float | None, low: float = 0.0) -> float | None:

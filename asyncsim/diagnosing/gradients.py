@@ -31,6 +31,7 @@ LOW = 0.02
 def lags(telemetry: Telemetry) -> dict[int, Estimate]:
     """Mean cosines by the lag between gradients, in updates."""
     logged = {name: series for name, series in telemetry.quantities.items() if name.startswith("cosine_")}
+    telemetry.used.update(logged)
     found = {int(name.removeprefix("cosine_")): mean(series) for name, series in logged.items()}
     return {apart: cosine for apart, cosine in sorted(found.items()) if cosine is not None}
 

@@ -344,6 +344,9 @@ def _curve(
     has = {aliases.steps(system=True).get(aliases.plain(name), ("",))[0] for name in own}
     mapped = {ours: theirs for ours, theirs in mapping.items() if theirs in own or ours not in has}
     known = metric in mapped or metric in has or set(own) >= BOARD
+    relative = next((name for name in own if name.startswith("Relative Time")), None)  # W&B's, in seconds
+    if relative and not {"step", "clock"} & {*has, *mapped}:
+        mapped["clock"] = relative
 
     def log(ours: str, name: str, remedy: str = "") -> Telemetry:
         """Read the log with a column mapped to one of our names."""
@@ -385,8 +388,15 @@ def _curve(
     timed = next((name for name in ("clock", "seconds_step") if name in found.quantities), None)
     seconds = along(found, timed) if timed else None
     x: Any = step if over == "steps" else seconds
+    shared = any(" - " in name and not name.startswith(f"{run} - ") for name in names) and len(step) < found.steps
+    merged = "step" not in found.names and (bool(relative) or shared)
+    bound = f"of a column, but rows without one are {f'points of {relative}' if relative else 'of all runs'}"
+    named = ", columns='clock=THEIRS'" * (not timed)
+    remedy = f"export it with Step as x axis, or write over='seconds'{named}"
+    checks.require(not merged or over != "steps", f"steps of {label}", "row numbers", bound, remedy)
     clock = next((name for name in own if re.search(r"elapsed|clock|second|time", name)), None)
-    wanted, remedy = re.search("time|second|hour|minute|clock", over), "export _runtime, or use over='steps'"
+    wanted = re.search("time|second|hour|minute|clock", over)
+    remedy = "export _runtime, or use over='steps'" if not merged else f"write over='seconds'{named}"
     if clock or timed:
         remedy = "write over='seconds'" + f", columns='seconds_step={clock}' for seconds of a step" * (not timed)
     if over not in ("steps", "seconds"):

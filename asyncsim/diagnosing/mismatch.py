@@ -52,6 +52,7 @@ def levels(telemetry: Telemetry) -> Levels | None:
             return Levels(known, np.where(count > 0, total / count, np.nan).reshape(size))
     buckets = sorted(int(name.rpartition("_")[2]) for name in telemetry.quantities if name.startswith("k3_at_"))
     if buckets:
+        telemetry.used.update(f"k3_at_{s}" for s in buckets)
         columns = [2.0 * telemetry.quantities[f"k3_at_{s}"] for s in buckets]
         return Levels(np.array(buckets, dtype=float), np.stack(columns, axis=1))
     low, high, k3 = (telemetry.get(name) for name in ("staleness_min", "staleness_max", "kl_k3"))

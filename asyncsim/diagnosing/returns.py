@@ -3,6 +3,7 @@
 import numpy as np
 from scipy import stats
 
+from asyncsim.base.notation import plural
 from asyncsim.base.records import Estimate
 from asyncsim.diagnosing.aliases import APART, MOVES
 from asyncsim.diagnosing.findings import BATCHES, BY_DEFINITION, Draft, Saying, missing
@@ -17,6 +18,8 @@ ACTIONS = (
 )
 """What a growth is called, and what to do: of updates, and of the distance from the sampler."""
 QUESTION = "reward"
+SPIKE = 10.0
+"""Times the median of a run from which on a value is mentioned."""
 SIZE = BATCHES // 6
 """Stretches of the last part of a run, which is compared with every earlier one of its length."""
 CLEAR = 6.0
@@ -44,7 +47,8 @@ def fall(telemetry: Telemetry) -> Draft | None:
     freedom = (BATCHES - 1) * 2.0 / 3.0
     p = 1.0 if drop <= 0.0 else min(1.0, len(before) * float(stats.t.sf(drop / error, freedom)))
     end = np.array_split(telemetry.quantities["step"][known], BATCHES)[best + SIZE - 1][-1]
-    words = f"The last sixth has mean reward {parts[-1]:.4g}; the best sixth, to step {end:g}, had {before[best]:.4g}"
+    words = f"The last sixth has mean reward {parts[-1]:.4g}"
+    words += f"; the best earlier sixth, to step {end:g}, had {before[best]:.4g}"
     beside = _beside(telemetry, known, best)
     since = f" Since then {', '.join(beside)}." if beside else ""
     return Draft(
@@ -59,30 +63,39 @@ def fall(telemetry: Telemetry) -> Draft | None:
 def grown(telemetry: Telemetry) -> list[Draft]:
     """Test whether updates, or the distance from the sampler, end above `TIMES` those of the first half.
 
-    Returns a draft for each quantity that is logged. Means of b stretches of steps are compared by their logarithms,
-    whose variance is mean (x_(k+1) - x_k)^2 / 2.
+    Returns a draft for each quantity that is logged; growth that noise may explain stays open. Means of b stretches of
+    steps are compared by their logarithms, whose variance is mean (x_(k+1) - x_k)^2 / 2.
     """
     drafts = []
-    for name in (*MOVES, *APART):
-        series = telemetry.get(name)
+    for name in (*MOVES, "clip_fraction", *APART):
+        series = telemetry.quantities.get(name)
         if series is None or (known := np.isfinite(series)).sum() < BATCHES:
             continue
         stretches = np.array([part.mean() for part in np.array_split(series[known], BATCHES)])
         if stretches.min() <= 0.0:
             continue  # a mean of noise around 0 has no size
+        telemetry.get(name)
         logs, half, column = np.log(stretches), BATCHES // 2, telemetry.names[name]
         error = max(float(np.sqrt(np.mean(np.diff(logs) ** 2) / 2.0 * (1.0 / SIZE + 1.0 / half))), 1e-12)
         (first, last), freedom = np.exp([logs[:half].mean(), logs[-SIZE:].mean()]), (BATCHES - 1) * 2.0 / 3.0
         steps = [part[0] for part in np.array_split(telemetry.quantities["step"][known], BATCHES)]
         start = next((steps[k] for k in range(BATCHES) if stretches[k:].min() > TIMES * first), steps[-1])
-        words = f"{column} was {first:.3g} in the first half, and is {last:.3g} in the last sixth"
+        words = f"{column} was {first:.3g} in the first half, and is {last:.3g} in the last sixth (geometric means)"
+        middle, at = float(np.median(series[known])), int(np.nanargmax(series))
+        spikes, step = int((series[known] > SPIKE * middle).sum()), telemetry.quantities["step"][at]
+        many = f" In {plural(spikes, 'step')} it is above {SPIKE:g} times its median, {middle:.3g}"
+        many = f"{many}, up to {series[at]:.3g} at step {step:g}." if spikes and middle > 0.0 else ""
         grown = f"{words}: above {TIMES:g} times the first from step {start:g} on."
-        steady = Saying("no such growth", f"{words}; from {TIMES:g} times on, it counts.")
+        noisy = f"{words}, {last / first:.2g} times; more than {TIMES:g} times counts"
+        steady = Saying("no such growth", f"{noisy}.{many}")
+        if last > TIMES * first:
+            steady = Saying("", f"{noisy}, but noise alone may do this.{many}", "Look at the largest values.")
         sayings = steady, Saying(CAUSES[name in APART], grown, ACTIONS[name in APART])
         p = float(stats.t.sf(np.log(last / first / TIMES) / error, freedom))
         ratio = Estimate(float(last / first), float(last / first) * error, freedom)
         of = f"growth of {column}", BY_DEFINITION, *sayings
-        drafts.append(Draft(*of, p, ratio, (0.0, TIMES), "times the first half"))
+        decides = bool(last <= TIMES * first)
+        drafts.append(Draft(*of, p, ratio, (0.0, TIMES), "times the first half", decides))
     return drafts
 
 

@@ -64,6 +64,7 @@ class Telemetry:
 
     `scope`: what each quantity is averaged over. `names`: its column. `unknown`: columns that were not understood, each
     with known names that are spelled alike. `refused`: columns that are known and not used, with the reason.
+    `used`: quantities that were asked for.
     """
 
     quantities: Mapping[str, np.ndarray]
@@ -73,9 +74,11 @@ class Telemetry:
     names: Mapping[str, str] = field(default_factory=dict)
     unknown: Mapping[str, list[str]] = field(default_factory=dict)
     refused: Mapping[str, str] = field(default_factory=dict)
+    used: set[str] = field(default_factory=set, compare=False)
 
     def get(self, name: str) -> np.ndarray | None:
         """A quantity `[U]`, or None if it was not logged."""
+        self.used.add(name)
         return self.quantities.get(name)
 
     @property

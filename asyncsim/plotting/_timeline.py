@@ -1,5 +1,6 @@
 """A timeline: one box a sample, colored by its staleness when trained; below them the ages in every trained batch."""
 
+import heapq
 import math
 from dataclasses import dataclass
 from functools import cached_property
@@ -79,15 +80,47 @@ class Page:
 
     @cached_property
     def size(self) -> int:
-        """Number of samples per group, which share a slot."""
+        """Number of samples per group, which share a slot; 1 where rows are slots of samples."""
+        return 1 if self.packed else self._together
+
+    @cached_property
+    def _together(self) -> int:
         return max(1, int(np.bincount(self.timeline.samples["group"]).max(initial=0)))
 
     @cached_property
+    def packed(self) -> bool:
+        """Whether slots of groups are many and more than half idle, as where all samples share fewer slots."""
+        used, length = len(np.unique(self.timeline.samples["place"][self._written])), self.end - self.begin
+        return used > ROWS and self._together > 1 and self._spent.sum() < 0.5 * used * self._together * length
+
+    @cached_property
+    def places(self) -> np.ndarray:
+        """Slot of every sample `[N]`: that of its group or, where `packed`, the first that is free at its start."""
+        if not self.packed:
+            return np.asarray(self.timeline.samples["place"])
+        starts, free, busy = self.timeline.samples["t_start"], list[int](), list[tuple[float, int]]()
+        lanes = np.full(len(starts), -1)
+        for n in sorted(self._written.tolist(), key=lambda n: (starts[n], n)):
+            while busy and busy[0][0] <= starts[n]:
+                heapq.heappush(free, heapq.heappop(busy)[1])
+            lanes[n] = heapq.heappop(free) if free else len(busy)
+            heapq.heappush(busy, (written_until(self.timeline, n, self.end), int(lanes[n])))
+        return lanes
+
+    @cached_property
     def slots(self) -> np.ndarray:
-        """Slots in the picture: all slots in use, or an equally spaced selection."""
-        used = np.unique(self.timeline.samples["place"][self._written])
+        """Slots in the picture: all slots in use, or an equally spaced selection of those in use for long."""
+        busy = np.bincount(self.places[self._written], weights=self._spent)
+        used = np.flatnonzero(busy > 0.0)
         count = min(len(used), max(2, ROWS // self.size))
+        used = used if count == len(used) else np.flatnonzero(busy >= min(0.5 * busy.max(), np.sort(busy)[-count]))
         return used[np.linspace(0, len(used) - 1, count).round().astype(int)] if count else used
+
+    @cached_property
+    def _spent(self) -> np.ndarray:
+        """Seconds within the interval of every sample in `_written`."""
+        stops = np.array([written_until(self.timeline, n, self.end) for n in self._written.tolist()], dtype=float)
+        return stops - np.maximum(self.timeline.samples["t_start"][self._written], self.begin)
 
     @cached_property
     def _written(self) -> np.ndarray:
@@ -100,7 +133,7 @@ class Page:
     @cached_property
     def samples(self) -> np.ndarray:
         """Rows of the samples in the picture."""
-        return self._written[np.isin(self.timeline.samples["place"][self._written], self.slots)]
+        return self._written[np.isin(self.places[self._written], self.slots)]
 
     @cached_property
     def ages(self) -> np.ndarray:
@@ -165,7 +198,7 @@ class Page:
 def generation(ax: Axes, page: Page) -> None:
     """Draw a box for every sample; those of one group are adjacent in their slot."""
     rows = page.size * len(page.slots)
-    row = np.searchsorted(page.slots, page.timeline.samples["place"]) * page.size
+    row = np.searchsorted(page.slots, page.places) * page.size
     for n in page.samples.tolist():
         start = float(page.timeline.samples["t_start"][n])
         stop = written_until(page.timeline, n, page.end)
@@ -178,7 +211,8 @@ def generation(ax: Axes, page: Page) -> None:
             ax.text(middle, top + 0.4, words, ha="center", va="center", color="white", fontsize=7.0, clip_on=True)
     every = math.ceil(len(page.slots) / 8)
     places = page.size * np.arange(len(page.slots))[::every] + (page.size - 1) / 2
-    ax.set(ylim=(rows - 0.4, -0.6), ylabel="generator slot" + " (a row a sample)" * (page.size > 1), yticks=places)
+    label = f"{'sample' if page.packed else 'generator'} slot{' (a row a sample)' * (page.size > 1)}"
+    ax.set(ylim=(rows - 0.4, -0.6), ylabel=label, yticks=places)
     ax.set_yticklabels([str(slot) for slot in page.slots[::every]])
     ax.tick_params(labelbottom=False)
 
@@ -201,7 +235,7 @@ def training(ax: Axes, page: Page) -> None:
                 text.set(fontsize=7.0, clip_on=True, color="white" if sum(color[:3]) < 1.5 else _style.INK)
     ax.set(ylim=(0, 1), yticks=[0.5], xlim=(page.begin, page.end))
     ax.set_yticklabels(["trained\nbatches"])
-    slots, count = len(np.unique(page.timeline.samples["place"])), len(page.timeline.batches["batch"])
+    slots, count = len(np.unique(page.places[page.places >= 0])), len(page.timeline.batches["batch"])
     parts = [f"{len(page.shown)} of {count} batches, up to the stalest"] * (count > len(page.shown))
     rows = f", {page.size} rows each" * (page.size > 1)
     parts += [f"{len(page.slots)} of {slots} slots{rows}"] * (slots > len(page.slots))

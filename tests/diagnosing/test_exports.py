@@ -179,6 +179,8 @@ def test_a_column_that_is_another_quantity_is_not_used():
     [
         ("actor/ppo_kl", "updates grew"),
         ("actor/grad_norm", "updates grew"),
+        ("actor/pg_clipfrac", "updates grew"),
+        ("rollout_corr/log_ppl_abs_diff", "sampler drifts away"),
         ("rollout_corr/kl", "sampler drifts away"),
         ("ppo_actor/update/importance_weight/max", "updates grew"),
         ("ppo_actor/update/behave_kl/avg", "sampler drifts away"),
@@ -194,7 +196,13 @@ def test_updates_that_grow_are_noticed_and_steady_ones_are_not(column, cause, ti
     assert grown.causes == [cause] * (times > 3.0)
     for healthy in (np.minimum(steps / 20.0 + 0.1, 1.0), 1.0 - steps / 250.0):
         assert sim.diagnose({"step": steps, column: 3e-3 * healthy * noise}).causes == []
-    assert sim.diagnose({"step": steps, column: rng.normal(0.0, 1e-3, 200)}).causes == []
+    assert sim.diagnose({"step": steps, column: abs(rng.normal(0.0, 1e-3, 200)) * (steps % 9 == 0)}).causes == []
+    # Spikes that noise explains are neither growth nor none, and a column that no answer uses is named.
+    lone = sim.diagnose({"step": steps, column: 3e-3 * noise * np.where(np.isin(steps, (171, 188)), 80.0, 1.0)})
+    (finding,) = (each for each in lone.findings if each.question == f"growth of {column}")
+    assert (finding.verdict, lone.causes) == ("cannot tell", []) and "In 2 steps" in finding.sentence
+    text = sim.diagnose({"step": steps, column: 3e-3 * noise, "actor/entropy": noise}).text()
+    assert "no answer except impossible values: actor/entropy." in " ".join(text.split())
 
 
 @pytest.mark.parametrize("written_as", ["nan", "NaN", "inf"])
@@ -275,8 +283,9 @@ def test_the_screen_begins_with_findings_and_folds_what_stays_open(width):
     lines = found.text(width).splitlines()
     assert max(map(len, lines)) <= width
     heads = [line for line in lines if not line.startswith(" ")]
-    assert [head.partition(" (")[0] for head in heads[1:5]] == [
-        "differs: impossible values", "differs: reward", "differs: growth of actor/ppo_kl", "cannot tell: 11 questions",
+    assert [head.partition(" (")[0] for head in heads[1:6]] == [
+        "differs: impossible values", "differs: reward", "differs: growth of actor/ppo_kl",
+        "differs: growth of actor/pg_clipfrac", "cannot tell: 11 questions",
     ]  # fmt: skip
     assert "rollout_corr/k3_kl" in " ".join(lines)
     whole = found.text(width, verbose=True)

@@ -146,6 +146,16 @@ def test_runs_of_a_chart_are_chosen_by_name_or_pattern(tmp_path):
     refusals.refused("b = None", sim.judge_runs, path, run="sync*")
     # The same run in both arms.
     refusals.refused("all numbers are the same", sim.judge_runs, path, run=("*-s1", "sync*"))
+    # A chart over time merges the rows of its runs, so a row number is no step of any of them.
+    for clock, columns in (("Relative Time (Process)", None), ("Created", "clock=Created")):
+        merged = {clock: np.arange(480.0)}
+        for k, head in enumerate(heads[1:]):
+            merged[head] = [cells[k + 1][row // 4] if row % 4 == k else None for row in range(480)]
+        words = "steps of a.*'row numbers'.*export it with Step as x axis, or write over='seconds'"
+        refusals.refused(words, sim.judge_runs, merged, run=("sync*", "async*"))
+        found = sim.judge_runs(merged, run=("sync*", "async*"), over="seconds", columns=columns)
+        assert found.start == pytest.approx(381.4) and found.stop == 476.0
+    refusals.refused("write .*clock=THEIRS", sim.judge_runs, merged, run=("sync*", "async*"), over="seconds")
 
 
 def changed(**columns):

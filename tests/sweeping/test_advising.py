@@ -79,9 +79,7 @@ def test_more_machines_and_a_slower_sync_bring_what_arithmetic_says():
     # Generators pause for the second of a sync; between the ends of 30 batches, and the last install, are 31 syncs.
     assert (now.mean("seconds"), more.mean("seconds")) == pytest.approx((11.0 + 1 / 30, 9.0 + 1 / 30))
     advice = advise(system, updates=40, realizations=2)
-    gains = (
-        "With 8 machines, at its knee of 4 against your present system: -2 s per update [-2, -2]; +7.81 slot-hours ["
-    )
+    gains = "With 8 machines, at the same limit of 4: -2 s per update [-2, -2]; +7.81 slot-hours ["
     assert f"{(8 * (9 + 1 / 30) - 4 * (11 + 1 / 30)) / 3.6:.3g}" in gains
     assert (now.slots, more.slots) == (4, 8) and advice.gains()[0].startswith(gains)
     # The slots stand still for the sync alone, and the trainer for 2 s besides; it says who is slower.
@@ -114,10 +112,16 @@ def test_partial_rollouts_are_compared_at_their_knees():
     # At limit 0 nothing runs when weights move, so both are one system, to the bit.
     assert np.array_equal(advice.curve()[0].numbers["seconds"], drained[0].numbers["seconds"])
     assert drained[-1].mean("seconds") > advice.curve()[-1].mean("seconds")
-    (line,) = advice.gains()
     own = next(each for each in advice.knees() if not each.partial)
+    *same, line = advice.gains()
+    # At equal limits too: a smaller knee alone makes a faster system look slower.
+    for limit, text in zip((advice.knee.limit, own.limit), same, strict=True):
+        one, other = (next(each for each in curve if each.limit == limit) for curve in (drained, advice.curve()))
+        gap = np.mean(one.numbers["seconds"] - other.numbers["seconds"])
+        assert text.startswith(f"With partial rollouts off, at the same limit of {limit:g}: {gap:+.3g} s per update [")
     assert own.limit < advice.knee.limit and line.endswith("] per 1,000 updates.")
-    assert line.startswith(f"With partial rollouts off, at its knee of {own.limit:g} against your present system: +")
+    knees = f"at its knee of {own.limit:g} against today's knee of {advice.knee.limit:g}: +"
+    assert line.startswith(f"With partial rollouts off, {knees}")
     for each, unit in (
         (own.numbers["seconds"] - advice.knee.numbers["seconds"], "s per update"),
         (own.slot_hours - advice.knee.slot_hours, "slot-hours"),
