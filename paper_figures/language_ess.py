@@ -44,7 +44,7 @@ def draw_staleness(ax: Axes, rows: Any) -> Axes:
     """ESS of whole answers against staleness, on the prediction with its band."""
     own = whole(rows, CHARACTERS)
     known, color = own[own.inside], _style.COLORS["contrast"]
-    ax.plot(known.staleness, known.predicted_ess, zorder=1.5, label=LAW, **_style.PREDICTED)
+    ax.plot(known.staleness, known.predicted_ess, zorder=1.5, label=LAW, **{**_style.PREDICTED, "color": color})
     ax.fill_between(
         known.staleness,
         known.predicted_low,
@@ -52,16 +52,20 @@ def draw_staleness(ax: Axes, rows: Any) -> Axes:
         color=color,
         alpha=0.12,
         linewidth=0,
-        label="95 % interval of the prediction",
+        label="95 % interval of the prediction, random rewards",
     )
     paid = whole(rows, ANSWERS)
     paid = paid[paid.staleness >= own.staleness.min()]
-    ax.plot(paid.staleness, paid.predicted_ess, label=LAW, **_style.PREDICTED)
-    for each, name in ((own, "contrast"), (paid, "measured")):
+    blue = _style.COLORS["measured"]
+    ax.plot(paid.staleness, paid.predicted_ess, label=LAW, **{**_style.PREDICTED, "color": blue})
+    for each, name, marker, aside in ((own, "contrast", "o", 1.015), (paid, "measured", "s", 0.985)):
         reach = [each.ess - each.low, each.high - each.ess]
-        ax.errorbar(each.staleness, each.ess, yerr=reach, color=_style.COLORS[name], **_style.MEASURED)
-    look.say(ax, 17.5, 0.86, "rewards for correct answers", _style.COLORS["measured"])
-    look.say(ax, 22.0, 0.42, "random rewards", _style.COLORS["contrast"])
+        style = {**_style.MEASURED, "color": _style.COLORS[name], "marker": marker}
+        ax.errorbar(aside * each.staleness, each.ess, yerr=reach, **style)
+    look.say(ax, 17.5, 0.93, "correct answers, predicted", blue)
+    look.say(ax, 17.5, 0.85, "correct answers, measured", blue)
+    look.say(ax, 33.5, 0.66, "random rewards, predicted", color)
+    look.say(ax, 31.0, 0.49, "random rewards, measured", color, ha="right")
     ax.set_xscale("log", base=2)
     levels = sorted(own.staleness.unique())
     ax.set(

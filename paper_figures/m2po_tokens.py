@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
@@ -19,6 +21,8 @@ EXPERIMENTS = steps.drawn(task="forks", staleness=256, rate=steps.SLOW, names={"
 KINDS = {1.0: "uncertain bits", 0.0: "nearly certain bits"}
 ANY = 1e-4
 """Share of tokens below which the clip masks none: such data cannot show which it masks."""
+ALL = 0.25
+"""Share of bits about which the first policy of forks is uncertain: every fourth."""
 COLOR = look.COLOR["stale"]
 
 
@@ -28,22 +32,40 @@ def tokens(rows: Any, task: str, over: str) -> Any:
     return own[(own.rate / steps.rate_of(rows, task) - 1.0).abs() < 1e-6].sort_values("at").reset_index(drop=True)
 
 
+def uncertain(rows: Any) -> dict[str, float]:
+    """Of the tokens that the clip masks, the share of uncertain ones, with its interval."""
+    own = tokens(rows, "forks", "kind").set_index("at")
+    masked, others = own.loc[1.0], own.loc[0.0]
+    odds = ALL / (1.0 - ALL) * masked.value / max(others.value, ANY)
+    reach = math.hypot(*((each.high - each.low) / 2.0 / max(each.value, ANY) for each in (masked, others)))
+    shares = {"low": odds * math.exp(-reach), "value": odds, "high": odds * math.exp(reach)}
+    return {name: each / (1.0 + each) for name, each in shares.items()}
+
+
+def percent(share: float) -> str:
+    """A share in whole percent."""
+    return f"{100 * share:.0f} %"
+
+
 def draw(rows: Any) -> Figure:
-    """Share of the tokens of either kind that is clipped."""
-    own = tokens(rows, "forks", "kind")
+    """Kinds of all tokens, and of those that are clipped."""
+    found = uncertain(rows)
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 1.7)
+        figure = _style.picture(_style.WIDTH, 1.8)
         ax = figure.subplots()
-        ax.barh(own["at"], own.value, height=0.5, color=COLOR, alpha=0.35)
-        look.points(ax, own["at"], own, sideways=True, color=COLOR)
-        ax.set(ylim=(-0.6, 1.6), xlim=(0, None), xlabel="share of tokens that PPO's clip masks")
-        look.ticks(ax.yaxis, list(KINDS), list(KINDS.values()))
+        for place, share in ((1.0, ALL), (0.0, found["value"])):
+            ax.barh([place], [share], height=0.5, color=COLOR, alpha=0.5)
+            ax.barh([place], [1.0 - share], left=share, height=0.5, color=look.COLOR["muted"], alpha=0.25)
+            for kind, middle in ((1.0, share / 2.0), (0.0, (1.0 + share) / 2.0)):
+                size = share if kind else 1.0 - share
+                # A narrow part has room for its share alone.
+                text = f"{KINDS[kind]}: {percent(size)}" if size > 0.2 else percent(size)
+                look.say(ax, middle, place, text, ha="center")
+        look.points(ax, [0.0], pd.DataFrame([found]), sideways=True, color=COLOR, markersize=0.0)
+        ax.set(ylim=(-0.5, 1.5), xlim=(0, 1), xlabel="share of tokens")
+        look.ticks(ax.yaxis, [1.0, 0.0], ["all tokens", "masked tokens"])
         ax.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=" %"))
-        share = own.set_index("at").value
-        holds = len(share) == len(KINDS) and share[1.0] > 3.0 * share[0.0]
-        for row in own.itertuples():
-            look.say(ax, row.high + 0.02 * own.high.max(), row.at, steps.percent(row.value), COLOR)
-        _script.headline(figure, holds, "Tokens that PPO's clip masks on stale data")
+        _script.headline(figure, found["low"] > 0.5, "Tokens that PPO's clip masks on stale data")
     return figure
 
 
@@ -57,6 +79,7 @@ def numbers(rows: Any) -> dict[str, str]:
     kinds = tokens(rows, "forks", "kind").set_index("at").value
     if len(kinds):
         found |= {"forks_clipped": steps.percent(kinds[1.0]), "others_clipped": steps.percent(kinds[0.0])}
+        found |= {"unsure": percent(uncertain(rows)["value"]), "every": percent(ALL)}
     rate, held, points = steps.usual(rows), 0, 0
     for arm in ("clip", "m2po", "none"):
         chi, most = (steps.curve(rows, arm, name, rate) for name in ("chi", "bound"))
@@ -66,7 +89,7 @@ def numbers(rows: Any) -> dict[str, str]:
             found[f"kl_{arm}_{key}"] = f"{steps.curve(rows, arm, 'kl', times * rate).value.max():.{digits}f}"
     found |= {"held": str(held), "points": str(points)}
     keys = [f"forks_{key}" for key in ("near", "peak", "far", "clipped")]
-    return steps.complete(found, [*keys, "others_clipped"])
+    return steps.complete(found, [*keys, "others_clipped", "unsure", "every"])
 
 
 def held(rows: Any) -> dict[str, list[Setting]]:

@@ -18,15 +18,15 @@ from paper_figures.roll_flash import PAPER
 
 __all__ = ["EXPERIMENTS", "draw", "numbers"]
 
-EXPERIMENTS = {"roll_sizes": {"part": ("agents", "latency"), "task": ""}}
+EXPERIMENTS = {"roll_sizes": {"part": ("agents", "latency"), "task": "trajectories of 5 turns (timing only)"}}
 EXTRA = 64
 """Spare environments whose seconds are quoted."""
 LADDER = {
-    "lockstep": "lockstep",
-    "environment": "environment-level",
-    "redundant": "environment-level, spares",
-    "asynchronous, none spare": "environment-level, asynchronous",
-    "asynchronous": "environment-level, both",
+    "lockstep": "lockstep: all wait in every turn",
+    "environment": "no waiting",
+    "redundant": "no waiting + 1 spare per group",
+    "asynchronous, none spare": "no waiting + asynchronous",
+    "asynchronous": "no waiting + both",
 }
 SPARE = ("groups", "samples", "groups, slow groups", "samples, slow groups")
 """Uses of spare environments; of slow groups all trajectories are slow."""
@@ -38,9 +38,9 @@ def draw_latency(ax: Axes, rows: Any) -> None:
     for arm, style in (("lockstep", shared.OLD), ("environment", shared.NEW)):
         own = shared.fastest(rows, "latency", arm)
         shared.line(ax, own.x, own, **style)
-        names[LADDER[arm].replace("-", "-\n")] = (float(own.value.iloc[-1]), style["color"])
-    ax.set(xlabel="standard deviation of latency (seconds)", ylabel="seconds per rollout", ylim=(0.0, None))
-    ax.set_title("By spread of latency")
+        names[LADDER[arm].partition(":")[0]] = (float(own.value.iloc[-1]), style["color"])
+    ax.set(xlabel="standard deviation of latency (seconds)", ylabel="seconds to generate\n128 trajectories", ylim=(0.0, None))
+    ax.set_title("Generation")
     look.ends(ax, names)
 
 
@@ -56,7 +56,7 @@ def draw_ladder(ax: Axes, rows: Any) -> None:
     look.ticks(ax.yaxis, range(len(LADDER)), list(LADDER.values()))
     ax.axvline(1.0, **_style.REFERENCE)
     ax.set(xlabel="speed divided by lockstep speed", xlim=(0.0, 1.15 * ax.get_xlim()[1]))
-    ax.set(ylim=(len(LADDER) - 0.5, -0.5), title="Speed by parts of the system")
+    ax.set(ylim=(len(LADDER) - 0.5, -0.5), title="Generation and training")
 
 
 def draw(rows: Any) -> Figure:

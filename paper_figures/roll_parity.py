@@ -17,12 +17,12 @@ from paper_figures._claim import Setting, decided
 
 __all__ = ["EXPERIMENTS", "draw", "numbers"]
 
-EXPERIMENTS = {"roll_parity": {"rate": "best synchronous", "staleness": "0, 8"}}
+EXPERIMENTS = {"roll_parity": {"rate": "best synchronous", "staleness": "0 (synchronous) or up to 8"}}
 NAMES = {"arms": "many arms", "graded": "graded", "peaked": "64 tokens wrong at first"}
 SHOWN: dict[str, dict[str, Any]] = {
     "PPO": {"color": look.COLOR["stale"], "marker": "o"},
     "TOPR": {"color": look.COLOR["tuned"], "marker": "D"},
-    "TIS": {"color": look.COLOR["stale"], "marker": "^", **look.HOLLOW},
+    "TIS": {"color": look.COLOR["partial"], "marker": "^"},
 }
 SAID = {"TIS": "truncated IS"}
 ARMS, UNSOLVED = list(token_ratios.METHODS), 0.8
@@ -82,7 +82,7 @@ def draw_task(ax: Axes, rows: Any, task: str) -> dict[str, tuple[float, str]]:
     for arm, ratio, style in (("PPO", 0, look.SYNCHRONOUS), *((arm, LATE, style) for arm, style in SHOWN.items())):
         own = _script.pick(rows, task=task, ratio=ratio, arm=arm, rate=rate).sort_values("update")
         look.points(ax, own["update"], own, **{**look.CONNECTED, "markersize": 3.0, "capsize": 0, **style})
-        name = f"{SAID.get(arm, arm)}, ratio {ratio}" if ratio else "synchronous PPO"
+        name = f"{SAID.get(arm, arm)}, stale" if ratio else "synchronous PPO"
         names[name] = (float(own.value.iloc[-1]), style["color"])
     ax.set(xscale="log", ylim=(0.0, 1.05), title=NAMES[task])
     ends = [end for end in roll_parity.ENDS if end in set(rows["update"])]

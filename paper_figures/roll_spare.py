@@ -6,6 +6,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from asyncsim.plotting import _style
 from experiments import roll_sizes
@@ -15,22 +16,22 @@ from paper_figures import _vcpo as look
 from paper_figures._claim import Setting, decided
 from paper_figures.roll_agents import SLOW, spared
 
-EXPERIMENTS = {"roll_sizes": {"part": "environments", "task": ""}}
-USES = {"groups": ("spare groups", shared.NEW), "samples": ("larger groups", shared.OTHER)}
+EXPERIMENTS = {"roll_sizes": {"part": "environments", "task": "trajectories of 5 turns (timing only)"}}
+USES = {
+    "groups": ("spare groups: more groups of 8", shared.NEW),
+    "samples": ("larger groups: more than 8 per group", shared.OTHER),
+}
 FAILURES = {"": "2 % of single environments hang", ", slow groups": "2 % of entire groups are slow"}
 """What goes wrong, by the end of an arm's name."""
 
 
 def draw_spare(ax: Axes, rows: Any, failure: str) -> None:
     """Seconds against spare environments, by their use."""
-    names = {}
-    for use, (name, style) in USES.items():
+    for use, (_, style) in USES.items():
         own = shared.fastest(rows, "environments", use + failure)
         shared.line(ax, own.x, own, **style)
-        names[name] = (float(own.value.iloc[-1]), style["color"])
     look.ticks(ax.xaxis, roll_sizes.SPARES)
     ax.set(xlabel="spare environments", ylim=(0.0, None), title=FAILURES[failure])
-    look.ends(ax, names)
 
 
 def draw(rows: Any) -> Figure:
@@ -40,7 +41,8 @@ def draw(rows: Any) -> Figure:
         axes = figure.subplots(1, 2, sharey=True)
         for ax, failure in zip(axes, FAILURES, strict=True):
             draw_spare(ax, rows, failure)
-        axes[0].set_ylabel("seconds per rollout")
+        axes[0].set_ylabel("seconds until 32 groups\nof 8 are complete")
+        look.below(figure, [Line2D([], [], label=name, **look.CONNECTED, **style) for name, style in USES.values()])
         split = spared(rows, "groups", "samples")["high"] < 1.0 < spared(rows, *SLOW)["low"]
         _script.headline(figure, split, "Seconds of agentic rollouts by spare environments")
     return figure

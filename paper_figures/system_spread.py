@@ -28,9 +28,9 @@ RACERS: dict[str, tuple[str, str]] = {
 """Color and marker of each system."""
 NAMES = {
     "open loop": "no staleness limit",
-    "areal": "AReaL",
-    "nemo_rl_in_order": "NeMo RL",
-    "one_step_off": "one-step-off",
+    "areal": "AReaL, limit 1",
+    "nemo_rl_in_order": "NeMo RL, in order",
+    "one_step_off": "one step off",
 }
 STRICT = ("nemo_rl_in_order", "one_step_off")
 """Systems that train on batches in the order in which they began."""

@@ -46,7 +46,7 @@ def curve(ax: Axes, rows: Any, law: str, arm: str) -> None:
         ax.plot(x, y, **style)
         if quantity == "distance":
             low, high = (part[name].clip(lower=LEAST).to_numpy(dtype=float) for name in ("low", "high"))
-            ax.fill_between(x, low, high, color=ARMS[arm], alpha=0.2, linewidth=0, label="95 % intervals")
+            ax.fill_between(x, low, high, color=ARMS[arm], alpha=0.2, linewidth=0)
 
 
 def last(rows: Any, law: str, arm: str) -> float:
@@ -68,6 +68,8 @@ def draw(rows: Any) -> Figure:
             ax.set_xlabel("update")
             look.ends(ax, {NAMES.get(arm, arm): (last(rows, law, arm), ARMS[arm]) for arm in ARMS}, 0.11)
         look.say(axes[0], 0.0, LEAST / 4.0, "rounding limit", look.COLOR["muted"])
+        if end(rows, TASK, "replay", "RLOO") < THERE:
+            look.say(axes[0], 600.0, 0.12, "reaches it at its tuned rate", ARMS["RLOO"])
         axes[0].set_ylabel("KL to the optimum (nats)")
         there = all(last(rows, law, "TBA") < THERE for law in ("fresh", "replay", "frozen"))
         all_there = all(last(rows, law, "RLOO, ratio") < THERE for law in ("fresh", "replay", "frozen", "narrow"))

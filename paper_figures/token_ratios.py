@@ -1,4 +1,4 @@
-"""Sequence ratios − token ratios under four laws of staleness, each at its best learning rate."""
+"""Token ratios − sequence ratios under four laws of staleness, each at its best learning rate."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ LAWS = {"constant 8": "8", "constant 32": "32", "sawtooth": "0 to 16 in turn", "
 PAIRS: dict[str, tuple[str, dict[str, Any]]] = {
     "TIS": ("truncated weights", {"color": look.COLOR["stale"], "marker": "o"}),
     "MIS": ("masks", {"color": look.COLOR["controlled"], "marker": "s"}),
-    "clip": ("clips (GSPO − PPO)", {"color": look.COLOR["tuned"], "marker": "^"}),
+    "clip": ("clips (PPO − GSPO)", {"color": look.COLOR["tuned"], "marker": "^"}),
 }
 OLD = "constant 32"
 
 
 def compared(rows: Any, part: str = "pair") -> Any:
-    """Arms of a part beside what they were compared with."""
+    """What sequence ratios were compared with, less sequence ratios; `word` is that of sequence ratios."""
     own = rows[(rows.part == part) & rows.word.notna()]
-    return own.assign(value=own.difference)
+    return own.assign(value=-own.difference, low=-own.high, high=-own.low)
 
 
 def draw_task(ax: Axes, rows: Any, task: str) -> None:
@@ -37,7 +37,7 @@ def draw_task(ax: Axes, rows: Any, task: str) -> None:
         for own, fill in ((every[every.word == "worse"], {}), (every[every.word != "worse"], look.HOLLOW)):
             places = [list(LAWS).index(law) + side for law in own.law]
             look.points(ax, places, own, sideways=True, **{**style, **fill})
-    ax.set(ylim=(len(LAWS) - 0.5, -0.5), title=TITLES[task], xlabel="return, sequence ratios minus token ratios")
+    ax.set(ylim=(len(LAWS) - 0.5, -0.5), title=TITLES[task], xlabel="return, token ratios minus sequence ratios")
     look.ticks(ax.yaxis, range(len(LAWS)), list(LAWS.values()))
 
 
@@ -49,9 +49,10 @@ def draw(rows: Any) -> Figure:
         for ax, task in zip(axes, TITLES, strict=True):
             draw_task(ax, rows, task)
         axes[0].set_ylabel("staleness (versions)")
+        look.say(axes[1], 0.33, 3.0, "right of 0: token ratios are better", look.COLOR["muted"], ha="right")
         own = compared(rows).word
         holds = (own == "worse").sum() > 0.5 * len(own) and not (own == "better").any()
-        _script.headline(figure, holds, "Sequence ratios beside token ratios")
+        _script.headline(figure, holds, "Token ratios beside sequence ratios")
         hollow = {"color": look.COLOR["muted"], "marker": "o", **look.HOLLOW}
         shown = {name: {**style, "markersize": 4.0} for name, style in PAIRS.values()}
         look.legend(figure, axes, shown | {"hollow: equal or undecided": hollow}, league.SMALLEST)
