@@ -214,9 +214,8 @@ class Advice(calls.Told):
         for own in self.knees()[1:]:
             limits = sorted({knee.limit, own.limit}, reverse=True)
             pairs = [(f"at the same limit of {k:g}", self._at(k, own), self._at(k, knee)) for k in limits]
-            if len(pairs) > 1:
-                pairs += [(f"at its knee of {own.limit:g} against today's knee of {knee.limit:g}", own, knee)]
-            for where, one, other in pairs:
+            knees = f"at its knee of {own.limit:g} against today's knee of {knee.limit:g}"
+            for where, one, other in [*pairs, *[(knees, own, knee)] * (len(pairs) > 1)]:
                 seconds = _signed(mean_interval(one.numbers["seconds"] - other.numbers["seconds"]), "s per update")
                 hours = _signed(mean_interval(one.slot_hours - other.slot_hours), "slot-hours")
                 lines.append(f"With {self._with(own)}, {where}: {seconds}; {hours} per 1,000 updates.")

@@ -181,6 +181,8 @@ def diagnose(
     if expected is not None and ages.ages(log) is None:
         lacks = f"staleness = {staleness} is not tested: the log has no staleness of samples"
         warnings.warn(checks.RunWarning(f"{lacks}; log staleness_min and staleness_max of each step"), stacklevel=3)
+    if batch is not None and log.tokens is None and "ess" not in log.quantities:
+        warnings.warn(checks.RunWarning(f"batch = {batch:g} is not used: the log has no ESS"), stacklevel=3)
     used = {name: (column, log.scope.get(name, "tokens")) for name, column in log.names.items()}
     findings = tuple(settle(drafts(log)))
     idle = tuple(log.names[name] for name in log.quantities if name in {*log.names} - log.used - {"step"})

@@ -28,6 +28,8 @@ from asyncsim.validation.judging import missed_rate
 
 COUNTERS = ("Step", "_step")
 """W&B's counts of logging calls, which are no steps of a trainer."""
+GOOD = re.compile("reward|score|acc|return|pass|solve|success|win|throughput|per_sec")
+"""Names of metrics of which higher values are better for sure."""
 ALIKE = 8
 """Values in a row that two independent runs do not share."""
 SURE = 0.95
@@ -119,6 +121,7 @@ def judge_runs(
     >>> sim.judge_runs(runs[:2], runs[2:]).word, sim.judge_runs(runs[0], runs[2]).word
     ('better', 'cannot tell')
     """
+    sided = better or metric == "reward" or notation.COST.match(metric) or GOOD.search(metric)
     better = better or ("lower" if notation.COST.match(metric) else "higher")
     checks.one_of("better", better, ("higher", "lower"), "say which values are good")
     checks.real("last", last, "give a share", 0.0, 1.0, open_low=True)
@@ -151,6 +154,7 @@ def judge_runs(
         remedy = without if ours == metric else checks.hint(theirs, every, "correct the name")
         checks.require(known, f"columns[{ours}]", theirs, "a column of one of the runs", remedy)
     notes = _refuse_mixed(groups, metric, over, at)
+    notes += [] if sided else [f"that higher {metric} is better is a guess from its name: give better"]
     start, stop, points = _stretch(groups, over, last, at, notes)
     count = max((w for w in BOUNDS if 2 * w <= points), default=min(BOUNDS))
     windows = [[curve.windows(start, stop, count) for curve in group] for group in groups]

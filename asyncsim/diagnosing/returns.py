@@ -94,8 +94,7 @@ def grown(telemetry: Telemetry) -> list[Draft]:
         p = float(stats.t.sf(np.log(last / first / TIMES) / error, freedom))
         ratio = Estimate(float(last / first), float(last / first) * error, freedom)
         of = f"growth of {column}", BY_DEFINITION, *sayings
-        decides = bool(last <= TIMES * first)
-        drafts.append(Draft(*of, p, ratio, (0.0, TIMES), "times the first half", decides))
+        drafts.append(Draft(*of, p, ratio, (0.0, TIMES), "times the first half", bool(last <= TIMES * first)))
     return drafts
 
 

@@ -1,6 +1,5 @@
 """A timeline: one box a sample, colored by its staleness when trained; below them the ages in every trained batch."""
 
-import heapq
 import math
 from dataclasses import dataclass
 from functools import cached_property
@@ -98,22 +97,21 @@ class Page:
         """Slot of every sample `[N]`: that of its group or, where `packed`, the first that is free at its start."""
         if not self.packed:
             return np.asarray(self.timeline.samples["place"])
-        starts, free, busy = self.timeline.samples["t_start"], list[int](), list[tuple[float, int]]()
+        starts, ends = self.timeline.samples["t_start"], list[float]()
         lanes = np.full(len(starts), -1)
         for n in sorted(self._written.tolist(), key=lambda n: (starts[n], n)):
-            while busy and busy[0][0] <= starts[n]:
-                heapq.heappush(free, heapq.heappop(busy)[1])
-            lanes[n] = heapq.heappop(free) if free else len(busy)
-            heapq.heappush(busy, (written_until(self.timeline, n, self.end), int(lanes[n])))
+            lane = lanes[n] = next((k for k, end in enumerate(ends) if end <= starts[n]), len(ends))
+            ends[lane : lane + 1] = [written_until(self.timeline, n, self.end)]
         return lanes
 
     @cached_property
     def slots(self) -> np.ndarray:
         """Slots in the picture: all slots in use, or an equally spaced selection of those in use for long."""
         busy = np.bincount(self.places[self._written], weights=self._spent)
-        used = np.flatnonzero(busy > 0.0)
+        used = np.unique(self.places[self._written])
         count = min(len(used), max(2, ROWS // self.size))
-        used = used if count == len(used) else np.flatnonzero(busy >= min(0.5 * busy.max(), np.sort(busy)[-count]))
+        if count < len(used):
+            used = used[busy[used] >= min(0.5 * busy.max(), np.sort(busy)[-count])]
         return used[np.linspace(0, len(used) - 1, count).round().astype(int)] if count else used
 
     @cached_property

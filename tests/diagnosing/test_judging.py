@@ -125,6 +125,10 @@ def test_runs_are_read_on_their_common_range_of_steps_seconds_or_tokens():
     rare = [run(k) | {"val/acc": [0.5 + k + s / 1e3 if s % 10 == 0 else None for s in range(100)]} for k in (0, 1)]
     found = sim.judge_runs(*rare, metric="val/acc")
     assert found.difference == pytest.approx(1.0) and found.inside is None and found.metric == "val/acc"
+    # Nobody knows by its name whether more of a metric is better.
+    norms = [run(k) | {"grad_norm": np.random.default_rng(k).normal(1.0, 0.1, 100)} for k in (0, 1)]
+    guess = ["guess" in str(sim.judge_runs(*norms, metric="grad_norm", better=each).notes) for each in (None, "lower")]
+    assert guess == [True, False] and "guess" not in str(found.notes)
 
 
 def test_runs_of_a_chart_are_chosen_by_name_or_pattern(tmp_path):

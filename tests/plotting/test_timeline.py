@@ -1,5 +1,7 @@
 """Timelines: a box a sample in its slot, colored by its staleness when trained, and the ages of every batch below."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from matplotlib.colors import to_rgba
@@ -9,6 +11,7 @@ import asyncsim as sim
 from asyncsim.base.records import Timeline
 from asyncsim.plotting import _style, _timeline, plot
 from asyncsim.plotting._perfetto import pieces
+from asyncsim.sweeping import advising
 
 NAN = np.nan
 
@@ -125,6 +128,18 @@ def test_many_slots_are_chosen_at_equal_distances_and_many_ages_share_colors():
     assert 2 < len(page.levels) <= _timeline.LEVELS + 1 and page.levels[0] == 0
     assert page.level(page.levels[:-1]).tolist() == list(range(len(page.levels) - 1))
     assert "16 of 40 slots" in plot(record).axes[1].get_xlabel()
+    # 32 slots decode samples of up to 32 groups of eight: a row of each group's sample would be empty most of the time.
+    known = {"trainer": "verl", "machines": 4, "slots_per_machine": 8, "tokens_per_second": 40, "train_seconds": 20.0}
+    known |= {"response_lengths": "lognormal:400:0.8", "prompts_per_batch": 8, "samples_per_prompt": 8}
+    made, _ = advising.system_of(advising.read(known, Path()), 1, 4, True)
+    page = _timeline.Page(made.timeline(40, 8, seed=0))
+    assert page.packed and page.size == 1 and len(page.slots) == _timeline.ROWS and page.places.max() < 32
+    assert float(page._spent.sum()) > 0.5 * 32 * (page.end - page.begin)
+    for slot in page.slots:
+        rows = np.flatnonzero(page.places == slot)
+        rows = rows[np.argsort(page.timeline.samples["t_start"][rows])]
+        ends = [_timeline.written_until(page.timeline, n, page.end) for n in rows.tolist()]
+        assert np.all(page.timeline.samples["t_start"][rows][1:] >= ends[:-1])
 
 
 def test_a_record_without_batches_is_still_drawn():
