@@ -156,11 +156,9 @@ def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> 
         typed = {"sim.lognormal(1.0, 0.8)": "lognormal:1.0:0.8", "...": "VALUE"}
         values = calls.examples(missing, known, arguments)
         pairs = {f"--set {prefix}{each}={typed.get(value, value)}": each for each, value in values.items()}
-        width, about = max(map(len, pairs)), calls.meanings(make, values)
-        first, more = missing[0], ", ..." * (len(missing) > 1)
-        remedy = f"add {'these' if len(pairs) > 1 else next(iter(pairs))}"
-        lacking = checks.InputError(f"{name} argument", f"{first}{more}", "given", remedy)
-        lacking.add_note("\n".join(f"{pair:{width}}  {about[each]}".rstrip() for pair, each in pairs.items()))
+        width, about = max(map(len, missing)), calls.meanings(make, values)
+        lacking = checks.InputError(f"{name} argument", ", ".join(missing), "given", f"add {' '.join(pairs)}")
+        lacking.add_note("\n".join(f"  {each:{width}}  {about[each]}".rstrip() for each in pairs.values()))
         raise lacking
     usual = {name: (p.default, p.annotation) for name, p in known.items()}
     try:
