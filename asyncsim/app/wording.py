@@ -190,8 +190,8 @@ def _refuse_valued(kind: str, name: str, prefix: str) -> None:
         where = f"{snake}." if option in LISTS else prefix
         pairs, keys = re.findall(r"\w+=[^\s,]+", text), takes(kind, own)
         setting = f" --set {where}".join(pairs) or f"{next(iter(keys), 'KEY')}={text}"
-        if any(pair.partition("=")[0] not in keys for pair in pairs):
-            setting = f"KEY=VALUE with a KEY of {', '.join(keys)}" if keys else setting
+        unknown = keys and any(pair.partition("=")[0] not in keys for pair in pairs)
+        setting = f"KEY=VALUE with a KEY of {', '.join(keys)}" if unknown else setting
         remedy = f"write {f'--{option} ' * bool(prefix)}{own} --set {where}{setting}"
     elif kind == "policies" and (Path(name).is_dir() or re.match(r"hub:|\w[\w.-]*/[\w.-]+$", name)):
         remedy = f"write --policy causal-lm --set policy.model={name}"

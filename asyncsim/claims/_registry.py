@@ -54,11 +54,10 @@ def _take(subject: Any, id: str) -> str:
     checks.require(issubclass(home, _claim.Claim), "claim", id, bound, remedy)
     trial = home.__new__(home)
     asked = {"predict": (trial.predict, "self"), "measure": (trial.measure, "self, point, effect, seed, plant")}
-    for name in asked:
+    asked |= {"check": (trial.check, "self"), "reach": (trial.reach, "self, point"), "at": (trial.at, "self, size")}
+    for name in ("predict", "measure"):
         written = getattr(home, name) is not getattr(_claim.Claim, name)
         checks.require(written, f"{id}.{name}", None, "a method", f"define {name}, see docs/conjecture.md")
-    for name, takes in (("check", "self"), ("reach", "self, point"), ("given", "self, at"), ("at", "self, size")):
-        asked[name] = getattr(trial, name), takes
     for field, takes in (("wrong", "s"), ("defects", ""), ("terms", "s, factor")):
         given = getattr(home, field)
         remedy = f"write {field} = {{'twice': {f'lambda {takes}'.rstrip()}: ...}}"
@@ -82,8 +81,8 @@ def _take(subject: Any, id: str) -> str:
         given = getattr(home, field)
         listed = isinstance(given, (tuple, list)) and all(isinstance(point, Mapping) for point in given)
         checks.require(listed and (given or field == "more"), f"{id}.{field}", given, "a tuple of points", remedy)
-    remedy = "write loose = {'NAME'}, names of terms"
-    checks.require(isinstance(home.loose, (set, frozenset, tuple, list)), f"{id}.loose", home.loose, "a set", remedy)
+    loose = isinstance(home.loose, (set, frozenset, tuple, list))
+    checks.require(loose, f"{id}.loose", home.loose, "a set", "write loose = {'NAME'}, names of terms")
     checks.real(f"{id}.effect", home.effect, "write effect = 0.02 for a deviation of 2 percent", 0.0, open_low=True)
     said = _claim.stated(home, id, own=True)
     for point in (*home.points, *home.more):

@@ -62,13 +62,13 @@ class Case:
     def meant(self) -> parts.Divisor | None:
         """Denominator of the asked method: that of the loss itself where the method is a loss that agrees with it."""
         if self.like is None or not getattr(self.like.weight, "averages", False):
-            return self.like and parts.Divisor(self.like.aggregator, None)
+            return None if self.like is None else parts.Divisor(self.like.aggregator)
         if self.target.exact(self.tolerance):
             return self.divisor
-        fresh = batches.on_policy(self.probes)
+        fresh, plain = batches.on_policy(self.probes), methods.plain
         # What no advantage multiplies, as a penalty, says nothing of the average.
-        pairs = ((probe, probe.but(probe.name, advantages=torch.zeros_like(probe.advantages))) for probe in fresh)
-        return parts.divisor_among([torch.sub(*(methods.plain(self.like, one) for one in pair)) for pair in pairs], fresh)
+        pairs = ((p, p.but(p.name, advantages=torch.zeros_like(p.advantages))) for p in fresh)
+        return parts.divisor_among([plain(self.like, p) - plain(self.like, q) for p, q in pairs], fresh)
 
     @property
     def reading(self) -> Reading | None:

@@ -21,10 +21,7 @@ LEAST = 8
 """Runs of either kind below which nothing is said: not even an area of 1 could be told from chance."""
 ALIKE = "all runs have the same most alarming value, or none; give a shorter watch=, or a Signal of the other side"
 FROZEN = "a smaller learning rate with more staleness or longer sequences: returns of {:.0%} of runs no longer change"
-COUNTED = (
-    "never learned: the return never came half of the way to the best; compare, sweep and boundary ask for no such gain "
-    "and count {} collapses"
-)
+COUNTED = checks.advice("counted", "alarm")
 EARLY = checks.advice("early", "alarm")
 REMEDY = "give a trace, as of sim.run(spec), columns by name, the path of a log, or a list of these"
 
@@ -112,8 +109,7 @@ def predict(
         whole = np.flatnonzero(kinds["healthy"])
         pairs = pairs._replace(controls=whole, control_times=np.full((1, len(whole)), len(earned)))
     counts = {name: int(is_.sum()) for name, is_ in kinds.items()}
-    elsewhere = int(readings.collapses(earned).sum())
-    counted = COUNTED.format(elsewhere) * (counts["never learned"] > 0 and elsewhere != counts["collapsed"])
+    counted = COUNTED.format(readings.collapses(earned).sum()) * (counts["never learned"] > 0)
     scored = {"collapsed": len(pairs.cases), "healthy": len(pairs.controls)}
     over = "the whole history before" if watch is None else f"the last {watch} updates before"
     late = f"the others learned less than {ahead + window} updates before a collapse, or collapsed in the last {behind}"

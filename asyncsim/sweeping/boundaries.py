@@ -211,12 +211,11 @@ class Search:
         if not len(values):
             return usual
         counts, half = self._events(spec, values, FIRST, 0), self.share * FIRST
-        # A low end lies before a rise, the high end may lie on top of one.
+        # A low end lies before a rise, a high one may lie on top of one. Within a standard error the next call refuses.
         best = counts.argmax() if last else counts[: max(1, len(counts) - 1)].argmin()
-        # By a standard error of so few replicates, or the next call refuses the value.
         least = math.sqrt(half * (1.0 - self.share))
-        fits = counts[best] > min(half + least, FIRST - 1) if last else counts[best] < max(half - least, 1.0)
-        fits &= last or counts[best:].max() > half
+        below = counts[best] < max(half - least, 1.0) and counts[best:].max() > half
+        fits = counts[best] > min(half + least, FIRST - 1) if last else below
         each = ", ".join(f"{value:.4g}: {count:.0f}" for value, count in zip(values, counts, strict=True))
         remedy = checks.advice(f"{self.reading.over}-{end}", "nowhere") if self.rides else usual
         if fits:

@@ -178,6 +178,17 @@ TYPED = {
     "another word for a card": ("run --device gpu", "device = 'gpu'", "did you mean cuda?"),
     "no module is a policy": ("run --policy torch.nn:Identity", "policy = 'torch.nn:I", "--policy module --set policy"),
     "a rate in a name": ("run --link adam:0.01", "link = 'adam:0.01'", "write --link adam --set adam.lr=0.01"),
+    "settings in a name": (
+        "run --method 'sapo positive=2 negative=3'",
+        "must be one name alone",
+        "write --method sapo --set method.positive=2 --set method.negative=3",
+    ),
+    "no setting of the name": (
+        "run --method 'sapo level=token'",
+        "must be one name alone",
+        "write --method sapo --set method.KEY=VALUE with a KEY of positive",
+    ),
+    "a call of Python": ("run --method tis", "'tis'", "in Python sim.methods.truncated_is(level='token')."),
     "a call as a name": ("run --link adam(lr=0.1)", "link = 'adam(lr=0.1)'", "write --link adam --set adam.lr=0.1"),
     "a coefficient in a name": ("run --penalty k3=0.1", "penalty = 'k3=0.1'", "write --penalty k3 --set"),
     "a clip in a name": ("run --method grpo:0.2", "method = 'grpo:0.2'", "write --method grpo --set method.low=0.2"),
