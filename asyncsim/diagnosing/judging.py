@@ -154,7 +154,7 @@ def judge_runs(
         remedy = without if ours == metric else checks.hint(theirs, every, "correct the name")
         checks.require(known, f"columns[{ours}]", theirs, "a column of one of the runs", remedy)
     notes = _refuse_mixed(groups, metric, over, at)
-    notes += [] if sided else [f"that higher {metric} is better is a guess from its name: give better"]
+    notes += [] if sided else [f"that higher {metric} is better is a guess: state it as `better`"]
     start, stop, points = _stretch(groups, over, last, at, notes)
     count = max((w for w in BOUNDS if 2 * w <= points), default=min(BOUNDS))
     windows = [[curve.windows(start, stop, count) for curve in group] for group in groups]
