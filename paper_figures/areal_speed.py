@@ -26,7 +26,7 @@ def draw(rows: Any) -> Figure:
             style = {**_style.MEASURED, **look.CONNECTED, "color": look.COLOR[color], "marker": marker}
             means, reach = zip(*found, strict=True)
             ax.errorbar(experiment.BOUNDS, means, yerr=reach, **style)
-            names[f"length spread {sigma:g}"] = (means[-1], look.COLOR[color])
+            names[f"length spread {sigma:g}: {means[-1]:.2f}"] = (means[-1], look.COLOR[color])
         for value, name, color in (
             (1.0, "synchronous", "synchronous"),
             (areal.PAPER, f"paper's best: {areal.PAPER:g}", "muted"),
@@ -38,7 +38,7 @@ def draw(rows: Any) -> Figure:
         ax.set_xscale("symlog", base=2, linthresh=1, linscale=0.5)
         ax.set_xlim(-0.2, 1.15 * experiment.BOUNDS[-1])
         look.ticks(ax.xaxis, experiment.BOUNDS)
-        look.ticks(ax.yaxis, [1, 2, 4])
+        look.ticks(ax.yaxis, [1, 2, 4, 8])
         look.ends(ax, names, gap=0.085)
         # Of the pool, AReaL trains on a share alone, at every bound.
         look.say(ax, 0.2, 0.64, "limit 0: generation and training wait for each other", look.COLOR["muted"])

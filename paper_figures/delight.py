@@ -14,7 +14,13 @@ from paper_figures import _script
 from paper_figures import _vcpo as look
 from paper_figures._claim import Setting
 
-EXPERIMENTS = {"delight": {"part": "cosine", "task": "bandits", "staleness": "0"}}
+EXPERIMENTS = {
+    "delight": {
+        "part": "cosine",
+        "task": "bandits",
+        "staleness": f"{100 * experiment.SHARE:.0f} % of data from a faulty actor",
+    }
+}
 IS, DG = "exact IS", "DG"
 NAMES = {IS: "exact importance\nsampling (IS)", DG: "delightful\ngradient (DG)"}
 TOLD = {DG: "DG", f"{DG}, 1/4": "DG at temperature 1/4"}

@@ -71,7 +71,7 @@ def draw(rows: Any) -> Figure:
         ax.text(len(names) - 0.6, EQUAL + 0.03, "Gaussian\nchanges", fontsize=7.5)
         ax.set_xticks(range(len(names)), names)
         ax.set(xlim=(-0.6, len(names) - 0.05), ylim=(0, 1.02))
-        ax.set_ylabel("share in the 5 % of\ntokens that change most")
+        ax.set_ylabel("share of the squared change\nin the 5 % of tokens\nthat change most")
         _script.headline(figure, measured.low.min() > 0.5 > EQUAL, "Share of an update in the tokens that change most")
     return figure
 

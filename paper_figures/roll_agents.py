@@ -39,7 +39,8 @@ def draw_latency(ax: Axes, rows: Any) -> None:
         own = shared.fastest(rows, "latency", arm)
         shared.line(ax, own.x, own, **style)
         names[LADDER[arm].partition(":")[0]] = (float(own.value.iloc[-1]), style["color"])
-    ax.set(xlabel="standard deviation of latency (seconds)", ylabel="seconds to generate\n128 trajectories", ylim=(0.0, None))
+    ax.set(xlabel="standard deviation of latency (seconds)", ylim=(0.0, None))
+    ax.set_ylabel("seconds to generate\n128 trajectories")
     ax.set_title("Generation")
     look.ends(ax, names)
 

@@ -54,7 +54,8 @@ def draw(rows: Any) -> Figure:
         for ax, task in zip(axes, TITLES, strict=True):
             draw_task(ax, rows, task)
             ax.set_xlim(-0.06, 0.26 if task == "rare" else 0.06)
-            look.ticks(ax.xaxis, (0, 0.1, 0.2) if task == "rare" else (-0.05, 0, 0.05))
+            places = (0, 0.1, 0.2) if task == "rare" else (-0.05, 0, 0.05)
+            look.ticks(ax.xaxis, places, [f"{place:g}".replace("-", "−") for place in places])
         look.say(axes[2], 0.25, -0.35, "right of 0: TBA is worse", look.COLOR["muted"], ha="right")
         found = numbers(rows)
         little = int(found["wins"]) <= 0.4 * sum(int(found[word]) for word in ("wins", "ties", "losses"))

@@ -74,7 +74,7 @@ def draw(rows: Any) -> Figure:
             ax.tick_params(axis="y", length=0)
         axes[0].set_title(f"One learning rate, {rate:g}, for all")
         axes[1].set_title("Each at its own tuned learning rate")
-        look.say(axes[0], 0.02, 1.0, f"filled: {short} updates\nhollow: {late} updates")
+        look.say(axes[0], 0.98, -0.42, f"filled: {short} updates, hollow: {late}", look.COLOR["muted"], ha="right")
         _script.headline(figure, holds(rows), "VCPO and its parts")
         look.ticks(axes[0].yaxis, range(len(ARMS)), [name for name, *_ in ARMS.values()])
         for tick, (*_, style) in zip(axes[0].get_yticklabels(), ARMS.values(), strict=True):
