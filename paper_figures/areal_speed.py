@@ -26,14 +26,14 @@ def draw(rows: Any) -> Figure:
             style = {**_style.MEASURED, **look.CONNECTED, "color": look.COLOR[color], "marker": marker}
             means, reach = zip(*found, strict=True)
             ax.errorbar(experiment.BOUNDS, means, yerr=reach, **style)
-            names[f"length spread {sigma:g}: {means[-1]:.2f}"] = (means[-1], look.COLOR[color])
+            names[f"spread {sigma:g}: {means[-1]:.2f}"] = (means[-1], look.COLOR[color])
         for value, name, color in (
             (1.0, "synchronous", "synchronous"),
             (areal.PAPER, f"paper's best: {areal.PAPER:g}", "muted"),
         ):
             ax.axhline(value, **{**_style.REFERENCE, "color": look.COLOR[color]})
             names[name] = (value, look.COLOR[color])
-        ax.set(xlabel="staleness limit (versions)", yscale="log", ylim=(0.55, 8.0))
+        ax.set(xlabel="staleness limit (versions); spread: standard deviation of log length", yscale="log", ylim=(0.55, 8.0))
         ax.set_ylabel("speed divided by\nsynchronous speed")
         ax.set_xscale("symlog", base=2, linthresh=1, linscale=0.5)
         ax.set_xlim(-0.2, 1.15 * experiment.BOUNDS[-1])

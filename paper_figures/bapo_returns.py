@@ -46,7 +46,7 @@ def draw(rows: Any) -> Figure:
         compared(figure.subplots(), rows, law)
         rivals = (arms.difference(rows, task=task, law=law, arm=arm) for arm in ("none", "rloo") for task in arms.LOOKS)
         free = [row.value > 0.0 for row in rivals if row is not None]
-        better = {"ha": "right", "transform": figure.axes[0].transAxes}
+        better: dict[str, Any] = {"ha": "right", "transform": figure.axes[0].transAxes}
         look.say(figure.axes[0], 0.99, 0.96, "right of 0: better than BAPO", look.COLOR["muted"], **better)
         arms.key(figure)
         _script.headline(figure, sum(free) > 0.8 * len(free), f"Return on data {laws(rows)[law]}, minus BAPO's")

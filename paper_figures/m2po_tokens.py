@@ -18,7 +18,7 @@ from paper_figures._claim import Setting, decided
 __all__ = ["EXPERIMENTS", "draw", "numbers"]
 
 EXPERIMENTS = steps.drawn(task="forks", staleness=256, rate=steps.SLOW, names={"forks": "forks"})
-KINDS = {1.0: "uncertain bits", 0.0: "nearly certain bits"}
+KINDS = {1.0: "uncertain", 0.0: "nearly certain"}
 ANY = 1e-4
 """Share of tokens below which the clip masks none: such data cannot show which it masks."""
 ALL = 0.25

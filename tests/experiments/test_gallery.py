@@ -164,13 +164,13 @@ def test_a_page_is_short_and_its_sentences_hold_few_numbers(numbers, name, limit
 @pytest.mark.rows
 @pytest.mark.committed
 def test_a_paper_has_its_answer_in_the_index_and_on_top_of_its_own_page(numbers):
-    """A bold sentence and two more; its claims have a table."""
+    """What a method does and what came out, in at most five sentences; its claims have a table."""
     pages, frames = _gallery.pages(FIGURES, numbers, _claims.tables())[0], _gallery.skeletons(FIGURES)
     for mark, text in _gallery.answers(frames["index"]).items():
         filled, paper = _claims.filled(text, numbers), mark.removeprefix("answer ")
         (page,) = (name for name, written in pages.items() if filled in written and name != "README.md")
         assert page == "systems.md" or f"\n# {paper}\n\n{filled}\n" in pages[page], page
-        assert len(list(_prose.sentences(filled.replace("Dr. ", "Dr ")))) == 3 and filled.startswith("**"), filled
+        assert len(list(_prose.sentences(filled.replace("Dr. ", "Dr ")))) <= 5 and filled.startswith("**"), filled
         assert f"<br>{' '.join(filled.split())} |" in pages["README.md"]
         several = len({each.source for each in _claims.CLAIMS if paper in (each.subject, each.source)}) > 1
         assert f"| {'source | claim' if several else f'{paper} claims'} | result | verdict (settings" in pages[page]
