@@ -33,7 +33,8 @@ def draw(rows: Any) -> Figure:
         ):
             ax.axhline(value, **{**_style.REFERENCE, "color": look.COLOR[color]})
             names[name] = (value, look.COLOR[color])
-        ax.set(xlabel="staleness limit (versions); spread: standard deviation of log length", yscale="log", ylim=(0.55, 8.0))
+        ax.set(yscale="log", ylim=(0.55, 8.0))
+        ax.set_xlabel("staleness limit (versions); spread: standard deviation of log length")
         ax.set_ylabel("speed divided by\nsynchronous speed")
         ax.set_xscale("symlog", base=2, linthresh=1, linscale=0.5)
         ax.set_xlim(-0.2, 1.15 * experiment.BOUNDS[-1])

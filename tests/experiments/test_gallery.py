@@ -95,16 +95,15 @@ def test_a_verdict_follows_from_the_count_of_settings(known):
     assert _claim.counted(known)["verdict"] == word
 
 
-def test_settings_with_one_answer_are_told_together():
+def test_settings_stand_on_lines_with_their_answers():
     """Numbers that follow each other are a range, which another answer between them ends; equal names are counted."""
     held = [True, True, True, False, True]
     known = [_claim.Setting(("chain", f"{2**n}"), each) for n, each in enumerate(held)]
     found = _claim.counted([*known, _claim.Setting(("bandit",), None)])
-    assert (found["holds"], found["fails"], found["open"]) == ("chain: 1 to 4, 16", "chain: 8", "bandit")
+    assert found["places"] == "chain: ✓ 1 to 4 ✗ 8 ✓ 16<br>? bandit"
     assert (found["count"], found["verdict"]) == ("4 of 6 settings", "mixed")
-    places = [(*each.split(), "clip") for each in ("tuned chain", "tuned bandit", "tuned bandit", "one bandit")]
-    known = [_claim.Setting(place, True) for place in places]
-    assert _claim.counted(known)["holds"] == "tuned: chain: clip; bandit: clip (2); one: bandit: clip"
+    several = [_claim.Setting(("tuned", "clip"), each) for each in (True, None, True)]
+    assert _claim.counted(several)["places"] == "tuned: clip: ✓ 2, ? 1"
 
 
 @pytest.mark.rows
