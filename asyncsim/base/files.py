@@ -293,9 +293,9 @@ def well_formed(path: Where, kind: str) -> Iterator[None]:
     """Convert errors from missing, unknown or malformed parts of a file into an `InputError` that names it."""
     try:
         yield
-    except checks.InputError:
-        raise
     except (AttributeError, IndexError, KeyError, TypeError, ValueError, ArithmeticError) as error:
+        if isinstance(error, checks.InputError) and not isinstance(error, checks.CallError):
+            raise
         bound = f"a {kind} file with all its parts and no others ({error})"
         raise checks.InputError("path", str(path), bound, f"write it again with {kind}.save()") from None
 

@@ -196,8 +196,8 @@ def test_a_large_dual_clip_and_a_large_cap_are_no_clamps():
 def test_what_is_not_probed_is_listed():
     report = checked(trainers.ppo())
     text = " ".join(report.unchecked)
-    assert f"advantages beyond {LARGEST:g}" in text and f"more than {LONGEST} tokens" in text and "25" in text
-    assert "unchecked: advantages beyond 20" in str(report)
+    assert f"advantages larger than {LARGEST:g}" in text and f"more than {LONGEST} tokens" in text and "25" in text
+    assert "unchecked: advantages larger than 20" in str(report)
 
 
 def test_further_batches_have_what_they_are_named_for():

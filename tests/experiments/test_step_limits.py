@@ -43,15 +43,6 @@ def test_the_truth_does_not_pay_the_shortcut():
     assert abs(found - proxy) > 0.05
 
 
-def test_noise_free_ascent_is_the_expected_gradient_of_the_task():
-    """The exact gradient of the regularized return by the product; planted: half of the bonus."""
-    for task in ("bandit", "tokens"):
-        product, start = step_limits.TASKS[task], step_limits.START[task]
-        exact = product.exact(product.policy(), torch.tensor(start.reshape(1, -1)))[1].numpy().reshape(start.shape)
-        torch.testing.assert_close(torch.tensor(figure.field(task, start)), torch.tensor(exact), atol=1e-12, rtol=1e-9)
-        assert np.abs(figure.field(task, start, 0.5) - exact).max() > 1e-4
-
-
 rows = rows_of("step_limits")
 
 

@@ -263,7 +263,7 @@ def test_every_stack_is_read_as_written_or_has_a_writer_of_15_lines() -> None:
     ("stack", "columns", "right"),
     [
         ("prime_rl", "train_version=run.work.step", "path:step_#"),
-        ("prime_rl", {"train_version": "step"}, "step of dispatch"),
+        ("prime_rl", {"train_version": "step"}, "the step at which the sample was dispatched"),
         ("areal", "start_version=head_version", "versions of generated tokens"),
         ("areal", "train_version=tail_version", "no file has the trained version"),
     ],
