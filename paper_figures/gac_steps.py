@@ -72,7 +72,9 @@ def draw(rows: Any) -> Figure:
     with _style.applied():
         figure = _style.picture(_style.WIDTH, 3.0)
         left, right = figure.subplots(1, 2)
-        thirds, shares = draw_level(left, rows, SHOWN), draw_fallen(right, rows)
+        there = {int(level) for level in shared.steps(rows, task=TASK).staleness}
+        thirds = draw_level(left, rows, SHOWN if SHOWN in there else max(there))
+        shares = draw_fallen(right, rows)
         slower = thirds["GAC"] < min(value for name, value in thirds.items() if name != "GAC")
         fewer = sum(shares["GAC"]) < sum(shares["GRPO"]) and max(shares["GRPO"]) > FEW
         _script.headline(figure, slower and fewer, "Return over updates, and falls, at one learning rate")
