@@ -39,8 +39,7 @@ def key(figure: Figure) -> None:
     marks: list[Any] = [
         Line2D([], [], label=TASKS[task], linestyle="none", markersize=4.0, **style) for task, style in LOOKS.items()
     ]
-    more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left", "frameon": False}
-    figure.legend(handles=marks, ncols=len(marks), title=" ", **more)
+    look.below(figure, marks)
 
 
 def laws(rows: Any) -> list[str]:

@@ -6,8 +6,6 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from asyncsim.plotting import _style
 from paper_figures import _m2po as arms
@@ -129,13 +127,6 @@ def label(ax: Axes, x: float, y: float, arm: str, text: str = "") -> None:
     """The name of an arm at a place of the panel."""
     own: dict[str, Any] = {"transform": ax.transAxes, "ha": "right"}
     look.say(ax, x, y, text or NAMES[arm], LOOKS[arm]["color"], **own)
-
-
-def key(figure: Figure, shown: Iterable[str], title: str) -> None:
-    """A title over the marks of arms."""
-    handles: list[Any] = [Line2D([], [], label=NAMES[arm], **LOOKS[arm]) for arm in shown]
-    more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left"}
-    figure.legend(handles=handles, ncols=len(handles), title=title, **more)
 
 
 def ended(ax: Axes, rows: Any, rate: float) -> None:

@@ -184,14 +184,14 @@ def settings(name: str, rows: list[Any]) -> dict[str, list[_claim.Setting]]:
 def drawn(name: str, quick: bool = False, where: Path | None = None) -> Drawn:
     """Draw a figure from its rows. Raises `InputError` that names rows which the figure lacks."""
     rows = tables(name, quick, where)
-    said = numbers(name, rows, not quick and where is None)
-    figure, looks = picture(name, rows, own(name, rows, where) if where else "", "" if where else title(name, said))
+    quoted = numbers(name, rows, not quick and where is None)
+    figure, looks = picture(name, rows, own(name, rows, where) if where else "", "" if where else title(name, quoted))
     if quick:
         figure.text(
             0.002, 0.002, "QUICK: few samples", ha="left", va="bottom", fontsize=7, color=_style.COLORS["violated"]
         )
     notes = origin(name, quick, where) | {LOOKS: looks, LEVELED: levels(rows)}
-    return Drawn(name.replace("-", "_"), figure, said, notes, page(name, rows))
+    return Drawn(name.replace("-", "_"), figure, quoted, notes, page(name, rows))
 
 
 def title(name: str, said: Mapping[str, str]) -> str:

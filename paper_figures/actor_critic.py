@@ -151,8 +151,7 @@ def draw(rows: Any, committed: Any) -> Figure:
             Line2D([], [], label=name, markersize=4, linewidth=0.8, **style)
             for name, style in (ARMS[arm] for arm in SHOWN)
         ]
-        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left", "frameon": False}
-        figure.legend(handles=marks, ncols=len(marks), title=" ", **more)
+        look.below(figure, marks)
         _script.headline(figure, holds(best), "Final return at the best learning rates")
     return figure
 

@@ -104,8 +104,7 @@ def draw(rows: Any) -> Figure:
             Line2D([], [], label="one setting", marker="|", **own),
             Line2D([], [], label="mean of settings", marker="o", **own),
         ]
-        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left", "frameon": False}
-        figure.legend(handles=marks, ncols=len(marks), title=" ", **more)
+        look.below(figure, marks)
     return figure
 
 

@@ -43,8 +43,7 @@ def draw(rows: Any) -> Figure:
             few.append(len(ratio) and ratio.iloc[0] < 0.2 and ratio.iloc[-1] > 0.4)
         _script.headline(figure, all(few), "Tokens that M2PO and PPO's clip mask")
         marks = [Line2D([], [], label=LABELS[arm], **{**look.CONNECTED, **LOOKS[arm]}) for arm in LABELS]
-        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left", "frameon": False}
-        figure.legend(handles=marks, ncols=len(marks), title=" ", **more)
+        look.below(figure, marks)
         axes[0].set_ylabel("share of tokens masked")
         axes[0].yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{100 * y:g} %"))
         for level, name in ((CLIPPED, "clip"), (MASKED, "M2PO")):

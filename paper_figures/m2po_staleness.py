@@ -12,6 +12,7 @@ from matplotlib.lines import Line2D
 from asyncsim.plotting import _style
 from paper_figures import _m2po_steps as steps
 from paper_figures import _script
+from paper_figures import _vcpo as look
 from paper_figures._claim import Setting, decided
 
 __all__ = ["EXPERIMENTS", "draw", "numbers"]
@@ -70,8 +71,7 @@ def draw(rows: Any) -> Figure:
         handles = draw_levels(clip, rows, "clip", rate)
         m2po.set(title="M2PO")
         clip.set(title="PPO's clip", ylabel="return of the trained policy")
-        more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left", "frameon": False}
-        figure.legend(handles=handles, ncols=len(handles), title=" ", **more)
+        look.below(figure, handles)
         _script.headline(figure, holds(rows, rate), "Return over updates, by staleness")
     return figure
 

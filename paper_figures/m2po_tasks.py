@@ -92,7 +92,7 @@ def draw(rows: Any, paired: Any) -> Figure:
         far = bool(graded) and all((high < -0.08).all() for high in graded)
         _script.headline(figure, far and short(paired) < 0.05, "Final return on stale data minus that on fresh data")
         looks = {name: steps.LOOKS[arm] for arm, name in (("m2po", "M2PO"), ("clip", "PPO's clip"))}
-        look.legend(figure, axes, looks, steps.NEAR, " ")
+        look.legend(figure, axes, looks, steps.NEAR)
         figure.legends[-1].set_frame_on(False)
         figure.legends[-1].get_texts()[-1].set_text(f"counts as matching fresh data (within {steps.NEAR:g})")
     return figure
