@@ -94,10 +94,10 @@ def join(
         attained = max((term.false_pass for term in terms), default=1.0)
         if verdict in ("held", LOOSE):
             loose = [str(term) for term in terms if not term.tight]
-            verdict, reason = "held", f"the measurement reaches {100.0 * TIGHT:g} % of the bound, in each of its terms"
+            verdict, reason = "held", f"the measurement comes within {100.0 * (1.0 - TIGHT):g} % of the bound, in each term"
             if not terms or loose:
                 verdict = "inconclusive" if undecided else LOOSE
-                reason = "; ".join(loose) or "no quantity that a lower bound would change"
+                reason = "; ".join(loose) or "a lower bound would change none of its quantities"
             loosest = max(terms, key=lambda term: (not term.tight, term.seen), default=None)
             if loosest is not None:
                 decisive = next(row for row in rows if (row.quantity, row.point) == (loosest.quantity, loosest.point))

@@ -1,6 +1,7 @@
 r"""With a steady mean gradient, the cosine of consecutive gradients measures signal to noise, at any staleness.
 
-with a steady mean gradient, the cosine of consecutive gradients depends on signal to noise only, whatever the staleness
+if the mean gradient is steady, the cosine of consecutive gradients depends on signal and noise only, not on the
+staleness
 
 E<g, g'> / E|g|^2 = m^2 / (m^2 + d sigma^2 / B) for a mean of length m and B samples of noise sigma in each of d
 coordinates. The mean cosine is r^2 with r = kappa Gamma((d+1)/2) / (sqrt(2) Gamma(d/2 + 1)) 1F1(1/2; d/2 + 1;

@@ -1,7 +1,7 @@
 r"""Bounds on the differences between two policies in return and in visits, from the distance of the policies.
 
 two policies differ in return by at most `(max r - min r) B` and in discounted visits by at most `2 gamma B`, with `B =
-min(E_d TV/(1 - gamma), a/((1 - gamma) (1 - gamma (1 - a))))` and `a = max TV`
+min(E_d TV/(1 - gamma), D/((1 - gamma) (1 - gamma (1 - D))))` and `D = max TV`
 
 mu generated the data, pi is current, TV(s) their total variation in state s, a the largest one, d discounted visits,
 not normalized. With

@@ -1,7 +1,7 @@
 r"""A bound on the difference between the return and the objective of token ratios on stale data.
 
-the objective of token ratios on stale data differs from the return by at most `4 gamma max |A| a^2/((1 - gamma) (1 -
-gamma (1 - a)))`, `a = max TV`, and by at most `2 gamma/(1 - gamma) max |E_pi A| E_d TV`
+the objective of token ratios on stale data differs from the return by at most `4 gamma max |A| D^2/((1 - gamma) (1 -
+gamma (1 - D)))`, with `D = max TV`, and by at most `2 gamma/(1 - gamma) max |E_pi A| E_d TV`
 
 Data of mu, token ratios pi/mu, rewards to go: the gradient is that of L(pi) = J(mu) + sum_s d_mu(s) g(s), g(s) = sum_a
 pi(a|s) A_mu(s, a), d_mu not normalized. Its states stay those of mu. The return has d_pi instead of d_mu (performance

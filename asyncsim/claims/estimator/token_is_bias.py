@@ -1,6 +1,7 @@
 r"""Token ratios instead of sequence ratios bias the gradient, because they omit the ratios of the other tokens.
 
-token ratios bias the gradient by `-E_mu[R sum_t w_t (prod_(u != t) w_u - 1) s_t]`, linear to first order
+token ratios bias the gradient by `-E_mu[R sum_t w_t (prod_(u != t) w_u - 1) s_t]`, in proportion to small changes of
+the policy
 
 E_mu[R sum_t w_t s_t] = sum_t d/dtheta E[R | token t of pi, all others of mu]: a token's ratio corrects its own draw,
 and leaves its prefix and suffix to the old policy. So the bias is -E_mu[R sum_t w_t (prod_{u != t} w_u - 1) s_t]. At

@@ -1,6 +1,6 @@
 r"""A live run learns exactly what a simulation on its log learns: versions matter, seconds do not.
 
-the parameters of a live run `=` those of a simulated run on its log, to the last bit
+a live run and the simulated run on its log have the same parameters, to the last bit
 
 same = (parameters of the live run that equal those of a simulated run with the same versions and draws)/(all) = 1, to
 the last bit. Derivation: an update is a function of weights, draws and the versions of the tokens. Draws are keyed by

@@ -1,6 +1,6 @@
 r"""On average, the ESS of N Pareto weights of index alpha in (1, 2) grows as N^{alpha - 1}, not as N.
 
-`E[1/ESS] = N ∫ t E[w^2 e^(-t w)] (E e^(-t w))^(N-1) dt` for Pareto weights, which falls as `N^(1 - alpha)`, not as
+Pareto weights have `E[1/ESS] = N ∫ t E[w^2 e^(-t w)] (E e^(-t w))^(N-1) dt`, which falls as `N^(1 - alpha)`, not as
 `1/N`
 
 With phi = E e^{-t w} and independent weights,

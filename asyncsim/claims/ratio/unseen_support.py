@@ -1,7 +1,7 @@
 r"""A bound on the second moment of a batch's log ratios does not cover actions that the batch never sampled.
 
-a batch has a small mean squared log ratio if it lacks the rare action, a share `(1 - q)^N` of batches, with mean ratio
-`(1 - p)/(1 - q)`: the policy's mass `p` on this action is unseen
+a share `(1 - q)^N` of batches lacks the rare action; their mean squared log ratio is small and their mean ratio is `(1
+- p)/(1 - q)`, so they do not show the policy's mass `p` on this action
 
 N samples of mu, M2 = (1/N) sum_i (ln w_i)^2. A batch passes where M2 <= tau: then nothing of it is dropped. Given are
 `accepted` = P(M2 <= tau), and in batches that pass the mean of M2 (`second_moment`) and of w (`mean_weight`). Let one

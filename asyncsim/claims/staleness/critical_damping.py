@@ -1,6 +1,6 @@
 r"""The step at which stale descent decays fastest; at larger steps, descent oscillates.
 
-under staleness `tau`, descent decays fastest, and ceases to be monotone, at `step * curvature = tau^tau / (tau +
+under staleness `tau`, descent decays fastest, and just without oscillation, at `step * curvature = tau^tau / (tau +
 1)^(tau + 1)`, where deviations shrink by `tau/(tau + 1)` per update
 
 x_{t+1} = x_t - a x_{t-tau} has the largest root real iff a <= tau^tau / (tau+1)^{tau+1}. There it is double, tau/(tau +

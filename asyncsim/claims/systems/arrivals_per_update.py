@@ -1,6 +1,6 @@
 r"""With N workers that restart at once and P results per update, mean staleness is E[s] = (N - 1)/P.
 
-with `P` results per update, mean staleness is `(N-1)/P`, and its distribution that of `floor((uniform + geometric)/P)`
+with `P` results per update, mean staleness is `(N - 1)/P`; staleness is distributed as `floor((uniform + geometric)/P)`
 
 Derivation of the mean: mean-staleness identity. At an update the N - 1 other workers are out and nothing waits; P
 groups are consumed; service law and rates never enter. At P = 1, update on arrival, that is N - 1. Exponential service,

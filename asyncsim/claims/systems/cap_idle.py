@@ -1,6 +1,7 @@
 r"""If generation is the slower side, generator slots set the mean staleness: E[s] = C/P + rho + E[(Q - P)^+]/P.
 
-with `C` generator slots as the slower side, mean staleness is `C/P + rho` plus random waits, whatever the cap
+if `C` generator slots are the slower side, mean staleness is `C/P + rho` plus random waits, whatever the staleness
+limit
 
 C slots always busy, P groups a batch, one batch a publish, constant train time t_T, no permit ever missing; X = C /
 E[T_group] groups per second and rho = t_T X / P < 1. Derivation: mean-staleness identity. Outstanding at a publish are

@@ -1,6 +1,6 @@
 r"""With a publish every tau seconds, in-flight staleness is D = floor((L + phi)/tau), for starts at any phase phi.
 
-with a publish every `tau` seconds and any start phase, in-flight staleness is `floor((L + phi)/tau)`
+with a publish every `tau` seconds and a random phase, staleness in flight is `floor((L + phi)/tau)`
 
 With x = L/tau and phi uniform on a period, independent of L: P(D = 0) = E (1 - x)^+, P(D = k) = E (1 - |x - k|)^+, P(D
 >= k) = E clip(x - k + 1, 0, 1), E D = E[L]/tau. Derivation: given L, D is floor(x), or one more with probability

@@ -1,7 +1,7 @@
 r"""Mean staleness of an open loop with a buffer of q batches that drops its oldest group, and what is lost there.
 
-an open loop that drops its oldest group has mean staleness `C/P + rho` below `rho = 1`, and `1 + E floor(a+t)` above,
-where it loses `1-1/rho` of its groups, without a bias in length
+an open loop that drops its oldest group has mean staleness `C/P + rho` if `rho < 1`; if `rho > 1`, it has `1 + E
+floor(a + t)` and drops `1 - 1/rho` of its groups, without a bias in length
 
 C slots, batches of P groups, T = E[max of N works], training t_T seconds, rho = C t_T/(P T), q = capacity/P.
 Generator-bound (rho <= 0.6): mean = C/P + rho. Trainer-bound (rho >= 1.5): mean = 1 + E floor(a + t), in_queue = 1 + E

@@ -1,6 +1,6 @@
 r"""Generator slots, trainer and group permits each bound the throughput: none is busy for more than all the time.
 
-groups per second are at most `min(C/T, P/t_T, K/hold)`, with `hold` the seconds for which a group keeps its permit
+groups per second are at most `min(C/T, P/t_T, K/hold)`, if a group keeps its permit for `hold` seconds
 
 groups per second <= 1 / (max(T/C, t_T/P, hold/K) + t_sync/M) where a synchronization stops generators and trainer
 alike. Where the generators go on, it is 1 / max(T/C, t_T/P + t_sync/M, hold'/K). T = E[max of N works], C slots, P

@@ -1,7 +1,7 @@
 r"""With r seconds of generation left, a token has r/tau versions of in-flight staleness on average: a staircase.
 
-a token with `r` seconds left has in-flight staleness `r/tau`: `E[L]/(2 tau)` on average over samples and `E[L^2]/(2 tau
-E[L])` over tokens, half of the first token's
+a token with `r` seconds left has mean staleness `r/tau` in flight: `E[L]/(2 tau)` on average over samples and
+`E[L^2]/(2 tau E[L])` over tokens, half of the first token's
 
 Constant rate of writing, publishes every tau seconds, tokens keep or gain versions at installs, start phase uniform and
 independent of L. In-flight staleness of a token counts the installs between it and the end of its sample. Derivation: r
