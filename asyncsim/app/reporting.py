@@ -70,15 +70,12 @@ def write_page(
 
 def html(page: Page, title: str, references: Mapping[str, str], predictions: Mapping[str, _curves.Prediction]) -> str:
     """The page as HTML."""
-    functions = (number, plural, measured, anchor, comparisons, coded, sourced, finding, swarm, digits, closest, decisive)
+    functions = (number, plural, measured, anchor, comparisons, coded, sourced, finding, swarm, digits, closest)
     filters: dict[str, Any] = {function.__name__: function for function in functions}
     filters |= {"point": point_text, "formulas": rendered, "beside": page.beside, "short": _curves.in_few_signs}
     filters |= {
         "figure": lambda verdict: figure(verdict, predictions.get(verdict.id)),
         "deviation": lambda row, kind: Markup(_curves.deviation(row, kind)),
-        "tied": lambda text: text.replace(" %", "\xa0%"),
-        "sentence": lambda text: text[:1].upper() + text[1:],
-        "shared": lambda members: {k: w for v in members for k, w in _registry.symbols(v.id, v.statement)[0].items()},
         "alone": lambda verdict: judgments.alone(verdict, page),
         "symbols": lambda verdict: _registry.symbols(verdict.id, verdict.statement),
         "rate": lambda value: rate(value).replace("1e-06", "one in a million"),
@@ -148,12 +145,6 @@ def closest(verdicts: Sequence[records.Verdict]) -> list[tuple[records.Verdict, 
     return sorted([each for each in held if abs(each[1]) >= EXACT], key=lambda each: -abs(each[1]))
 
 
-def decisive(verdict: records.Verdict) -> records.Comparison | None:
-    """The comparison whose numbers the verdict has."""
-    rows = (row for row in verdict.points if (row.quantity, row.predicted) == (verdict.quantity, verdict.predicted))
-    return next((row for row in rows if row.measured == verdict.measured), None)
-
-
 def finding(verdict: records.Verdict) -> str:
     """What was measured, how near it came to the prediction, and the smallest effect."""
     deviation, row = farthest(verdict)
@@ -162,17 +153,18 @@ def finding(verdict: records.Verdict) -> str:
     words = (verdict.kind, verdict.id.partition("/")[0])
     stems = dict.fromkeys(_curves.meaning(each.quantity.partition("[")[0], words) for each in verdict.points)
     names = " and ".join(", ".join(stems).rsplit(", ", 1)) if len(stems) <= NAMED else f"{len(stems)} quantities"
-    said = f"Simulation measured {'the ' * names.startswith('bounded')}{names} at {plural(len({repr(each.point) for each in verdict.points}), 'point')}."
+    points = plural(len({repr(each.point) for each in verdict.points}), "point")
+    said = f"Simulation measured {'the ' * names.startswith('bounded')}{names} at {points}."
     shares = [100.0 * each.measured / each.predicted for each in verdict.points if each.predicted > 0.0]
     if verdict.kind == "bound" and deviation <= 0.0 and shares:
         least = f", the farthest {min(shares):.2g} %" * (len(shares) > 1)
         reached = f" The closest reaches {max(shares):.3g} % of it{least}." * (verdict.verdict != records.LOOSE)
         return f"{said} No measurement exceeds the bound.{reached}"
     effect, near = _curves.effect_of(row, verdict.kind), abs(deviation)
-    size = f"is {near:.2g} times" if near >= 1.0 else f"is {100.0 * near:.2g} % of" if near >= EXACT else "is below 1 % of"
+    size = f"{near:.2g} times" if near >= 1.0 else f"{100.0 * near:.2g} % of" if near >= EXACT else "below 1 % of"
     share = f", {100.0 * effect / abs(row.predicted):.2g} % of the prediction" if row.predicted else ""
     unit = f" The smallest effect is {effect:.2g} there{share}." if effect else ""
-    return f"{said} The largest deviation {size} the smallest effect.{unit}"
+    return f"{said} The largest deviation is {size} the smallest effect.{unit}"
 
 
 def swarm(verdicts: Sequence[records.Verdict]) -> list[tuple[records.Verdict, float, int]]:
@@ -305,7 +297,7 @@ def _torn(piece: str) -> bool:
 
 def latex(text: str) -> str:
     r"""Convert a plain-text formula to LaTeX."""
-    text = re.sub(r"(?<![A-Za-z])([A-Za-z])(\d+)", r"\1_\2", text.strip().rstrip("^_"))
+    text = re.sub(rf"(?<![A-Za-z])([A-Za-z]|{LETTERS.replace(' ', '|')})(\d+)", r"\1_\2", text.strip().rstrip("^_"))
     text = re.sub(r"(?<!sqrt)(?<=[\w)\]|!]) +(?=[\w(\[|])", "⍽", re.sub(r"(?<=\w)\*(?=[ ,)]|$)", "^★", text))
     text = SIGN.sub(lambda sign: f"{SIGNS[sign[0]]} ", text)
     text = re.sub(r"(?<![_^])\{([^{}]*)\}", r"\\{\1\\}", text)

@@ -145,8 +145,9 @@ def name_points(points: Sequence[Point]) -> list[str]:
 
     def name(point: Point, chosen: Sequence[str], brief: Callable[[Any], str]) -> str:
         told = [key for key in changing if key in chosen and key in point]
-        words = [f"{key} {point[key] if point[key] is True else brief(point[key])}" for key in told if point[key] is not False]
-        return ", ".join(words).replace("_", " ").replace(" True", "") or "".join(f"not {key}" for key in told)
+        # A flag is named where it is set.
+        words = [f"{key} {brief(point[key])}".removesuffix(" True") for key in told if point[key] is not False]
+        return ", ".join(words or [f"not {key}" for key in told]).replace("_", " ")
 
     def names(chosen: Sequence[str], brief: Callable[[Any], str] = in_few_signs) -> list[str]:
         return [name(point, chosen, brief) for point in points]
@@ -263,13 +264,13 @@ def panel(drawn: Panel) -> str:
             [f"{across(x) + shift:.{form}} {upward(y + side * reach):.{form}}" for shift, x, y, reach in wide]
             for side, form in ((0.0, "4g"), (-1.0, "0f"), (1.0, "0f"))
         )
-        own = color[drawn.names[k]] if drawn.names else "k0"
-        bands.append(f'<path class="b {own}" d="M{"L".join([*low, *reversed(high)])}Z"/>')
-        curves.append(f'<path class="p {own}" d="M{"L".join(middle)}"/>')
+        own = f" {color[drawn.names[k]]}" if drawn.names else ""
+        bands.append(f'<path class="b{own}" d="M{"L".join([*low, *reversed(high)])}Z"/>')
+        curves.append(f'<path class="p{own}" d="M{"L".join(middle)}"/>')
         ends |= {drawn.names[k]: (across(line[-1][0]), upward(line[-1][1]))} if drawn.names else {}
     axis = f'<path class="a" d="M{LEFT} {TOP}V{HEIGHT - BOTTOM}H{right}"/>'
-    owners = drawn.owners or ("",) * len(drawn.rows)
-    marks = [_mark(across(x), upward, row, color.get(own, "k0")) for (x, row), own in zip(drawn.rows, owners, strict=True)]
+    owners = zip(drawn.rows, drawn.owners or itertools.repeat(""), strict=False)
+    marks = [_mark(across(x), upward, row, color.get(own, "")) for (x, row), own in owners]
     label = f"{drawn.upward} against {drawn.across}: predicted curve and measured points"
     view = f'viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}"'
     body = "".join([*bands, axis, *ticks, *curves, *marks, *_names(ends, right, color)])
@@ -373,4 +374,4 @@ def _mark(x: float, upward: _Axis, row: Comparison, color: str) -> str:
     y, low, high = upward(row.measured), upward(row.low), upward(row.high)
     bar = f"M{x:.4g} {low:.4g}V{high:.4g}"
     bar += f"M{x - 3:.4g} {low:.4g}h6M{x - 3:.4g} {high:.4g}h6" if low - high > 2 else ""
-    return f'<g class="{name} {color}"><path d="{bar}"/><circle cx="{x:.4g}" cy="{y:.4g}"/></g>'
+    return f'<g class="{name}{f" {color}" * bool(color)}"><path d="{bar}"/><circle cx="{x:.4g}" cy="{y:.4g}"/></g>'

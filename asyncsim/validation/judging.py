@@ -140,12 +140,11 @@ def judge(
     `mean` and `reason` such as that of `claims.predicted_staleness`. Where it is None, or its mean is, the verdict is
     "outside". `scale` >= 0: what the fraction `effect` refers to (|predicted| unless given). `effect`: the least
     deviation worth detecting. `false_fail` of all `comparisons` of the claim together; `false_pass` of this one;
-    `point`, `quantity` for the row.
-    Returns a `Comparison`: `false_fail` is a (0 without sampling), `false_pass` the missed rate at the realized error.
-    [low, high] = measured -+ (c error + tolerance); `margin` = (c error + tolerance - deviation)/D. `p` is the p-value
-    of this comparison alone, so that it is violated iff p < a.
-    Raises `InputError` for an error bar known to be false, a negative error or a prediction that is not finite.
-    Assumes a normal estimate with an independent error of `freedom` degrees of freedom.
+    `point`, `quantity` for the row. Returns a `Comparison`: `false_fail` is a (0 without sampling), `false_pass` the
+    missed rate at the realized error. [low, high] = measured -+ (c error + tolerance); `margin` = (c error + tolerance
+    - deviation)/D. `p` is the p-value of this comparison alone, so that it is violated iff p < a. Raises `InputError`
+    for an error bar known to be false, a negative error or a prediction that is not finite. Assumes a normal estimate
+    with an independent error of `freedom` degrees of freedom.
 
     >>> print(judge(Estimate(1.001, 0.002), 1.0))
     held: predicted 1, measured 1.0010 ± 0.0066

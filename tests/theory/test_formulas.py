@@ -102,4 +102,4 @@ def test_no_mark_is_seen_where_none_is_rendered():
 def test_the_reason_for_a_law_has_no_marks():
     point = {"workers": 8, "groups_per_batch": 1, "law": "exponential:1.0", "rates": None, "cells": 0}
     found = _predicted._of_claim("systems/arrivals-per-update", point, "mean")
-    assert found.mean == 7 and "N-1" in found.reason and "`" not in found.reason
+    assert found.mean == 7 and "N - 1" in found.reason and "`" not in found.reason

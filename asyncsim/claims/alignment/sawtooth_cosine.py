@@ -1,7 +1,7 @@
 r"""Gradients within a publish cycle agree, and gradients of consecutive cycles disagree: a block pattern.
 
-with `s` updates per publish, gradients of one cycle correlate at `a/(2-(s-1)a)`, and gradients of consecutive cycles at
-minus this value
+with `s` updates per publish, gradients of a cycle correlate at `a/(2-(s-1)a)`, those of consecutive cycles at minus
+this
 
 Weights are published every s updates; a = step * curvature. Any two gradients of one cycle correlate at rho = a / (2 -
 (s-1) a), any gradient of a cycle with any of the next at -rho. E g^2 / sigma^2 = (2 - (s-1) a) / (2 - s a), and over

@@ -1,7 +1,6 @@
 r"""The variance of the log ratio grows as the staleness S if updates are noise, and as S^2 if they are drift.
 
-after `S` updates, the mean variance of the log ratio is `E Var_mu(log pi/mu) = v_1 ((1 - f) S + f S^2)`, with `f` the
-share of drift in `v_1`
+in `S` updates, log ratios reach the variance `E Var_mu(log pi/mu) = v_1 ((1 - f) S + f S^2)`, `f` the share of drift
 
 One softmax policy: log pi/mu is the change of the logits less a constant of the whole table, so Var_mu(log pi/mu) =
 Var_mu(Delta theta), an identity. Take S steps of learning rate eta along gradients of mean gbar that are independent

@@ -7,8 +7,7 @@ REINFORCE without ratio, baseline V below the behavior's mean regularized reward
 At the optimum the Jacobians are A = -V F in current and B = -(kl - V) F in behavior logits. So the stale share is m = 1
 - V/kl and step < a_m(tau) / (kl lambda_max(F)), with a_m the boundary of that share. V/kl in [1/2, 1] leaves at least 2
 for every tau, V < 0 less than a_c(tau). Domain: KL penalty in the reward at behavior log-probabilities, V between -2
-and 3 kl, small deviations. Second route: Jacobians of the mean field by complex steps, radius of the block companion
-matrix.
+and 3 kl, small deviations. Second route: Jacobians by complex steps, radius of the block companion matrix.
 """
 
 import numpy as np

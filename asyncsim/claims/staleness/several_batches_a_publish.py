@@ -1,6 +1,6 @@
 r"""Staleness in updates is a sawtooth that counts every batch, epoch and minibatch between two publishes.
 
-with `n` updates per publish (batches times epochs times minibatches) and data `m` versions old, staleness runs from `m
+with `n` updates per publish, batches times epochs times minibatches, and data `m` versions old, staleness runs from `m
 n` to `m n + n - 1` updates; published weights move by `-n * step * curvature` times those `m` versions before
 
 With k batches per publish, E epochs of M minibatches and data generated m versions before it is trained, n = k E M

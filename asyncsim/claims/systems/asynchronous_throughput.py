@@ -1,7 +1,6 @@
 r"""An open loop trains groups at the rate of the slower of its generator and its trainer.
 
-if generator and trainer are not equally fast, an open loop trains `min(C/T, P/t_T)` groups per second, minus the groups
-lost to synchronization
+unless both sides are equally fast, an open loop trains `min(C/T, P/t_T)` groups per second, less losses at each sync
 
 Seconds for a group = max(T/C, t_T/P) + t_sync/M where a synchronization stops both, max(T/C, t_T/P + t_sync/M) where
 the generators go on: C slots, T = E[max of N works], P groups a batch, M = S P a publish. Derivation: no permit limits

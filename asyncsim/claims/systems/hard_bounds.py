@@ -1,7 +1,7 @@
 r"""Training orders and sync rules that bound the staleness of every single group, each with its bound.
 
-no group is older than `floor((K + W - 2)/M)` under a window `W`, `ceil(K/M) - 1` in strict order or with draining, and
-`m` under `wait(m)`
+no group is older than `floor((K+W-2)/M)` under a window `W`, `ceil(K/M)-1` in strict order or drain, `m` under
+`wait(m)`
 
 K permits that return at the publish, M = S P groups consumed per publish, K > M, a slot for every permit.
   window:W         oldest ready group first, only numbers below F + W (F: first number still generated): (K + W - 2)//M
@@ -13,9 +13,8 @@ divides i + W - 1. Strict orders are W = 1 up to order inside a version. Under d
 install, K - M at most, are ready and train first. Under wait all groups of planned staleness m are ready, and since M
 start with each version they fit one publish. The first K share a version, so the bound holds from version 2 m on. K =
 (h + 1) M gives h + ceil((W - 1)/M), h and m. A fraction tau ahead, K = floor((1 + tau) M), gives ceil(K/M) - 1, which
-is ceil(tau) unless tau M < 1 (then 0). Bounds are attained. Second route: the largest staleness that an adversary
-reaches who picks what finishes next. Domain: steady state, nothing dropped; the trainer waits for the install, however
-long it takes.
+is ceil(tau) unless tau M < 1 (then 0). Bounds are attained. Second route: the worst that an adversary reaches who picks
+what finishes next. Domain: steady state, nothing dropped; the trainer waits for the install, however long it takes.
 """
 
 from collections.abc import Callable
