@@ -96,6 +96,7 @@ def _take(subject: Any, id: str) -> str:
 
 
 TOKEN = re.compile(r"[A-Za-z]+(?:_[A-Za-z]+|_?\d+)?")
+_symbols = cache(lambda: checks.table(__file__, "symbols.toml"))
 
 
 def symbols(id: str, statement: str) -> tuple[dict[str, str], dict[str, str]]:
@@ -107,9 +108,6 @@ def symbols(id: str, statement: str) -> tuple[dict[str, str], dict[str, str]]:
     used = {part for token in tokens for part in ([token] if token in known else re.split(r"_|(?=\d)", token))}
     told = {name: meaning for name, meaning in known.items() if name in used and meaning}
     return {name: told[name] for name in told if name not in own}, {name: told[name] for name in told if name in own}
-
-
-_symbols = cache(lambda: checks.table(__file__, "symbols.toml"))
 
 
 def paper_of(word: str) -> str:

@@ -124,18 +124,17 @@ def _against_parameter(rows: Sequence[Comparison], words: Sequence[str], predict
             continue
         places = between(min(values), max(values), all(isinstance(x, int) for x in values))
         bases = [{name: value for name, value in curve[0][1].point.items() if name != key} for curve in chosen]
-        lines, names, told = [], [], name_points(bases)
-        for curve, name in zip(chosen, told, strict=True):
+        lines, names, called = [], [], name_points(bases)
+        for curve, name in zip(chosen, called, strict=True):
             at, effects = zip(*sorted((x, effect_of(row, words[0])) for x, row in curve), strict=True)
             for line in _line(curve, key, quantity, places, predict):
                 lines.append(tuple((x, y, float(np.interp(x, at, effects))) for x, y in line))
                 names.append(name)
         if any(len(line) > 1 for line in lines):
-            pairs = [(row, name) for curve, name in zip(chosen, told, strict=True) for row in curve]
+            pairs = [(row, name) for curve, name in zip(chosen, called, strict=True) for row in curve]
             found, owners = zip(*sorted(pairs, key=lambda each: each[0][0]), strict=True)
-            several = len(chosen) > 1
-            axes = meaning(key), meaning(quantity, words)
-            yield Panel(*axes, tuple(lines), found, tuple(names) * several, owners * several)
+            told = (tuple(names), owners) if len(chosen) > 1 else ()
+            yield Panel(meaning(key), meaning(quantity, words), tuple(lines), found, *told)
 
 
 def name_points(points: Sequence[Point]) -> list[str]:

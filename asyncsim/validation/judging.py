@@ -86,9 +86,8 @@ def sample_size(
     """Number of independent units with which a deviation of effect * scale is found and a true claim holds.
 
     The least n, up to steps of 2 percent, at which the missed rate with n-1 degrees of freedom is at most `false_pass`.
-    The error is taken 2.5 of its own deviations above spread/sqrt(n). A verdict uses the realized error, which exceeds
-    its expectation half of the time. Near ((z_{1-a/2} + z_{1-b}) spread / (effect scale))^2,
-    a = false_fail/comparisons.
+    The error is taken 2.5 of its own deviations above spread/sqrt(n). A verdict uses the realized error, half of the
+    time above its expectation. Near ((z_{1-a/2} + z_{1-b}) spread / (effect scale))^2, a = false_fail/comparisons.
 
     Arguments: `spread`, standard deviation of one unit, and `scale`, both in the units of the estimate; `effect`, a
     fraction. `false_fail` of all `comparisons` together; `false_pass` of each; `kind` of the claim.

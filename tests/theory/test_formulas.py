@@ -7,8 +7,11 @@ from xml.etree import ElementTree
 import pytest
 
 from asyncsim import claims
+from asyncsim.app.reporting import FUNCTIONS
 from asyncsim.app.reporting import LETTERS as GREEK
 from asyncsim.app.reporting import formula, latex, rendered
+from asyncsim.base import checks
+from asyncsim.claims import _registry
 from asyncsim.claims.staleness_rules import _predicted
 from asyncsim.plotting import plot
 from tests.test_reporting import verdict
@@ -18,9 +21,7 @@ BARE = re.compile(rf"[*/=<>^_+\[\]()]|\b[B-HJ-Zb-z]\b|\b({'|'.join(GREEK.split()
 REMARK = re.compile(r"\(release at \w+\)|(?<=')s\b|top-[pk]\b")
 
 TORN = re.compile(r"([a-z]{4,})_[a-z]{3,}")
-
-NAMES = "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau phi chi psi omega"
-LETTERS = set(NAMES.split())
+LETTERS = {*GREEK.split(), "iota"}
 
 
 def bare(statement: str) -> list[str]:
@@ -46,6 +47,26 @@ def test_every_statement_has_its_formulas_marked(id):
             assert bare(statement.replace(f"`{marked}`", marked)), marked
 
 
+SYMBOLS = checks.table(_registry.__file__, "symbols.toml")
+KNOWN = {*FUNCTIONS.split(), *re.findall(r"\w+", "sqrt ceil floor prod grad tanh cosh sinh clip of all its")}
+
+
+@pytest.mark.parametrize("id", sorted(claims.claims()))
+def test_every_symbol_of_a_formula_has_a_meaning(id):
+    def undefined(statement):
+        known = {*KNOWN, *SYMBOLS["*"], *SYMBOLS.get(id.partition("/")[0], {}), *SYMBOLS.get(id, {})}
+        found = _registry.TOKEN.findall(" ".join(re.findall("`([^`]+)`", statement)))
+        parts = {part for word in found for part in ([word] if word in known else re.split(r"_|(?=\d)", word))}
+        # Longer words explain themselves.
+        return {part for part in parts - known if 0 < len(part.strip("0123456789")) < 4 or part in GREEK.split()}
+
+    statement = claims.claim(id).statement
+    assert undefined(statement) == set() and undefined(f"{statement} `Z_psi + kap`") == {"Z", "psi", "kap"}
+    # What a claim declares for itself alone, its formulas have.
+    own = {name for name, said in SYMBOLS.get(id, {}).items() if said}
+    assert {*_registry.symbols(id, statement)[1]} == own
+
+
 @pytest.mark.parametrize(
     ("text", "set_as"),
     [
@@ -55,6 +76,7 @@ def test_every_statement_has_its_formulas_marked(id):
         ("3 sqrt 3", r"3\,\sqrt{3}"),
         ("ceil(K/M)-1 <= floor(a)", r"\lceil K/M\rceil -1 \le  \lfloor a\rfloor "),
         ("F(pi*)", r"F(\pi ^{*})"),
+        ("r* - (beta2/b1)^t", r"r^{*} - (\beta _{2}/b_{1})^{t}"),
         ("step * x_(t - tau)", r"\text{step} \cdot  x_{t - \tau }"),
         ("sum/k", r"\sum /k"),
         ("1/p0 = sum K!", r"1/p_{0} = \sum \,K!"),

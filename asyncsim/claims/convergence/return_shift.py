@@ -3,8 +3,7 @@ r"""Bounds on the differences between two policies in return and in visits, from
 two policies differ in return by at most `(max r - min r) B` and in discounted visits by at most `2 gamma B`, with `B =
 min(E_d TV/(1 - gamma), D/((1 - gamma) (1 - gamma (1 - D))))` and `D = max TV`
 
-mu generated the data, pi is current, TV(s) their total variation in state s, D the largest one, d discounted visits,
-not normalized. With
+mu made the data, pi is current, TV(s) their total variation, D the largest, d discounted visits, not normalized. With
     B = min(E_{d_mu} TV/(1 - gamma), D/((1 - gamma) (1 - gamma (1 - D))))
 it holds that |J(pi) - J(mu)| <= (max r - min r) B and sum_s |d_pi - d_mu| <= 2 gamma B. Derivation: couple both
 trajectories; they part at step t with probability TV(s_t) and never meet again. The first form sums that over the

@@ -13,8 +13,7 @@ of reward and arm, whatever the trainer's policy. f = 0 iff all arms are equal i
 (4 (N - 2) zeta_1 + 2 zeta_2)/(N (N - 1)) with zeta_1 that of one sample's share and zeta_2 that of one pair.
 Derivation: take the mean square of a sum of S independent vectors in the metric diag mu - mu mu^T. It is S times the
 trace of their covariance plus S^2 times the square of their mean. Domain: one context, data of all S updates from mu,
-at most 2500 compositions of a group (the second route enumerates them, in pairs). Sampling "enumerate" is a population,
-which has f = 1 and no N.
+at most 2500 compositions of a group (the second route enumerates them, in pairs). "enumerate" is a population, f = 1.
 """
 
 import math

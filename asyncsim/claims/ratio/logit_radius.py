@@ -9,8 +9,7 @@ rewards in a range `spread`, leave-one-out REINFORCE without ratio moves a logit
 / (N (N - 1)) per update. For even N this is step * spread * N / (4 (N - 1)). It is attained where half of the group are
 one arm and earn all. "stale_second_moment": after S updates from one frozen policy D is S times that, so ESS/N >=
 sech^2(S move). Derivation: Kantorovich's inequality; the covariance of reward and arm in a group. Domain: one softmax
-row for all tokens, one context. Second route: the largest value over the share of the arm that rises, and over how many
-of the group are of one arm.
+row for all tokens, one context. Second route: the largest value over shares of the arm that rises.
 """
 
 import math

@@ -9,8 +9,7 @@ action of probability q under mu be such that a single sample of it exceeds N ta
 accepted = (1 - q)^N and the mean of w is (1 - p)/(1 - q), p the policy's own probability of that action: what passes
 reads 1 - p, however large p is, and M2 of the population, E_mu (ln w)^2, may be as large as it likes. Derivation:
 batches are counts of the actions. Domain: one softmax, policies that differ, some batches that pass and some that do
-not; no M2 within 1e-9 of tau; at most 20,000 counts. Second route: sample by sample, the law of the sum of squares and
-of the sum of ratios.
+not; no M2 within 1e-9 of tau; at most 20,000 counts. Second route: sample by sample, the law of both sums.
 """
 
 import math

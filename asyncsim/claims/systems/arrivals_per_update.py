@@ -9,8 +9,7 @@ deliver before it does, P(J = j) = p_i q_i^j, and s = floor((r + J)/P). So P(s >
 0), a share p_i of the updates being i's. At P = 1 that is a mixture of geometric laws, P(s = k) = sum_i p_i^2 q_i^k.
 Domain: a worker never waits, neither for a permit nor for an update. Training takes no time; a worker keeps the weights
 of its start; service time has a finite mean. Cells of the distribution (`cells` > 0) only for exponential service.
-Second route: a path of deliveries repeated P times, its lags counted; and the chain of (waiting, versions) stepped
-delivery by delivery.
+Second route: a path of deliveries repeated P times, its lags counted; and the chain of (waiting, versions).
 """
 
 import heapq

@@ -10,8 +10,7 @@ synchronization that stops both is outside the maximum, as both clocks stop. Dom
 factor 1.25 apart or more (at equality a buffer of two batches loses about 5 percent). The buffer holds the groups that
 arrive while the trainer is away. There it is exact for a generator that never meets a full buffer and for a trainer
 that never lacks a batch. With room for two batches the error is at most 0.5 percent. The trainer waits for installs,
-samples in flight go on (mode keep or pin), works of finite mean. Second route: event simulation with constant times,
-starts staggered.
+samples in flight go on (mode keep or pin), works of finite mean. Second route: events at constant times, staggered.
 """
 
 import itertools

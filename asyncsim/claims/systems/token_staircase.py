@@ -27,8 +27,8 @@ def _over_phases(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Staleness of a sample of x periods, averaged over phase: the mean over its tokens, and at its head.
 
     Phase f in (0, 1): installs at 1 - f, 2 - f, ... before x. All the tokens before an install are one version behind
-    by it, so tokens lose (time of the install)/x. Between phases 0, frac(1 - x) and 1 nothing jumps and all is linear,
-    so that midpoints are exact.
+    by it, so tokens lose (time of the install)/x. Between phases 0, frac(1 - x) and 1 all is linear:
+    midpoints are exact.
     """
     tokens, heads = np.zeros_like(x), np.zeros_like(x)
     jump = np.ceil(x) - x
