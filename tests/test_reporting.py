@@ -219,7 +219,7 @@ def test_the_page_opens_with_one_sentence_and_the_exceptions(page):
     assert "Simulation agrees with 2 of 3 formulas and contradicts 1. If all are true" in opening
     assert "false alarm is at most 0.3 %." in opening and "a/b" not in opening
     assert "Apart from the violated claims, simulation deviates by less than 0.01" in opening
-    assert "a/c : Violated. Simulation measured x at 2 points. The largest deviation is 10 times" in opening
+    assert "a/c : Violated. Measured at 2 points: x. The largest deviation is 10 times" in opening
     assert "a/d : Held, a conjecture." in opening
     assert "Exceptions" not in page([verdict()]).text.split("How to read")[0]
 
@@ -227,7 +227,7 @@ def test_the_page_opens_with_one_sentence_and_the_exceptions(page):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({}, "Simulation measured x at 2 points. The largest deviation is below 1 % of the smallest effect."),
+        ({}, "Measured at 2 points: x. The largest deviation is below 1 % of the smallest effect."),
         ({"value": 2.05}, "The largest deviation is 50 % of the smallest effect."),
         ({"value": 2.05}, "The smallest effect is 0.1 there, 5 % of the prediction."),
     ],

@@ -154,7 +154,7 @@ def finding(verdict: records.Verdict) -> str:
     stems = dict.fromkeys(_curves.meaning(each.quantity.partition("[")[0], words) for each in verdict.points)
     names = " and ".join(", ".join(stems).rsplit(", ", 1)) if len(stems) <= NAMED else f"{len(stems)} quantities"
     points = plural(len({repr(each.point) for each in verdict.points}), "point")
-    said = f"Simulation measured {'the ' * names.startswith('bounded')}{names} at {points}."
+    said = f"Measured at {points}: {names}."
     shares = [100.0 * each.measured / each.predicted for each in verdict.points if each.predicted > 0.0]
     if verdict.kind == "bound" and deviation <= 0.0 and shares:
         least = f", the farthest {min(shares):.2g} %" * (len(shares) > 1)

@@ -7,9 +7,8 @@ from xml.etree import ElementTree
 import pytest
 
 from asyncsim import claims
-from asyncsim.app.reporting import FUNCTIONS
+from asyncsim.app.reporting import FUNCTIONS, formula, latex, rendered
 from asyncsim.app.reporting import LETTERS as GREEK
-from asyncsim.app.reporting import formula, latex, rendered
 from asyncsim.base import checks
 from asyncsim.claims import _registry
 from asyncsim.claims.staleness_rules import _predicted
@@ -19,9 +18,7 @@ from tests.test_reporting import verdict
 BARE = re.compile(rf"[*/=<>^_+\[\]()]|\b[B-HJ-Zb-z]\b|\b({'|'.join(GREEK.split())}|sqrt)\b")
 """What only a formula has: a sign, a lone letter, a Greek letter's name."""
 REMARK = re.compile(r"\(release at \w+\)|(?<=')s\b|top-[pk]\b")
-
 TORN = re.compile(r"([a-z]{4,})_[a-z]{3,}")
-LETTERS = {*GREEK.split(), "iota"}
 
 
 def bare(statement: str) -> list[str]:
@@ -35,10 +32,7 @@ def test_every_statement_has_its_formulas_marked(id):
     statement = claims.claim(id).statement
     assert statement.count("`") % 2 == 0 and bare(statement) == []
     # What the renderer does not know would stand as it is.
-    formulas = " ".join(re.findall(r"`([^`]+)`", statement))
-    assert not set(re.findall(r"[{}]", formulas)) and set(re.findall(r"[A-Za-z]+", formulas)) & LETTERS <= {
-        *GREEK.split()
-    }
+    assert not re.search(r"[{}]|\biota\b", statement)
     # An underscore sets an index, so that a name of two words would be torn.
     assert set(TORN.findall(statement)) <= {*GREEK.split()}
     # A mark that is forgotten is seen.
@@ -56,15 +50,13 @@ def test_every_symbol_of_a_formula_has_a_meaning(id):
     def undefined(statement):
         known = {*KNOWN, *SYMBOLS["*"], *SYMBOLS.get(id.partition("/")[0], {}), *SYMBOLS.get(id, {})}
         found = _registry.TOKEN.findall(" ".join(re.findall("`([^`]+)`", statement)))
-        parts = {part for word in found for part in ([word] if word in known else re.split(r"_|(?=\d)", word))}
-        # Longer words explain themselves.
-        return {part for part in parts - known if 0 < len(part.strip("0123456789")) < 4 or part in GREEK.split()}
+        parts = {part for word in found for part in ([word] if word in known else re.split(r"_|(?=\d)|\d", word))}
+        return {part for part in parts - known if 0 < len(part) < 4 or part in GREEK.split()}  # words need none
 
     statement = claims.claim(id).statement
     assert undefined(statement) == set() and undefined(f"{statement} `Z_psi + kap`") == {"Z", "psi", "kap"}
-    # What a claim declares for itself alone, its formulas have.
     own = {name for name, said in SYMBOLS.get(id, {}).items() if said}
-    assert {*_registry.symbols(id, statement)[1]} == own
+    assert {*_registry.symbols(id, statement)[1]} == own  # nothing is declared in vain
 
 
 @pytest.mark.parametrize(
