@@ -14,6 +14,7 @@ from scipy.special import log_softmax
 
 from asyncsim import claims
 from asyncsim.app import reporting
+from asyncsim.claims import _registry
 from asyncsim.claims._recursion import autocovariance
 from experiments import _store
 
@@ -39,10 +40,13 @@ def _set(found: re.Match[str]) -> str:
 
 
 def _claim(id: str) -> str:
-    """A claim that panels link to: its statement, and the command that tests it."""
+    """A claim that panels link to: its statement, the command that tests it, and what its symbols mean."""
     text = claims.claim(id).statement
     statement = reporting.rendered(f"{text[0].upper()}{text[1:]}.")
-    return f'<dt id="{id}">{id}</dt><dd>{statement} <code>asyncsim verify {id}</code></dd>'
+    shared, own = _registry.symbols(id, text)
+    told = (f"{reporting.rendered(f'`{name}`')}: {reporting.rendered(said)}" for name, said in (shared | own).items())
+    words = f'<p class="small">{"; ".join(told)}</p>' if shared or own else ""
+    return f'<dt id="{id}">{id}</dt><dd>{statement} <code>asyncsim verify {id}</code>{words}</dd>'
 
 
 def data() -> dict[str, Any]:

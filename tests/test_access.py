@@ -75,7 +75,7 @@ def pages(report):
 def test_the_report_is_small_and_every_claim_with_a_parameter_has_a_curve(report, pages):
     assert 200_000 < report.stat().st_size < LIMIT
     sections = re.findall(r'<section id="([\w-]+)"(.*?)</section>', pages["report"], re.S)
-    curves = [name for name, text in sections if 'class="p"' in text]
+    curves = [name for name, text in sections if 'class="p' in text]
     assert len(curves) > 0.8 * len(claims.claims()) and "staleness-stability-boundary" in curves
     assert not re.search(r"\bnan\b|\binf\b", "".join(re.findall(r"<svg.*?</svg>", pages["report"], re.S)))
     # An outline of every letter, as in pictures made for print, would be seen.

@@ -5,6 +5,7 @@ import math
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from asyncsim.app import judgments
 from asyncsim.app.judgments import TOGETHER, Page, cost, detection, families, measured, point_text, rate
 from asyncsim.base import checks, files, records
 from asyncsim.base.notation import measurement, number, plural
+from asyncsim.claims import _registry
 from asyncsim.plotting import _curves
 
 TEMPLATE = "report.html.jinja"
@@ -68,13 +70,15 @@ def write_page(
 
 def html(page: Page, title: str, references: Mapping[str, str], predictions: Mapping[str, _curves.Prediction]) -> str:
     """The page as HTML."""
-    functions = (number, plural, measured, rate, anchor, comparisons, coded, sourced, finding, swarm, digits, closest)
+    functions = (number, plural, measured, anchor, comparisons, coded, sourced, finding, swarm, digits, closest)
     filters: dict[str, Any] = {function.__name__: function for function in functions}
     filters |= {"point": point_text, "formulas": rendered, "beside": page.beside, "short": _curves.in_few_signs}
     filters |= {
         "figure": lambda verdict: figure(verdict, predictions.get(verdict.id)),
         "deviation": lambda row, kind: Markup(_curves.deviation(row, kind)),
         "alone": lambda verdict: judgments.alone(verdict, page),
+        "symbols": lambda verdict: _registry.symbols(verdict.id, verdict.statement),
+        "rate": lambda value: rate(value).replace("1e-06", "one in a million"),
         "steps": lambda verdict: judgments.steps(verdict, page),
     }
     promised = (page.manifest.get("spec") or {}).get("false_pass", math.nan)
@@ -150,12 +154,17 @@ def finding(verdict: records.Verdict) -> str:
     stems = dict.fromkeys(_curves.meaning(each.quantity.partition("[")[0], words) for each in verdict.points)
     names = " and ".join(", ".join(stems).rsplit(", ", 1)) if len(stems) <= NAMED else f"{len(stems)} quantities"
     points = plural(len({repr(each.point) for each in verdict.points}), "point")
-    effect, near = _curves.effect_of(row, verdict.kind), f"{abs(deviation):.2g}"
-    near = f"is {near} times the smallest effect" if abs(deviation) >= EXACT else "is below 1 % of the smallest effect"
+    said = f"Measured at {points}: {names}."
+    shares = [100.0 * each.measured / each.predicted for each in verdict.points if each.predicted > 0.0]
+    if verdict.kind == "bound" and deviation <= 0.0 and shares:
+        least = f", the farthest {min(shares):.2g} %" * (len(shares) > 1)
+        reached = f" The closest reaches {max(shares):.3g} % of it{least}." * (verdict.verdict != records.LOOSE)
+        return f"{said} No measurement exceeds the bound.{reached}"
+    effect, near = _curves.effect_of(row, verdict.kind), abs(deviation)
+    size = f"{near:.2g} times" if near >= 1.0 else f"{100.0 * near:.2g} % of" if near >= EXACT else "below 1 % of"
     share = f", {100.0 * effect / abs(row.predicted):.2g} % of the prediction" if row.predicted else ""
-    unit = f" The smallest deviation that the test must detect is {effect:.2g} there{share}." if effect else ""
-    far = "distance to the bound" if verdict.kind == "bound" and deviation <= 0.0 else "largest deviation"
-    return f"Simulation measured {names} at {points}; the {far} {near}.{unit}"
+    unit = f" The smallest effect is {effect:.2g} there{share}." if effect else ""
+    return f"{said} The largest deviation is {size} the smallest effect.{unit}"
 
 
 def swarm(verdicts: Sequence[records.Verdict]) -> list[tuple[records.Verdict, float, int]]:
@@ -261,6 +270,7 @@ def rendered(text: str) -> Markup:
     return Markup("").join(formula(part) if k % 2 else part for k, part in enumerate(MARKED.split(text)))
 
 
+@cache
 def formula(text: str) -> Markup:
     """Convert a plain-text formula to MathML that may be broken after a sign."""
     from latex2mathml.converter import convert
@@ -287,8 +297,8 @@ def _torn(piece: str) -> bool:
 
 def latex(text: str) -> str:
     r"""Convert a plain-text formula to LaTeX."""
-    text = re.sub(r"(?<![A-Za-z])([A-Za-z])(\d+)", r"\1_\2", text.strip().rstrip("^_"))
-    text = re.sub(r"(?<!sqrt)(?<=[\w)\]|!]) +(?=[\w(\[|])", "⍽", re.sub(r"\*(?=\)|$)", "^★", text))
+    text = re.sub(rf"(?<![A-Za-z])([A-Za-z]|{LETTERS.replace(' ', '|')})(\d+)", r"\1_\2", text.strip().rstrip("^_"))
+    text = re.sub(r"(?<!sqrt)(?<=[\w)\]|!]) +(?=[\w(\[|])", "⍽", re.sub(r"(?<=\w)\*(?=[ ,)]|$)", "^★", text))
     text = SIGN.sub(lambda sign: f"{SIGNS[sign[0]]} ", text)
     text = re.sub(r"(?<![_^])\{([^{}]*)\}", r"\\{\1\\}", text)
     text = WORD.sub(lambda word: WORDS.get(word[0], word[0] if len(word[0]) == 1 else rf"\text{{{word[0]}}}"), text)

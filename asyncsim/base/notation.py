@@ -55,7 +55,7 @@ def number(value: float) -> str:
     >>> number(1 / 3), number(float("nan"))
     ('0.333333', '—')
     """
-    return f"{value:.6g}".replace("-", "−") if math.isfinite(value) else "—"
+    return f"{value + 0.0:.6g}".replace("-", "−") if math.isfinite(value) else "—"
 
 
 def measurement(value: float, half: float, predicted: float) -> str:
@@ -76,7 +76,7 @@ def measurement(value: float, half: float, predicted: float) -> str:
     mantissa, _, exponent = f"{predicted:.6g}".partition("e")
     decimals = 0 if exponent else len(mantissa.partition(".")[2])
     digits = max(places, min(decimals, places + 3)) if decimals else places
-    return f"{round(value, digits):.{max(0, digits)}f} ± {interval}".replace("-", "−")
+    return f"{round(value, digits) + 0.0:.{max(0, digits)}f} ± {interval}".replace("-", "−")
 
 
 def bounded(value: float, low: float, high: float) -> tuple[str, str]:

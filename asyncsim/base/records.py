@@ -185,14 +185,15 @@ class Tightness:
     point: dict[str, Any]
 
     def __str__(self) -> str:
-        """The test in one line: the share of the bound reached, and how much lower the term could be.
+        """The share of the bound reached, and how much lower the term could be.
 
         >>> print(Tightness("bound", "delay", False, 0.944, 0.15, 1.0, {}))
-        the measurement reaches 94.4 % of the bound, whose term delay could be up to 15 % smaller
+        the measurement reaches 94.4 % of the bound. Its term "delay" could be 15 % smaller without contradicting it
         """
-        name = self.term if self.quantity in ("bound", self.term) else f"{self.term} of {self.quantity}"
-        size = f"up to {self.lowering} smaller" if math.isfinite(self.seen) else "0"
-        return f"the measurement reaches {100.0 * self.ratio:.3g} % of the bound, whose term {name} could be {size}"
+        name = f'"{self.term}"' + f" for {self.quantity}" * (self.quantity not in ("bound", self.term))
+        size = f"{self.lowering} smaller" if math.isfinite(self.seen) else "missing"
+        reached = f"the measurement reaches {100.0 * self.ratio:.3g} % of the bound"
+        return f"{reached}. Its term {name.replace('_', ' ')} could be {size} without contradicting it"
 
     @property
     def lowering(self) -> str:

@@ -1,9 +1,8 @@
 """Statements of papers beside the exact results that bear on them: status, claims, verdict and conditions.
 
 A status is about the sentence, in its testable form. Claims are exact results set against it, and `asyncsim verify`
-measures each of them; what a verdict says beyond them was not tested. Numbers are predictions of those claims.
-Sentences are in our words, after the abstracts; `2609.20807/score-drift`, `2607.01083/ballistic` and that of
-2206.08307 after a summary.
+measures each; what a verdict says beyond them was not tested. Numbers are predictions of those claims. Sentences are in
+our words, after abstracts; `2609.20807/score-drift`, `2607.01083/ballistic` and that of 2206.08307 after a summary.
 """
 
 import math

@@ -95,6 +95,21 @@ def _take(subject: Any, id: str) -> str:
     return id
 
 
+TOKEN = re.compile(r"[A-Za-z]+(?:_[A-Za-z]+|_?\d+)?")
+_symbols = cache(lambda: checks.table(__file__, "symbols.toml"))
+
+
+def symbols(id: str, statement: str) -> tuple[dict[str, str], dict[str, str]]:
+    """Meanings of the symbols in a statement's formulas: those that its family declares, and those of its own."""
+    table = _symbols()
+    own = table.get(id, {})
+    tokens = TOKEN.findall(" ".join(re.findall("`([^`]+)`", statement)))
+    known = table["*"] | table.get(id.partition("/")[0], {}) | own
+    used = {part for token in tokens for part in ([token] if token in known else re.split(r"_|(?=\d)", token))}
+    told = {name: meaning for name, meaning in known.items() if name in used and meaning}
+    return {name: told[name] for name in told if name not in own}, {name: told[name] for name in told if name in own}
+
+
 def paper_of(word: str) -> str:
     """Return the arXiv id in a word or URL, or the word itself."""
     return re.sub(r"^.*arxiv[^/:]*[:/](abs/|pdf/)?|(v\d+)?(\.pdf)?$", "", word.lower())

@@ -32,13 +32,13 @@ COUNTS = {"cells"}
 REFUSALS = (checks.InputError, ArithmeticError, AttributeError, IndexError, KeyError, TypeError, ValueError)
 WIDTH, HEIGHT = 600, 270
 LEFT, RIGHT, TOP, BOTTOM = 72, 16, 34, 52
-ASIDE, LINE = 190, 19
+ASIDE, LINE = 236, 16
 """Width at the right for the names of several curves, and height of a line of a name."""
-NAME, SHORT = 40, 20
+NAME, SHORT = 40, 30
 """Most characters that name a point, and those of one line beside a curve."""
-REACH = 2.5
+REACH = 1.25
 """Effects either side of 0 that a deviation's mark can show."""
-EFFECT = 16
+EFFECT = 32
 """Pixels of one effect there."""
 ALIKE = 1e-3
 """Relative span below which the values of an axis count as one."""
@@ -53,7 +53,7 @@ Row = tuple[float, Comparison]
 class Panel:
     """Curves of one quantity: `lines` predicted, as triples of x, y and smallest effect, and `rows` measured, by x.
 
-    `names`: what distinguishes each line from the others; empty for one curve.
+    `names`: what distinguishes each line from the others; empty for one curve. `owners`: the name of each row's curve.
     """
 
     across: str
@@ -61,6 +61,7 @@ class Panel:
     lines: tuple[tuple[Place, ...], ...]
     rows: tuple[tuple[float, Comparison], ...]
     names: tuple[str, ...] = ()
+    owners: tuple[str, ...] = ()
 
 
 def panels(verdict: Verdict, predict: Prediction | None = None) -> list[Panel]:
@@ -123,37 +124,40 @@ def _against_parameter(rows: Sequence[Comparison], words: Sequence[str], predict
             continue
         places = between(min(values), max(values), all(isinstance(x, int) for x in values))
         bases = [{name: value for name, value in curve[0][1].point.items() if name != key} for curve in chosen]
-        lines, names = [], []
-        for curve, name in zip(chosen, name_points(bases), strict=True):
+        lines, names, called = [], [], name_points(bases)
+        for curve, name in zip(chosen, called, strict=True):
             at, effects = zip(*sorted((x, effect_of(row, words[0])) for x, row in curve), strict=True)
             for line in _line(curve, key, quantity, places, predict):
                 lines.append(tuple((x, y, float(np.interp(x, at, effects))) for x, y in line))
                 names.append(name)
         if any(len(line) > 1 for line in lines):
-            found = tuple(sorted(itertools.chain(*chosen), key=lambda each: each[0]))
-            yield Panel(meaning(key), meaning(quantity, words), tuple(lines), found, tuple(names) * (len(chosen) > 1))
+            pairs = [(row, name) for curve, name in zip(chosen, called, strict=True) for row in curve]
+            found, owners = zip(*sorted(pairs, key=lambda each: each[0][0]), strict=True)
+            told = (tuple(names), owners) if len(chosen) > 1 else ()
+            yield Panel(meaning(key), meaning(quantity, words), tuple(lines), found, *told)
 
 
 def name_points(points: Sequence[Point]) -> list[str]:
-    """Name each point by the parameters that differ, preceded by its number if names coincide."""
+    """Name each point by the parameters that differ: the shortest ones, but enough to tell all points apart."""
     keys = list(dict.fromkeys(key for point in points for key in point))
     changing = [key for key in keys if len({repr(point.get(key)) for point in points}) > 1]
 
-    def name(point: Point, chosen: Sequence[str]) -> str:
+    def name(point: Point, chosen: Sequence[str], brief: Callable[[Any], str]) -> str:
         told = [key for key in changing if key in chosen and key in point]
-        return ", ".join(f"{key.replace('_', ' ')} {in_few_signs(point[key])}" for key in told)
+        # A flag is named where it is set.
+        words = [f"{key} {brief(point[key])}".removesuffix(" True") for key in told if point[key] is not False]
+        return ", ".join(words or [f"not {key}" for key in told]).replace("_", " ")
 
-    def names(chosen: Sequence[str]) -> list[str]:
-        return [name(point, chosen) for point in points]
+    def names(chosen: Sequence[str], brief: Callable[[Any], str] = in_few_signs) -> list[str]:
+        return [name(point, chosen, brief) for point in points]
 
     chosen: list[str] = []
     for key in sorted(changing, key=lambda key: max(map(len, names([key])))):
-        if max(map(len, names([*chosen, key]))) <= NAME:
+        longer = names([*chosen, key])
+        if max(map(len, longer)) <= NAME or len({*names(chosen)}) < len({*longer}):
             chosen.append(key)
     texts = names(chosen)
-    if len(set(texts)) < len(points):
-        texts = [f"point {number}" + f", {text}" * bool(text) for number, text in enumerate(texts, 1)]
-    return texts
+    return texts if len({*texts}) == len(points) else names(chosen, str)
 
 
 def in_few_signs(value: Any) -> str:
@@ -245,12 +249,13 @@ def panel(drawn: Panel) -> str:
     heights += [each for _, row in drawn.rows for each in (row.low, row.high, row.measured) if math.isfinite(each)]
     ranges = _range([x for line in drawn.lines for x, _, _ in line], 0.04), _range(heights, 0.08, near=0.35)
     right = WIDTH - (ASIDE if drawn.names else RIGHT)
+    color = {name: f"k{k}" for k, name in enumerate(dict.fromkeys(drawn.names))}
     across = _Axis(*ranges[0], LEFT, right, whole=all(float(x).is_integer() for x, _ in drawn.rows))
     upward = _Axis(*ranges[1], HEIGHT - BOTTOM, TOP)
     ticks = [_text(across(v), HEIGHT - BOTTOM + 20, text, "middle") for v, text in across.ticks()]
     ticks += [_text(LEFT - 8, upward(v) + 5, text, "end") for v, text in upward.ticks()]
     ticks += [_text(4, 18, drawn.upward, "start"), _text((LEFT + right) / 2, HEIGHT - 8, drawn.across)]
-    bands, curves, ends = [], [], dict[str, float]()
+    bands, curves, ends = [], [], dict[str, tuple[float, float]]()
     for k, line in enumerate(drawn.lines):
         # A curve at one position only is a short dash.
         wide = [(8.0 * side, *line[0]) for side in (-1, 1)] if len(line) == 1 else [(0.0, *place) for place in line]
@@ -258,24 +263,27 @@ def panel(drawn: Panel) -> str:
             [f"{across(x) + shift:.{form}} {upward(y + side * reach):.{form}}" for shift, x, y, reach in wide]
             for side, form in ((0.0, "4g"), (-1.0, "0f"), (1.0, "0f"))
         )
-        bands.append(f'<path class="b" d="M{"L".join([*low, *reversed(high)])}Z"/>')
-        curves.append(f'<path class="p" d="M{"L".join(middle)}"/>')
-        ends |= {drawn.names[k]: upward(line[-1][1]) + 5} if drawn.names else {}
+        own = f" {color[drawn.names[k]]}" if drawn.names else ""
+        bands.append(f'<path class="b{own}" d="M{"L".join([*low, *reversed(high)])}Z"/>')
+        curves.append(f'<path class="p{own}" d="M{"L".join(middle)}"/>')
+        ends |= {drawn.names[k]: (across(line[-1][0]), upward(line[-1][1]))} if drawn.names else {}
     axis = f'<path class="a" d="M{LEFT} {TOP}V{HEIGHT - BOTTOM}H{right}"/>'
-    marks = [_mark(across(x), upward, row) for x, row in drawn.rows]
+    owners = zip(drawn.rows, drawn.owners or itertools.repeat(""), strict=False)
+    marks = [_mark(across(x), upward, row, color.get(own, "")) for (x, row), own in owners]
     label = f"{drawn.upward} against {drawn.across}: predicted curve and measured points"
     view = f'viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}"'
-    body = "".join([*bands, axis, *ticks, *curves, *marks, *_names(ends, right)])
+    body = "".join([*bands, axis, *ticks, *curves, *marks, *_names(ends, right, color)])
     return f'<svg class="c" {view} role="img" aria-label="{escape(label)}">{body}</svg>'
 
 
-def _names(ends: Mapping[str, float], right: float) -> Iterable[str]:
-    """Names beside the ends of their curves, from top to bottom, moved apart where they would overlap."""
+def _names(ends: Mapping[str, tuple[float, float]], right: float, color: Mapping[str, str]) -> Iterable[str]:
+    """Names at the ends of their curves in the curve's color, moved apart where they would overlap."""
     texts = {name: textwrap.wrap(name, SHORT, break_long_words=False) for name in ends}
     free, remaining = float(TOP), sum(map(len, texts.values()))
-    for name, end in sorted(ends.items(), key=lambda each: each[1]):
-        y = max(free, min(end, HEIGHT - BOTTOM - LINE * (remaining - 1)))
-        yield from (_text(right + 8, y + LINE * k, line, "start") for k, line in enumerate(texts[name]))
+    for name, (x, end) in sorted(ends.items(), key=lambda each: each[1][1]):
+        y = max(free, min(end + 5, HEIGHT - BOTTOM - LINE * (remaining - 1)))
+        yield f'<path class="l {color[name]}" d="M{x + 4:.4g} {end:.4g}L{right + 10:.4g} {y - 5:.4g}"/>'
+        yield from (_text(right + 14, y + LINE * k, line, "start", color[name]) for k, line in enumerate(texts[name]))
         free, remaining = y + LINE * len(texts[name]) + 4, remaining - len(texts[name])
 
 
@@ -353,11 +361,11 @@ def _range(values: list[float], pad: float, near: float = 0.0) -> tuple[float, f
     return (low if low == 0.0 and near else low - room), high + room
 
 
-def _text(x: float, y: float, text: str, anchor: str = "middle") -> str:
-    return f'<text x="{x:.4g}" y="{y:.4g}" class="{anchor[0]}">{escape(text)}</text>'
+def _text(x: float, y: float, text: str, anchor: str = "middle", color: str = "") -> str:
+    return f'<text x="{x:.4g}" y="{y:.4g}" class="{f"{anchor[0]} {color}".strip()}">{escape(text)}</text>'
 
 
-def _mark(x: float, upward: _Axis, row: Comparison) -> str:
+def _mark(x: float, upward: _Axis, row: Comparison, color: str) -> str:
     """A measured point with its interval, or a cross at the top if the measurement diverged."""
     name = CLASSES.get(row.verdict, row.verdict)
     if not math.isfinite(row.measured):
@@ -365,4 +373,4 @@ def _mark(x: float, upward: _Axis, row: Comparison) -> str:
     y, low, high = upward(row.measured), upward(row.low), upward(row.high)
     bar = f"M{x:.4g} {low:.4g}V{high:.4g}"
     bar += f"M{x - 3:.4g} {low:.4g}h6M{x - 3:.4g} {high:.4g}h6" if low - high > 2 else ""
-    return f'<g class="{name}"><path d="{bar}"/><circle cx="{x:.4g}" cy="{y:.4g}"/></g>'
+    return f'<g class="{name}{f" {color}" * bool(color)}"><path d="{bar}"/><circle cx="{x:.4g}" cy="{y:.4g}"/></g>'

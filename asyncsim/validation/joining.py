@@ -33,8 +33,8 @@ def join(
     Each of the n (point, quantity) pairs inside the domain is judged at level false_fail/n, so the claim errs at most
     at `false_fail`. A bound is held only if every quantity and term of it (`Claim.terms`) is tight at one point or
     more. There measured/predicted >= 0.97, and a term lower by the effect would have been detected. A bound that
-    nothing exceeded, with a term that is nowhere tight, "holds, not tight". Where more samples could show it to be
-    tight, it is inconclusive.
+    nothing exceeded, with a term that is nowhere tight, "holds, not tight". It is inconclusive where more
+    samples could decide.
 
     Arguments: `claim`; `points`; per point the `measured` estimates, or why there are none, and the `predicted` numbers
     by quantity (empty where the point is outside the domain). `effect`: a fraction of the scale that
@@ -94,10 +94,10 @@ def join(
         attained = max((term.false_pass for term in terms), default=1.0)
         if verdict in ("held", LOOSE):
             loose = [str(term) for term in terms if not term.tight]
-            verdict, reason = "held", f"the measurement reaches {100.0 * TIGHT:g} % of the bound, in each of its terms"
+            verdict, reason = "held", f"in each term, the bound is within {100.0 * (1.0 - TIGHT):g} % of a measurement"
             if not terms or loose:
                 verdict = "inconclusive" if undecided else LOOSE
-                reason = "; ".join(loose) or "no quantity that a lower bound would change"
+                reason = "; ".join(loose) or "a lower bound would change none of its quantities"
             loosest = max(terms, key=lambda term: (not term.tight, term.seen), default=None)
             if loosest is not None:
                 decisive = next(row for row in rows if (row.quantity, row.point) == (loosest.quantity, loosest.point))
@@ -176,8 +176,7 @@ def tightness(claim: Claim, tested: Sequence[Tested], effect: float, false_pass:
     """The best test of every quantity and term that occurs, and whether one is still undecided.
 
     A term is tight iff two conditions hold at some point. There measured/bound >= 0.97, and a term lower by `effect`
-    would be missed with probability at most `false_pass`. A loose term is undecided where more samples could still show
-    that it is tight.
+    would be missed with probability at most `false_pass`. A loose term is undecided where more samples could decide.
     """
     parts: list[Tightness] = []
     undecided = False

@@ -86,9 +86,8 @@ def sample_size(
     """Number of independent units with which a deviation of effect * scale is found and a true claim holds.
 
     The least n, up to steps of 2 percent, at which the missed rate with n-1 degrees of freedom is at most `false_pass`.
-    The error is taken 2.5 of its own deviations above spread/sqrt(n). A verdict uses the realized error, which exceeds
-    its expectation half of the time. Near ((z_{1-a/2} + z_{1-b}) spread / (effect scale))^2,
-    a = false_fail/comparisons.
+    The error is taken 2.5 of its own deviations above spread/sqrt(n). A verdict uses the realized error, half of the
+    time above its expectation. Near ((z_{1-a/2} + z_{1-b}) spread / (effect scale))^2, a = false_fail/comparisons.
 
     Arguments: `spread`, standard deviation of one unit, and `scale`, both in the units of the estimate; `effect`, a
     fraction. `false_fail` of all `comparisons` together; `false_pass` of each; `kind` of the claim.
@@ -140,12 +139,11 @@ def judge(
     `mean` and `reason` such as that of `claims.predicted_staleness`. Where it is None, or its mean is, the verdict is
     "outside". `scale` >= 0: what the fraction `effect` refers to (|predicted| unless given). `effect`: the least
     deviation worth detecting. `false_fail` of all `comparisons` of the claim together; `false_pass` of this one;
-    `point`, `quantity` for the row.
-    Returns a `Comparison`: `false_fail` is a (0 without sampling), `false_pass` the missed rate at the realized error.
-    [low, high] = measured -+ (c error + tolerance); `margin` = (c error + tolerance - deviation)/D. `p` is the p-value
-    of this comparison alone, so that it is violated iff p < a.
-    Raises `InputError` for an error bar known to be false, a negative error or a prediction that is not finite.
-    Assumes a normal estimate with an independent error of `freedom` degrees of freedom.
+    `point`, `quantity` for the row. Returns a `Comparison`: `false_fail` is a (0 without sampling), `false_pass` the
+    missed rate at the realized error. [low, high] = measured -+ (c error + tolerance); `margin` = (c error + tolerance
+    - deviation)/D. `p` is the p-value of this comparison alone, so that it is violated iff p < a. Raises `InputError`
+    for an error bar known to be false, a negative error or a prediction that is not finite. Assumes a normal estimate
+    with an independent error of `freedom` degrees of freedom.
 
     >>> print(judge(Estimate(1.001, 0.002), 1.0))
     held: predicted 1, measured 1.0010 ± 0.0066

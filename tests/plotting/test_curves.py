@@ -141,7 +141,7 @@ def test_several_curves_have_names_that_do_not_overlap():
     one = drawn(of([{"x": 1}, {"x": 2}]))
     points = [{"x": x, "factor": f, "kind": "quite a long name"} for f in (1.0, 1.001, 1.002) for x in range(1, 6)]
     several = drawn(of(points))
-    found = [re.findall(r'y="([\d.]+)" class="s">(factor [\d.]+)<', text) for text in (one, several)]
+    found = [re.findall(r'y="([\d.]+)" class="s k\d">(factor [\d.]+)<', text) for text in (one, several)]
     assert found[0] == [] and sorted(name for _, name in found[1]) == ["factor 1", "factor 1.001", "factor 1.002"]
     heights = sorted(float(y) for y, _ in found[1])
     assert all(b - a >= _curves.LINE for a, b in itertools.pairwise(heights))

@@ -1,6 +1,6 @@
 r"""If gradients are projected before Adam, its second moment partly undoes the projection, most for strong signals.
 
-projection before Adam shrinks the step along the old direction less than it shrinks the gradient
+projecting gradients before Adam shrinks the step along the old direction by less than it shrinks the gradient there
 
 Gradients m + xi, m spread evenly over d coordinates, rho = m_i^2 / sigma^2 there. A share alpha (`strength`) of the
 component along a reference is removed from every gradient. Let C be the mean squared cosine of reference and m, and k =

@@ -1,7 +1,7 @@
 r"""Variance amplification and autocorrelation of gradients in the delayed linear model.
 
-gradient energy, and autocorrelation up to the staleness, have closed forms in `a = step * curvature`: `+a/2` across the
-staleness, and `-a/2` one update later
+gradient energy and autocorrelations have closed forms in `a = step * curvature`: gradients one staleness apart
+correlate at `+a/2`, those one update farther apart at `-a/2`
 
 E g^2 / sigma^2 = 1 + Q and, for 1 <= k <= tau, corr_k = Q gamma_k / (gamma_0 (1 + Q)). Q = tan(omega/2) tan(pi/4 +
 Theta/2) and gamma_k/gamma_0 = (cos k omega + sin(Theta - k omega)) / (1 + sin Theta). Here omega = 2 arcsin(a/2), Theta

@@ -1,6 +1,6 @@
 r"""Cosine of two unrelated gradients: its size, and how often it exceeds a threshold, by noise alone.
 
-cosines of unrelated gradients follow a Beta distribution: noise alone gives them a size of `1/sqrt(d)`
+cosines of unrelated gradients have a Beta distribution: in `d` coordinates, noise alone gives a size of `1/sqrt(d)`
 
 (1 + c)/2 ~ Beta((d-1)/2, (d-1)/2), so E|c| = Gamma(d/2) / (sqrt(pi) Gamma((d+1)/2)), E c^2 = 1/d and P(c > threshold)
 is a tail of that law. Derivation: given one direction, the other is uniform on the sphere, whose first coordinate has

@@ -1,6 +1,6 @@
 r"""Removing the component along the previous raw gradient restores the synchronous limit, far from the optimum.
 
-without the component along the previous raw gradient, far stale modes are stable up to learning rate `2 / curvature`
+if gradients lose their part along the one before, stale modes far from the optimum are stable up to `2 / curvature`
 
 x' = x - step (curvature x_{t-tau} + xi), beside `others` coordinates that carry noise alone, energy n^2 = others
 noise^2. Projection applies whenever the cosine to the previous raw gradient is positive. For curvature |x| >> n, a =

@@ -1,6 +1,6 @@
 r"""Staleness drawn anew for every update is hidden in the correlations: they follow the averaged recursion.
 
-with staleness drawn anew for every update, gradients correlate as in the averaged recursion
+if staleness is drawn anew for every update, gradients correlate as in the recursion averaged over staleness
 
 corr_k = (2 gamma_k - gamma_{k-1} - gamma_{k+1}) / (2 (gamma_0 - gamma_1)) because x_{t+1} - x_t = -step g_t, with gamma
 of `_random`. The distribution of delays enters the correlations through the averaged recursion alone. E g^2 / sigma^2 =

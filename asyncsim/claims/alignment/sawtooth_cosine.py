@@ -1,13 +1,12 @@
 r"""Gradients within a publish cycle agree, and gradients of consecutive cycles disagree: a block pattern.
 
-with `s` updates per publish, gradients correlate at `a/(2-(s-1)a)` in a cycle, and at minus this with the next cycle
+with `s` updates per publish, gradients of one cycle correlate at `a/(2-(s-1)a)`, with those of the next at minus this
 
 Weights are published every s updates; a = step * curvature. Any two gradients of one cycle correlate at rho = a / (2 -
 (s-1) a), any gradient of a cycle with any of the next at -rho. E g^2 / sigma^2 = (2 - (s-1) a) / (2 - s a), and over
 all phases neighbors correlate at (s-2) rho / s. Derivation: x at cycle starts is an AR(1) of factor 1 - s a, hence E
-x^2 = step^2 sigma^2 / (a (2 - s a)). All gradients of a cycle are taken at this x, and the next x contains each of
-their noises once. Domain: one mode, white noise, stationary, s a < 2. Second route: covariances of all gradients of two
-cycles, unrolled.
+x^2 = step^2 sigma^2 / (a (2 - s a)). All gradients of a cycle are taken at this x, the next has each noise once.
+Domain: one mode, white noise, stationary, s a < 2. Second route: covariances over two cycles.
 """
 
 import math

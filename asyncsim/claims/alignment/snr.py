@@ -1,13 +1,12 @@
 r"""With a steady mean gradient, the cosine of consecutive gradients measures signal to noise, at any staleness.
 
-with a steady mean gradient, the cosine of consecutive gradients depends on signal to noise only, whatever the staleness
+if the mean gradient is steady, the cosine of consecutive gradients depends on signal and noise, not on staleness
 
 E<g, g'> / E|g|^2 = m^2 / (m^2 + d sigma^2 / B) for a mean of length m and B samples of noise sigma in each of d
 coordinates. The mean cosine is r^2 with r = kappa Gamma((d+1)/2) / (sqrt(2) Gamma(d/2 + 1)) 1F1(1/2; d/2 + 1;
 -kappa^2/2), kappa = m sqrt(B) / sigma. For large d it nears the ratio of averages. Derivation: independent batches
 factor, E<g, g'> = |E g|^2 and E cos = |E g/|g||^2; the latter is the mean of a projected normal vector. Domain:
-independent batches of isotropic normal noise, d >= 2. Second route: pairs of samples counted; the Laplace transform of
-|g|.
+isotropic normal noise, d >= 2. Second route: pairs of samples counted; the Laplace transform of |g|.
 """
 
 import math

@@ -1,7 +1,7 @@
 r"""The products of a gradient with the moves after and before its weights differ in sign, even at random staleness.
 
-with any optimizer and any staleness above zero, a gradient has product `+E d^T H d / 2` with the move `d` from the
-weights at which it was computed, and minus this value with the move before
+with any optimizer and any staleness above zero, the mean product of a gradient with the move `d` after its own weights
+is `+E d^T H d / 2`, and with the move before them minus this value
 
 x_{v+1} = x_v + d_v by any optimizer, stationary, loss x^T H x / 2. For a gradient g' read at x_v and applied later,
 E<g', d_v> = -E d^T H d / 2 and E<g', d_{v-1}> = +E d^T H d / 2, in ascent direction with both signs reversed.

@@ -1,6 +1,6 @@
 r"""Exact total variance of a leave-one-out REINFORCE gradient on a softmax bandit, for any number of samples.
 
-a leave-one-out gradient on a softmax bandit has total variance `[4(N-2) zeta_1 + 2 zeta_2]/(N(N-1))`
+the leave-one-out gradient of a softmax bandit has total variance `[4 (N - 2) zeta_1 + 2 zeta_2]/(N (N - 1))`
 
 g = (1/N) sum_i (r_i - mean of the others) e_{a_i} is a U-statistic with kernel h(a, b) = (r_a - r_b)(e_a - e_b)/2. So
 tr Var g = [4 (N-2) zeta_1 + 2 zeta_2] / (N (N-1)) with zeta_1 = tr Var E[h | a] and zeta_2 = Var_pi r - |grad J|^2.

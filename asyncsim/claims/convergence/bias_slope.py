@@ -1,6 +1,6 @@
 r"""The bias of a stale gradient is linear in the learning rate, and linear in the staleness only if drift dominates.
 
-the rms bias of a stale gradient is linear in the learning rate; in staleness it is `sqrt(S^2 drift^2 + S noise^2)`
+a stale gradient's root mean square bias grows as the learning rate, in staleness as `sqrt(S^2 drift^2 + S noise^2)`
 
 Behavior is frozen at x = start for S updates of x_{t+1} = x_t - step (curvature start + noise xi_t). The bias after
 them is b = curvature (start - x_S), E|b|^2 = curvature^2 step^2 (S^2 (curvature start)^2 + S noise^2). The quantity is

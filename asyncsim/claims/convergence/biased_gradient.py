@@ -1,6 +1,6 @@
 r"""For gradient descent with biased gradients, the bound on the mean squared gradient adds the mean squared bias.
 
-at learning rate `a <= 1/L`, biased gradients give a mean squared gradient `<= 2 Delta/(a T) + mean |b|^2 + a L s^2`
+for `a <= 1/L`, descent on biased gradients has a mean squared gradient `<= 2 Delta/(a T) + mean |b|^2 + a L s^2`
 
 (1/T) sum_t E|grad f(x_t)|^2 <= 2 Delta/(step T) + (1/T) sum_t E|b_t|^2 + step L noise^2 for step <= 1/L, with b_t =
 E[g_t | past] - grad f(x_t). Derivation: smoothness and <u, u + b> = (|u|^2 + |u + b|^2 - |b|^2)/2 for u = grad f(x_t);

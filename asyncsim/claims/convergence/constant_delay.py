@@ -1,6 +1,6 @@
 r"""Gradient descent at constant staleness: a bound on the mean squared gradient, with explicit constants.
 
-at staleness `tau` and learning rate `a`, the mean squared gradient is `<= 2 Delta/(a T) + a L s^2 + (a L)^2 tau s^2`
+at staleness `tau`, the mean squared gradient of descent is `<= 2 Delta/(a T) + a L s^2 + (a L)^2 tau s^2`
 
 (1/T) sum_t E|grad f(x_t)|^2 <= 2 Delta/(step T) + step L noise^2 + (step L)^2 tau noise^2 if step L + (step L tau)^2 <=
 1. Derivation: smoothness, with 2<u,v> = |u|^2 + |v|^2 - |u-v|^2 for u = grad f(x_t), v = grad f(x_{t-tau}). The window

@@ -1,7 +1,7 @@
 r"""Return and policy gradient of a discounted decision process, with the unnormalized occupancy.
 
-a discounted decision process has `J = start^T (I - gamma P)^-1 r` and `grad J(s,a) = d(s) pi(a|s) A(s,a)` with the
-unnormalized occupancy `d = (I - gamma P)^-T start`
+a discounted decision process has the return `J = start^T (I - gamma P)^-1 r`; its derivative in a logit is `d(s)
+pi(a|s) A(s,a)`, with discounted visits `d = (I - gamma P)^-T start`
 
 Softmax policy pi on a table, start in state 0, endless episodes but for ends in the tables:
     J = start^T (I - gamma P_pi)^-1 r_pi,  grad J = d(s) pi(a|s) A(s, a),  d = (I - gamma P_pi)^-T start.

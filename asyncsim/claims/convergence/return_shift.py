@@ -1,17 +1,16 @@
 r"""Bounds on the differences between two policies in return and in visits, from the distance of the policies.
 
 two policies differ in return by at most `(max r - min r) B` and in discounted visits by at most `2 gamma B`, with `B =
-min(E_d TV/(1 - gamma), a/((1 - gamma) (1 - gamma (1 - a))))` and `a = max TV`
+min(E_d TV/(1 - gamma), D/((1 - gamma) (1 - gamma (1 - D))))` and `D = max TV`
 
-mu generated the data, pi is current, TV(s) their total variation in state s, a the largest one, d discounted visits,
-not normalized. With
-    B = min(E_{d_mu} TV/(1 - gamma), a/((1 - gamma) (1 - gamma (1 - a))))
+mu made the data, pi is current, TV(s) their total variation, D the largest, d discounted visits, not normalized. With
+    B = min(E_{d_mu} TV/(1 - gamma), D/((1 - gamma) (1 - gamma (1 - D))))
 it holds that |J(pi) - J(mu)| <= (max r - min r) B and sum_s |d_pi - d_mu| <= 2 gamma B. Derivation: couple both
 trajectories; they part at step t with probability TV(s_t) and never meet again. The first form sums that over the
-visits of mu, the second takes a everywhere, where they still agree with probability (1 - a)^t.
+visits of mu, the second takes D everywhere, where they still agree with probability (1 - D)^t.
 
 Both are attained. The first where one choice decides for ever, whatever the policies. The second where every step may
-slip into another state for good and mu never does. The usual a/(1 - gamma)^2 is attained for small a only. Second
+slip into another state for good and mu never does. The usual D/(1 - gamma)^2 is attained for small D only. Second
 route: sums over steps. Domain: endless episodes; where one may end, the end counts as a reward of 0.
 """
 

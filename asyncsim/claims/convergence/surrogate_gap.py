@@ -1,19 +1,18 @@
 r"""A bound on the difference between the return and the objective of token ratios on stale data.
 
-the objective of token ratios on stale data differs from the return by at most `4 gamma max |A| a^2/((1 - gamma) (1 -
-gamma (1 - a)))`, `a = max TV`, and by at most `2 gamma/(1 - gamma) max |E_pi A| E_d TV`
+the objective of token ratios on stale data differs from the return by at most `4 gamma max |A| D^2/((1 - gamma) (1 -
+gamma (1 - D)))`, with `D = max TV`, and by at most `2 gamma/(1 - gamma) max |E_pi A| E_d TV`
 
 Data of mu, token ratios pi/mu, rewards to go: the gradient is that of L(pi) = J(mu) + sum_s d_mu(s) g(s), g(s) = sum_a
 pi(a|s) A_mu(s, a), d_mu not normalized. Its states stay those of mu. The return has d_pi instead of d_mu (performance
-difference), so with B of `convergence/return-shift`, whose a is the largest total variation of a state,
+difference), so with B of `convergence/return-shift`, whose D is the largest total variation of a state,
     |J(pi) - L(pi)| <= 2 gamma max_s |g(s)| B   ("gap"),
-and since |g| <= 2 a max |A_mu|, at most 4 gamma max |A_mu| a^2/((1 - gamma)(1 - gamma (1 - a)))   ("coarse").
+and since |g| <= 2 D max |A_mu|, at most 4 gamma max |A_mu| D^2/((1 - gamma)(1 - gamma (1 - D)))   ("coarse").
 
 All are attained. "gap" with the mean distance: one choice of which state to stay in for ever, where pi gains in one and
 loses in the other. With the largest distance, and "coarse": a step that may slip from gain into loss for good. The
-published 4 gamma max |A| a^2/(1 - gamma)^2 is attained for small a only. Domain: endless episodes. Second route: sums
-over steps. Source: arXiv 1502.05477, theorem 1 and its proof; 1705.10528 for the mean; that they are attained is
-derived.
+published 4 gamma max |A| D^2/(1 - gamma)^2 is attained for small D only. Domain: endless episodes. Second route: sums
+over steps. Source: arXiv 1502.05477, theorem 1 and its proof; 1705.10528 for the mean; attained: derived.
 """
 
 import numpy as np

@@ -1,6 +1,6 @@
 r"""Weights clamped to [1/C, C] cannot show an effective sample size below 4 / (C + 1/C)^2.
 
-weights clamped to `[1/C, C]` have `ESS/N >= 4/(C + 1/C)^2`, that is `N/ESS <= (C + 1/C)^2/4`
+weights clamped to `[1/C, C]` have at least `ESS/N >= 4/(C + 1/C)^2`, that is `N/ESS <= (C + 1/C)^2/4`
 
 ESS/N = (E w)^2 / E w^2 >= 4 m M / (m + M)^2 for weights in [m, M]. It is attained with a fraction m/(m + M) of the
 weights at M. Derivation: (w - m)(M - w) >= 0 gives E w^2 <= (m + M) E w - m M; then minimize over E w. Domain: clamp on

@@ -1,6 +1,6 @@
 r"""A finite batch shows too high an ESS: E[ESS]/N >= 1/(1 + chi^2), with an exact integral for the mean.
 
-on average, the ESS of `N` samples exceeds its large-batch value, by an exact integral
+the mean ESS of `N` samples exceeds its large-batch value; an integral gives it exactly
 
 With w the weight of one of N independent samples, phi = E e^{-t w^2} and m_j = E w^j e^{-t w^2},
     E[(sum w)^2 / sum w^2] = int_0^inf (N m_2 phi^{N-1} + N (N-1) m_1^2 phi^{N-2}) dt    ("ess", over N).

@@ -1,6 +1,6 @@
 r"""Multiplying all weights by one factor does not change the ESS, so the ESS cannot detect such a factor.
 
-`ESS(e^c w) = ESS(w)`: the ESS does not detect a common drift of all ratios, which adds `c` to `ln mean w`
+the ESS does not detect a common factor of all ratios: `ESS(e^c w) = ESS(w)`, while `ln mean w` grows by `c`
 
 ESS/N = (sum w)^2 / (N sum w^2) is the same for w and e^c w, and so is the largest share max w / sum w; log mean w grows
 by c. It lies in [1/N, 1]: 1 for equal weights, however small, and 1/N where one sample has all the weight. A number eps

@@ -1,6 +1,6 @@
 r"""The ESS per sample of a batch tends to 1 / (1 + chi^2) as the batch grows.
 
-the effective sample size per sample of a large batch is `1/(1 + chi^2)`
+in a large batch, the effective sample size per sample is `1/(1 + chi^2)`
 
 (sum w)^2 / (N sum w^2) -> (E w)^2 / E w^2 = 1 / (1 + chi^2), chi^2 = sum (pi - mu)^2 / mu. For T independent equal
 tokens (`horizon`) it is (1 + chi^2)^-T: it falls exponentially with the length of a sequence, at the rate ln(1 + chi^2)

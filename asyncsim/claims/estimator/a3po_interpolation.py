@@ -1,6 +1,6 @@
 r"""A proximal policy that is interpolated by staleness shifts all log ratios of the clip by the same constant.
 
-an interpolated proximal policy shifts all log ratios of the clip by the same amount, `(1 - alpha) D_alpha(pi || mu)`
+interpolating the proximal policy shifts all log ratios of the clip by the same amount, `(1 - alpha) D_alpha(pi || mu)`
 
 Logits move steadily from mu to pi in d versions. The true snapshot is the version before pi, at the share alpha = 1 -
 1/d of the way; A-3PO takes log pi_prox = alpha log pi + (1 - alpha) log mu, which is not normalized. So the clip sees

@@ -1,7 +1,6 @@
 r"""On average, minibatches have the gradient of their batch; baselines of their own groups shrink it by a factor.
 
-on average, minibatches have the gradient of their batch; with baselines from their own `p` groups, the mean gradient is
-`(1 - 1/p) G / (G - 1)` times that of the batch
+minibatches have the mean gradient of their batch; baselines of their `p` groups multiply it by `(1 - 1/p) G/(G - 1)`
 
 A batch of G groups, one for each of G prompts, all samples of a group alike: a greedy engine draws the likeliest arm a
 of each prompt, with reward r_x. Advantages are r less the mean of all groups of the step. Made from the whole batch

@@ -1,6 +1,6 @@
 r"""Late rewards that are never reinjected bias the gradient, in proportion to their share.
 
-late rewards that are not reinjected bias the gradient by `-phi E[s(r) A grad log pi]`, linear in `phi`
+if late rewards are never used, they bias the gradient by `-phi E[s(r) A grad log pi]`
 
 Of rewards r a share s(r) is late, of which phi = 1 - reinjected never comes back. A generated sample is then trained
 with probability 1 - phi s(r), now or later. With A = r - b, rewards 0 and 1 and the same policy throughout, it adds

@@ -1,6 +1,6 @@
 r"""The geometric mean of a sequence's ratios is not an importance weight: its mean under behavior is not 1.
 
-the geometric mean of ratios has `E_mu W^(1/T) = sum pi^(1/T) mu^(1-1/T)`, near `e^(-KL/T)`, not 1
+the geometric mean of token ratios has mean `E_mu W^(1/T) = sum pi^(1/T) mu^(1-1/T)`, near `e^(-KL/T)`, not 1
 
 s = W^(1/T), W the sequence ratio. E_mu s = sum over sequences of pi^(1/T) mu^(1-1/T), for independent equal tokens
 (sum_a pi_a^(1/T) mu_a^(1-1/T))^T. It is at most 1 by Jensen's inequality, and at least e^-kl, to which it tends for

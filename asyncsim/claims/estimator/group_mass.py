@@ -1,6 +1,6 @@
 r"""Capping the mean ratio of a group bounds its gradient at any staleness, but adds a bias.
 
-a group of mean ratio `m > C` is scaled by `C / m`: bias `-E[(1 - C/m)_+ mean(w r s)]`, norm at most `C max|r s|`
+scaling a group of mean ratio `m > C` by `C/m` biases it by `-E[(1 - C/m)_+ mean(w r s)]`, by at most `C max |r s|`
 
 N samples of mu in a group, ratios w, m their mean: g = min(1, C/m) (1/N) sum_i w_i r_i s_i. Derivation: without the cap
 g is unbiased, so the bias is what the cap takes; and (1/N) sum_i w_i |r_i s_i| <= m max|r s|, so |g| <= C max|r s| and

@@ -1,6 +1,6 @@
 r"""Baseline and scale of a group multiply each prompt's gradient by c(p), with success probability p.
 
-a group's scale multiplies a prompt's gradient by `c(p) = E[k (1 - k) / scale(k)] / (p (1 - p))`, direction kept
+a group's scale multiplies a prompt's gradient by the number `c(p) = E[k (1 - k) / scale(k)] / (p (1 - p))`
 
 Rewards 0 and 1, group mean k, A_i = (r_i - k) / scale(k), fresh data: E (1/N) sum_i A_i s_i = c grad J with c =
 E[k (1 - k) / scale(k)] / (p (1 - p)), N k binomial. So the direction stays inside a prompt, and prompts are weighed

@@ -1,6 +1,6 @@
 r"""The variance of a fully weighted gradient; staleness does not multiply this variance by 1/ESS.
 
-the total variance of `W (R - b) S` is `E_pi[W (R - b)^2 |S|^2] - |grad J|^2`, and does not grow as `N/ESS`
+the total variance of `W (R - b) S` is `E_pi[W (R - b)^2 |S|^2] - |grad J|^2`; it does not grow as `N/ESS`
 
 N samples of mu, g = (1/N) sum_i W_i (R_i - b) S_i, W the sequence ratio, b a constant. Its total variance is (E_pi[W (R
 - b)^2 |S|^2] - |grad J|^2)/N: under pi the ratio enters once, under mu squared. For one softmax |S|^2 = 1 - 2 pi_a +

@@ -1,6 +1,6 @@
 r"""What k1, k2 and k3 estimate on samples of an old policy, and the gradients of the penalties made from them.
 
-under `mu`, k1 and k3 estimate `KL(mu || pi)`, and k2 does not; as losses, all three have different gradients
+k1 and k3 estimate `KL(mu || pi)` on samples of `mu` without bias, k2 does not; as losses, their gradients differ
 
 With samples of mu and w = pi/mu of whole sequences: k1 = -log w and k3 = w - 1 - log w have the mean KL(mu || pi),
 since E_mu w = 1; k2 = (log w)^2 / 2 does not, it is right to second order. E_mu w log w is KL(pi || mu), the other

@@ -1,7 +1,7 @@
 r"""With minibatches drawn without replacement, an epoch uses every sample once, so the draw adds no noise to it.
 
-the sum over `j` of `M` minibatches drawn without replacement has variance `j M` times that of the batch mean, a
-complete epoch `M^2` times, for any unit of the cut; every epoch is drawn anew
+the sum of the first `j` of `M` minibatches drawn without replacement has `j M` times the variance of the batch mean, a
+complete epoch `M^2` times, whatever unit is cut; every epoch is drawn anew
 
 A batch of n samples with gradient noise of variance s^2 is gone through E times in M minibatches, an update of `step`
 on each. Behind e epochs and j minibatches the noise of the sum of gradients has variance (e M)^2 + 2 e M j + j M in

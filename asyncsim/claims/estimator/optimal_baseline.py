@@ -1,6 +1,6 @@
 r"""The constant baseline that minimizes the variance of the gradient, with and without truncated weights.
 
-the best constant baseline is `E[w^2|s|^2 R]/E[w^2|s|^2]`; truncated weights add their drift to it
+the best constant baseline is `E[w^2 |s|^2 R]/E[w^2 |s|^2]`; truncated weights shift it by a term of their own
 
 g = w' (R - b) s for one sample, w' the ratio, truncated at `cap` where given, and z = E[w' s]. The total variance is
 least at b = (E[w'^2 |s|^2 R] - E[w' R s] . z) / (E[w'^2 |s|^2] - |z|^2). Without truncation z = 0, and b = E[w^2 |s|^2

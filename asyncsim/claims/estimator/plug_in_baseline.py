@@ -1,6 +1,6 @@
 r"""Baselines from the batch that they serve bias the gradient toward zero; baselines without the sample itself do not.
 
-a baseline `sum_j q_j r_j` of its own batch gives sample `i` the score `w_i s_i - q_i sum_j w_j s_j`, biased low
+with a baseline `sum_j q_j r_j` of its batch, sample `i` has the score `w_i s_i - q_i sum_j w_j s_j`, biased low
 
 N samples of mu, full ratios w, g = (1/N) sum_i w_i (r_i - b_i) s_i. A baseline b = sum_j q_j r_j, with shares q_j of
 weights omega_j, lets sample i count with w_i s_i - q_i sum_j w_j s_j. The heavier it is, the less is left of it, and of

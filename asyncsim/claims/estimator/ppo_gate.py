@@ -1,6 +1,6 @@
 r"""PPO's clip stops tokens whose ratio to the anchor has already moved too far along their advantage.
 
-PPO's gradient is `rho A s` if the clip is open; with a recomputed denominator, `rho = 1` in the first update
+PPO's gradient is `rho A s` where the clip is open; if the denominator is recomputed, `rho = 1` in the first update
 
 The gradient of min(rho A, clip(rho) A) is rho A s where the gate is open, 0 elsewhere, s = grad log pi. It is open for
 A > 0 where rho <= 1 + high, for A < 0 where rho >= 1 - low, and with a dual clip also rho <= dual: without one the

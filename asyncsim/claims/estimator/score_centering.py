@@ -1,6 +1,6 @@
 r"""With centered scores, the gradient of stale samples is a covariance: a constant in the advantage has no effect.
 
-centered scores give `Cov_q(A, w s)`; with only `k` known actions, `E_q[A] sum_rest (q w - alpha p) s` remains
+centered scores give `Cov_q(A, w s)`; if only `k` actions are known, `E_q[A] sum_rest (q w - alpha p) s` is left over
 
 With samples of q, weights w (1, or ratios p/q truncated at `cap`) and A = r - offset: E_q[A (w s - E_q[w s])] =
 Cov_q(A, w s) = `grad`. What it takes out, `removed` = E_q[A] E_q[w s], is the pull of a mean advantage toward the old

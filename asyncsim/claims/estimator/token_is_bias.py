@@ -1,6 +1,6 @@
 r"""Token ratios instead of sequence ratios bias the gradient, because they omit the ratios of the other tokens.
 
-token ratios bias the gradient by `-E_mu[R sum_t w_t (prod_(u != t) w_u - 1) s_t]`, linear to first order
+token ratios bias the gradient by `-E_mu[R sum_t w_t (prod_(u != t) w_u - 1) s_t]`, linear in small policy changes
 
 E_mu[R sum_t w_t s_t] = sum_t d/dtheta E[R | token t of pi, all others of mu]: a token's ratio corrects its own draw,
 and leaves its prefix and suffix to the old policy. So the bias is -E_mu[R sum_t w_t (prod_{u != t} w_u - 1) s_t]. At
@@ -9,8 +9,7 @@ staleness as well, where the policy moves steadily. The sequence ratio has no bi
 grows exponentially in the length. Rewards that add up over independent tokens have no token bias at all, and one token
 never has. Derivation: W = w_t prod_{u != t} w_u. Domain: softmax tokens of full support, a bias that is not 0, at most
 2^20 sequences. Second route: complex steps of those returns, by a recursion without enumeration, and of the enumerated
-bias in the distance. Source: derived; 2607.01083 is said to state a bias linear in staleness and step, and was not
-read.
+bias in the distance. Source: derived; 2607.01083, not read, is said to state that it is linear in both.
 """
 
 import numpy as np

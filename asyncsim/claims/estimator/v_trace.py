@@ -1,6 +1,6 @@
 r"""V-trace learns the value of a policy between the old and the new; its trace cap sets only the speed.
 
-the fixed point of off-policy targets is the value of `pi_rho`, proportional to `min(rho mu, pi)`, at any trace cap
+at any trace cap, off-policy targets lead to the value of `pi_rho`, which is proportional to `min(rho mu, pi)`
 
 Targets of segments of n steps: v_s = V_s + sum_t gamma^t (prod_(i<t) min(c, w_i)) min(rho, w_t) delta_t, w = pi/mu of
 a token. `value`, where mean targets of all states reproduce V, is the value of pi_rho, proportional to min(rho mu, pi)

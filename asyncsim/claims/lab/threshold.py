@@ -155,8 +155,7 @@ def in_groups(law: Sequence[float]) -> tuple[list[int], float]:
 def step_under(law: Sequence[float], curvatures: Sequence[float], seed: int, plant: Plant) -> Estimate:
     """Largest stable learning rate for batches that mix the stalenesses of a distribution in its proportions.
 
-    Where shares are off, an error of the gradient moves it as much; the factor is for what the oscillation's period
-    adds.
+    Where shares are off, an error of the gradient moves it as much; the factor is for the oscillation's period.
     """
     stalenesses, off = in_groups(law)
     step = largest_step(curvatures, mixture(stalenesses), len(law) - 1, 4.5, seed, plant)

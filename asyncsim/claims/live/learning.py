@@ -1,15 +1,14 @@
 r"""A live run learns exactly what a simulation on its log learns: versions matter, seconds do not.
 
-the parameters of a live run `=` those of a simulated run on its log, to the last bit
+a live run and the simulated run on its log have the same parameters, to the last bit
 
 same = (parameters of the live run that equal those of a simulated run with the same versions and draws)/(all) = 1, to
 the last bit. Derivation: an update is a function of weights, draws and the versions of the tokens. Draws are keyed by
 group, not by time or process. So two runs in which each group has the same versions and the same batch are the same
 function. A stamp that is off by one version, a weight read while it was written, or a sample trained twice would show.
-The learning curve of an asynchronous trainer is therefore predicted by its schedule of versions alone, and every claim
-on schedules applies to it. Domain: tables, whose arithmetic does not depend on how many samples share a call. Second
-route: a toy learner, theta += (theta of the group's version + its draw)/8, run once in the order of events and once
-from its log.
+So the schedule of versions alone predicts the learning curve of an asynchronous trainer, and every claim on schedules
+applies to it. Domain: tables, whose arithmetic does not depend on how many samples share a call. Second route: a toy
+learner, theta += (theta of the group's version + its draw)/8, run once in the order of events and once from its log.
 """
 
 from dataclasses import replace

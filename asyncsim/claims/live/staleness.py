@@ -1,7 +1,7 @@
 r"""In live processes, permits set the staleness at every publish, and throughput times the seconds that they are kept.
 
-a live run with `K` permits and `M` groups per batch has mean staleness `K/M-1` (release at publish) or `K/M` (release
-at dequeue) at every single publish, and all `K` permits are in use
+with `K` permits in use and `M` groups per batch, a live run has mean staleness `K/M - 1` (release at publish) or `K/M`
+(release at dequeue) at every single publish
 
 K permits, a generator slot for each, M groups a batch. Of the groups admitted before version v appears, those trained
 behind it number K - M where permits return at the publish (its M groups still hold theirs) and K where they return at

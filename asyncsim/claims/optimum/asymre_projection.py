@@ -1,6 +1,6 @@
 r"""With a baseline below the behavior's mean reward, REINFORCE on frozen data converges to a simplex projection.
 
-REINFORCE on frozen behavior with a baseline `V < V_mu` converges to the simplex projection of `mu(r-V)/(V_mu-V)`
+on frozen data, a baseline `V < V_mu` leads REINFORCE to `mu (r - V)/(V_mu - V)`, projected onto distributions
 
 Take frozen behavior mu and a baseline V < V_mu = mu . r. Gradient flow of E_mu[(r - V) log pi] in the logits tends to
 the Euclidean projection on the simplex of x = mu (r - V) / (V_mu - V). Derivation: the flow is (V_mu - V)(x - pi), the

@@ -1,7 +1,7 @@
 r"""Bad samples of frozen data push naive REINFORCE away without limit; TOPR's ratio lets this push decay.
 
-bad samples of frozen mass `q` move the logit gap as `d - e^-d = 2 q t + const` without a ratio, and as `d + sinh d = t
-+ const` under TOPR; with baseline `b`, a share `p` of good samples acts as `p (1-b) / (1 + (1-2p) b)`
+if bad samples have probability `q`, the difference of logits moves as `d - e^-d = 2 q t + const` without a ratio, as `d
++ sinh d = t + const` under TOPR; with baseline `b`, a share `p` of good ones acts as `p (1 - b) / (1 + (1 - 2 p) b)`
 
 Two arms: reward -1 on the one that behavior draws with probability q, 0 on the other, no baseline. In time t (step
 times updates) the logit gap d, other less bad, obeys d' = 2 q / (1 + e^-d) without a ratio, so that d - e^-d = 2 q t +

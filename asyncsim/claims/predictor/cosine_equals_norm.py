@@ -1,7 +1,6 @@
 r"""The cosine of consecutive gradients shows no more than their norms do: both measure one signal against noise.
 
-the norms of consecutive gradients imply their cosine, `sqrt((1 - n^2/|g_t|^2)(1 - n^2/|g_(t-1)|^2))`, with `n^2` the
-energy of the noise
+the norms of consecutive gradients determine their cosine, `sqrt((1 - n^2/|g_t|^2) (1 - n^2/|g_(t-1)|^2))`
 
 g_t = m_t u + xi_t with a fixed direction u and noise of energy n^2 = P sigma^2/N in P coordinates. As P grows
 <g_t, g_{t-1}> -> m_t m_{t-1} and |g_t|^2 -> m_t^2 + n^2, so |c_t| = sqrt((1 - n^2/|g_t|^2)(1 - n^2/|g_(t-1)|^2)), up to

@@ -1,7 +1,7 @@
 r"""If the variance of gradients grows by 1/rho, the power of rho that should scale the step depends on the goal.
 
-if variance grows by `1/rho`, a step times `rho` under descent, or `sqrt(rho)` under Adam, keeps the noise floor; the
-fastest descent needs `signal^2/(signal^2 + v/rho)`
+if variance grows by `1/rho`, multiplying the step by `rho` under descent, or by `sqrt(rho)` under Adam, keeps the noise
+floor; the fastest descent needs `signal^2/(signal^2 + v/rho)`
 
 Batches shrink from N samples to N rho, v = noise^2/N grows to v/rho. "one_step": the step of the largest expected
 descent is signal^2/(curvature (signal^2 + v)), its exponent the slope of its log over log rho: 0 without noise, 1 where

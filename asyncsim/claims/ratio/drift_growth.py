@@ -1,6 +1,6 @@
 r"""The variance of the log ratio grows as the staleness S if updates are noise, and as S^2 if they are drift.
 
-`E Var_mu(log pi/mu)` after `S` updates is `v_1 ((1 - f) S + f S^2)`, with `f` the share of drift in `v_1`
+in `S` updates, log ratios reach the variance `E Var_mu(log pi/mu) = v_1 ((1 - f) S + f S^2)`, `f` the share of drift
 
 One softmax policy: log pi/mu is the change of the logits less a constant of the whole table, so Var_mu(log pi/mu) =
 Var_mu(Delta theta), an identity. Take S steps of learning rate eta along gradients of mean gbar that are independent
@@ -13,8 +13,7 @@ of reward and arm, whatever the trainer's policy. f = 0 iff all arms are equal i
 (4 (N - 2) zeta_1 + 2 zeta_2)/(N (N - 1)) with zeta_1 that of one sample's share and zeta_2 that of one pair.
 Derivation: take the mean square of a sum of S independent vectors in the metric diag mu - mu mu^T. It is S times the
 trace of their covariance plus S^2 times the square of their mean. Domain: one context, data of all S updates from mu,
-at most 2500 compositions of a group (the second route enumerates them, in pairs). Sampling "enumerate" is a population,
-which has f = 1 and no N.
+at most 2500 compositions of a group (the second route enumerates them, in pairs). "enumerate" is a population, f = 1.
 """
 
 import math

@@ -1,6 +1,6 @@
 r"""Noise of the sampler's engine lowers the ESS even of fresh data, equally at every version: a noise floor.
 
-with noise in the sampler's logits, fresh data have `ESS/N = (1 + kappa (1 - |mu|^2))^-T`
+if the sampler's logits have noise, even fresh data have only `ESS/N = (1 + kappa (1 - |mu|^2))^-T`
 
 Tokens of one softmax row: behavior weights pi_0, current policy pi, chi^2 between them, kappa = E e^x E e^-x - 1 for a
 draw x of the noise (kappa = e^{s^2} - 1 for the normal law). In the "logits" the sampler is mu ~ pi_0 e^x and records

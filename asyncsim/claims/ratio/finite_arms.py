@@ -1,6 +1,6 @@
 r"""Ratios of two softmax policies over finitely many arms are bounded, and so are all their moments.
 
-`E w^p = sum pi^p mu^(1-p)` over finitely many arms, and `E w^2 <= m + M - m M` for ratios in `[m, M]`
+over finitely many arms, `E w^p = sum pi^p mu^(1-p)`, and ratios in `[m, M]` have `E w^2 <= m + M - m M`
 
 E_mu w^p = sum_a pi_a^p mu_a^{1-p} = e^{(p-1) D_p(pi || mu)} ("moment[p]"), with D_p the divergence of Renyi. Among all
 laws of a ratio of mean 1 in [m, M] the largest second moment is m + M - m M ("largest"), that of the law on m and M

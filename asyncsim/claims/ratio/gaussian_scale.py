@@ -1,7 +1,6 @@
 r"""A normal sampler narrower than the policy has ratios with a power-law tail of index 1/(1 - rho), rho = s_b^2/s^2.
 
-`P(w > y) = P(chi^2_D > 2 ln(y/rho^(D/2))/(1 - rho))`, a tail of index `1/(1 - rho)`, for a normal sampler of relative
-variance `rho < 1`
+a normal sampler of variance `rho < 1` has `P(w > y) = P(chi^2_D > 2 ln(y/rho^(D/2))/(1 - rho))`, a power-law tail
 
 In D dimensions log w = (D/2) ln rho + (1 - rho) X/2 with X ~ chi^2_D under behavior, so P(w > y) = P(X > 2 u), u = ln(y
 / rho^{D/2})/(1 - rho) ("above[k]", at level k), which for D = 1 is erfc sqrt(u). A sampler at a temperature below 1 is

@@ -2,11 +2,10 @@ r"""Two normal policies of equal spread, means `shift` standard deviations apart
 
 the log ratio of normal policies `delta` standard deviations apart is `N(-delta^2/2, delta^2)`
 
-Under behavior, log w ~ N(-shift^2/2, shift^2): E w^2 = e^{shift^2}, P(log w <= -shift^2/2 + z shift) = Phi(z). ESS/N
-of a large batch is 1/E w^2, and k3 = w - 1 - log w is shift^2/2 on average.
-Derivation: log w = shift * u - shift^2/2 in the standardized action u. Domain: 0 < shift <= 20 (Mahalanobis distance in
-several dimensions); e^{shift^2} must be a double. Second route: quadrature over the action of the two densities, with
-quantiles at linear log ratios.
+Under behavior, log w ~ N(-shift^2/2, shift^2): E w^2 = e^{shift^2}, P(log w <= -shift^2/2 + z shift) = Phi(z). ESS/N of
+a large batch is 1/E w^2, and k3 = w - 1 - log w is shift^2/2 on average. Derivation: log w = shift * u - shift^2/2 in
+the standardized action u. Domain: 0 < shift <= 20 (Mahalanobis distance in several dimensions); e^{shift^2} must be a
+double. Second route: quadrature over the action of the two densities, with quantiles at linear log ratios.
 """
 
 import math

@@ -1,7 +1,6 @@
 r"""On average, the ESS of N Pareto weights of index alpha in (1, 2) grows as N^{alpha - 1}, not as N.
 
-`E[1/ESS] = N ∫ t E[w^2 e^(-t w)] (E e^(-t w))^(N-1) dt` for Pareto weights, which falls as `N^(1 - alpha)`, not as
-`1/N`
+Pareto weights have `E[1/ESS] = N ∫ t E[w^2 e^(-t w)] (E e^(-t w))^(N-1) dt`, falling as `N^(1 - alpha)`, not `1/N`
 
 With phi = E e^{-t w} and independent weights,
     E[1/ESS] = E[sum w^2 / (sum w)^2] = N int_0^inf t E[w^2 e^{-t w}] phi^{N-1} dt    ("inverse[N]"),

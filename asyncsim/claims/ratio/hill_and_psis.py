@@ -1,6 +1,6 @@
 r"""Hill's estimate from the m largest Pareto weights is Gamma distributed, with a relative error of 1/sqrt(m).
 
-Hill's estimate of a Pareto shape `k` from the `m` largest weights is `Gamma(m, k/m)`, so off by `k/sqrt(m)`
+Hill's estimate of a Pareto shape `k` from the `m` largest weights is `Gamma(m, k/m)`, so it is off by `k/sqrt(m)`
 
 With tail shape k (index 1/k) and the (m+1)-th largest as threshold, the estimate of k has the law Gamma(m, k/m): mean k
 ("shape"), mean square k^2 (1 + 1/m) ("square"), and P(estimate <= k (1 + z/sqrt(m))) from the incomplete Gamma function

@@ -1,7 +1,7 @@
 r"""Logits that differ by at most D give E w^2 <= cosh(D)^{2 T} over T tokens; stale REINFORCE moves them slowly.
 
-logits within `D` give `E w^2 <= cosh(D)^(2 T)`, and stale REINFORCE moves them by at most `step spread N/(4 (N - 1))`
-per update for even `N`
+if logits changed by at most `D`, then `E w^2 <= cosh(D)^(2 T)`; stale REINFORCE with even `N` moves them by at most
+`step spread N/(4 (N - 1))` per update
 
 "second_moment": ratios of one token have M/m <= e^{2D}, so E w^2 <= (m + M)^2/(4 m M) = cosh^2 D; attained by two arms,
 the one with behavior probability e^{-D}/(2 cosh D) raised by D and the other lowered by D. "move": on a group of N with
@@ -9,8 +9,7 @@ rewards in a range `spread`, leave-one-out REINFORCE without ratio moves a logit
 / (N (N - 1)) per update. For even N this is step * spread * N / (4 (N - 1)). It is attained where half of the group are
 one arm and earn all. "stale_second_moment": after S updates from one frozen policy D is S times that, so ESS/N >=
 sech^2(S move). Derivation: Kantorovich's inequality; the covariance of reward and arm in a group. Domain: one softmax
-row for all tokens, one context. Second route: the largest value over the share of the arm that rises, and over how many
-of the group are of one arm.
+row for all tokens, one context. Second route: the largest value over shares of the arm that rises.
 """
 
 import math

@@ -1,6 +1,6 @@
 r"""Moments of the ratio of Markov tokens follow a vector recursion, at any length.
 
-`E W^p` of Markov tokens follows a vector recursion, and a large batch has `ESS/N = 1/E W^2`
+moments `E W^p` of Markov tokens follow a vector recursion; a large batch has `ESS/N = 1/E W^2`
 
 E_mu W^p = u_0(start), u_t(s) = sum_a pi(a|s)^p mu(a|s)^{1-p} u_{t+1}(a), u_T = 1; a large batch has ESS/N = 1/E W^2.
 Derivation: condition on one token after another. Domain: softmax policies of full support with row 0 at the start and

@@ -1,6 +1,6 @@
 r"""Variances from mismatch and staleness add if both are independent; a sampling temperature makes them dependent.
 
-`Var log W` is that of staleness plus that of mismatch plus twice their covariance, which is 0 for noisy reports
+`Var log W` adds that of staleness, that of mismatch and twice their covariance, which is 0 for noisy reports
 
 The log ratio of a token is that of the weights, log pi/pi_0, plus that of sampler and trainer, log pi_0/mu. With the
 sampler mu ~ pi_0^{1/tau}, tau its temperature, both are logits up to constants: Delta theta and (1 - 1/tau) theta_0. So

@@ -1,6 +1,6 @@
 r"""Ratios to a top-p sampler have mean S, the policy's mass on the kept actions; the ESS does not detect the loss.
 
-ratios to a sampler cut by top-p or top-k have mean `S`, the policy's mass on the kept actions, unseen by the ESS
+ratios to a sampler cut by top-p or top-k have mean `S`, the policy's mass on the kept actions; the ESS does not show it
 
 mu = pi_0 / S_0 on the kept set K of a row of the table, S_0 = pi_0(K); the trainer's pi is not cut. Every kept ratio is
 S_0 pi/pi_0, so E_mu w = pi(K), and of sequences E W = sum of pi over those that only use kept tokens. With unchanged

@@ -1,7 +1,7 @@
 r"""A bound on the second moment of a batch's log ratios does not cover actions that the batch never sampled.
 
-a batch has a small mean squared log ratio if it lacks the rare action, a share `(1 - q)^N` of batches, with mean ratio
-`(1 - p)/(1 - q)`: the policy's mass `p` on this action is unseen
+a share `(1 - q)^N` of batches lacks the rare action; their mean squared log ratio is small and their mean ratio is `(1
+- p)/(1 - q)`, so they do not show the policy's mass `p` on this action
 
 N samples of mu, M2 = (1/N) sum_i (ln w_i)^2. A batch passes where M2 <= tau: then nothing of it is dropped. Given are
 `accepted` = P(M2 <= tau), and in batches that pass the mean of M2 (`second_moment`) and of w (`mean_weight`). Let one
@@ -9,8 +9,7 @@ action of probability q under mu be such that a single sample of it exceeds N ta
 accepted = (1 - q)^N and the mean of w is (1 - p)/(1 - q), p the policy's own probability of that action: what passes
 reads 1 - p, however large p is, and M2 of the population, E_mu (ln w)^2, may be as large as it likes. Derivation:
 batches are counts of the actions. Domain: one softmax, policies that differ, some batches that pass and some that do
-not; no M2 within 1e-9 of tau; at most 20,000 counts. Second route: sample by sample, the law of the sum of squares and
-of the sum of ratios.
+not; no M2 within 1e-9 of tau; at most 20,000 counts. Second route: sample by sample, the law of both sums.
 """
 
 import math

@@ -1,14 +1,13 @@
 r"""A baseline below the mean reward pulls toward the behavior policy, and can remove the limit set by staleness.
 
-with a baseline `V` below the mean, a KL-regularized softmax bandit has the stale share `m = 1 - V/kl`: for `V/kl` in
-`[1/2, 1]`, no staleness lowers the maximum stable step
+with a baseline `V` below the mean, only the share `m = 1 - V/kl` of a KL-regularized softmax bandit's gradient is
+stale: for `V/kl` in `[1/2, 1]`, no staleness lowers the largest stable step
 
 REINFORCE without ratio, baseline V below the behavior's mean regularized reward: E g = mu o (r - mu.r) + V (mu - pi).
 At the optimum the Jacobians are A = -V F in current and B = -(kl - V) F in behavior logits. So the stale share is m = 1
 - V/kl and step < a_m(tau) / (kl lambda_max(F)), with a_m the boundary of that share. V/kl in [1/2, 1] leaves at least 2
 for every tau, V < 0 less than a_c(tau). Domain: KL penalty in the reward at behavior log-probabilities, V between -2
-and 3 kl, small deviations. Second route: Jacobians of the mean field by complex steps, radius of the block companion
-matrix.
+and 3 kl, small deviations. Second route: Jacobians by complex steps, radius of the block companion matrix.
 """
 
 import numpy as np

@@ -1,6 +1,6 @@
 r"""Among distributions of staleness with a given mean, constant staleness appears to have the smallest stable step.
 
-among distributions of staleness drawn for every update with a given mean, constant staleness allows the smallest step:
+of all distributions of staleness with one mean, drawn for every update, constant staleness allows the smallest step:
 `step * curvature >= 2 sin(pi/(2 (2 E d + 1)))`
 
 The mean under independent draws decays up to a_p, the first positive (1 - z) / sum p_d z^-d on the unit circle; no law

@@ -1,13 +1,12 @@
 r"""The step at which stale descent decays fastest; at larger steps, descent oscillates.
 
-under staleness `tau`, descent decays fastest, and ceases to be monotone, at `step * curvature = tau^tau / (tau +
+under staleness `tau`, descent decays fastest, and just without oscillation, at `step * curvature = tau^tau / (tau +
 1)^(tau + 1)`, where deviations shrink by `tau/(tau + 1)` per update
 
 x_{t+1} = x_t - a x_{t-tau} has the largest root real iff a <= tau^tau / (tau+1)^{tau+1}. There it is double, tau/(tau +
 1), and no other a decays faster. Derivation: real roots solve z^tau (1 - z) = a, whose left side is largest at tau/(tau
-+ 1). For long delays that a comes to 1/(e (tau + 1)), 0.234 of the largest stable step. Domain: tau >= 1, linear,
-noiseless. Second route: the squared difference of the two largest companion roots, which changes sign there, and their
-mean.
++ 1). For long delays it is 1/(e (tau + 1)), 0.234 of the largest stable step. Domain: tau >= 1, linear, noiseless.
+Second route: the squared difference of the two largest companion roots, which changes sign there, and their mean.
 """
 
 import math

@@ -1,7 +1,7 @@
 r"""With exponential workers, the mean square is stable only at far smaller steps than the mean.
 
-with `M` exponential workers that update on arrival, the mean square is bounded iff `step * curvature < (1 + sqrt(8 M +
-1))/(2 M)`, about `sqrt(2/M)`
+with `M` workers of exponential duration that update on arrival, the mean square is bounded iff `step * curvature < (1 +
+sqrt(8 M + 1))/(2 M)`, about `sqrt(2/M)`
 
 E x^2 stays bounded iff step * curvature < (1 + sqrt(8 M + 1))/(2 M), about sqrt(2/M); the mean allows 4 M - 2, a
 constant staleness of M - 1 about pi/(2 M). Derivation: with read values y, X = E x^2, P = E x y_i, Y = E y_i^2, Z = E

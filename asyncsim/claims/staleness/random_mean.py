@@ -1,7 +1,7 @@
 r"""If staleness is drawn anew for every update, the mean follows the averaged recursion, which also gives its limit.
 
-if staleness is drawn for every update, the mean of descent obeys `z - 1 + a sum_d p_d z^-d = 0`: uniform staleness up
-to `S` allows about `pi` times the learning rate of constant staleness `S`
+if staleness is drawn for every update, mean descent obeys `z - 1 + a sum_d p_d z^-d = 0`: uniform staleness up to `S`
+allows about `pi` times the learning rate of constant staleness `S`
 
 E x_{t+1} = E x_t - a sum_d p_d E x_{t-d}: the draw is independent of the past. It decays iff a is below the first
 positive (1 - z) / sum p_d z^-d on the unit circle. For equal chances of 0..S that is 2 (S + 1) sin^2(pi/(2 (S + 1))):

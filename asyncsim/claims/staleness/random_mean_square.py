@@ -1,7 +1,7 @@
 r"""If staleness is drawn anew for every gradient, the mean square diverges at a smaller step than the mean.
 
 with `B` values of staleness drawn for every update, the mean square of descent is bounded iff `a^2/B (phi_0 - sum p_d
-p_e phi_|d-e|) < 1`: with equal probability of 0 and 1, `a < B (sqrt(1 + 4/B) - 1)`
+p_e phi_(|d-e|)) < 1`; if 0 and 1 are equally likely, iff `a < B (sqrt(1 + 4/B) - 1)`
 
 x_{t+1} = x_t - (a/B) sum_b x_{t-d_b}, B independent draws. On the averaged recursion the draws act as noise of energy
 a^2/B (gamma_0 - sum p_d p_e gamma_{|d-e|}). At the boundary it keeps itself up: a^2/B (phi_0 - sum p_d p_e phi_{|d-e|})

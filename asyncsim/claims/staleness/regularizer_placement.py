@@ -1,8 +1,8 @@
 r"""The log-probs in a KL penalty determine how much staleness a regularized softmax bandit tolerates.
 
-a KL penalty computed from behavior log-probs leaves a softmax bandit fully stale, `step < a_c(tau) / (kl
-lambda_max(F))`; from current log-probs in the reward, the penalty removes the staleness limit; as a loss beside stale
-rewards, it leaves the stale share `m = (r_1 - r_2) tanh(D/2) / kl`
+a KL penalty from behavior log-probs leaves a softmax bandit fully stale, `step < a_c(tau) / (kl lambda_max(F))`; from
+current log-probs in the reward, it removes the limit by staleness; as a loss beside stale rewards, it leaves the stale
+share `m = (r_1 - r_2) tanh(D/2) / kl`
 
 Around pi* ~ reference e^{r/kl} the field has Jacobian A in current and B in behavior logits, A + B = -kl F. Penalty in
 the reward at behavior log-probabilities: A = 0, with or without the exact ratio. So step < a_c(tau) / c with c = kl

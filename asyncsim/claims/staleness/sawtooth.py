@@ -1,7 +1,7 @@
 r"""If weights are published every `s` updates, stability depends only on the product of s and the learning rate.
 
-training with a publish every `s` updates is stable iff `s * step * curvature < a_c(m)`, with `m` the versions from
-generation to training: 2 for every `s` at `m = 0`
+with a publish every `s` updates, training is stable iff `s * step * curvature < a_c(m)`, where data are trained `m`
+versions after their generation; the limit is 2 for every `s` at `m = 0`
 
 Updates of a cycle all read the weights published m cycles before its start, so that cycle starts obey X_{k+1} = X_k - s
 a X_{k-m}. Hence stable iff s * step * curvature < a_c(m): 2 for data of the newest version whatever s, 1 one version

@@ -1,8 +1,7 @@
 r"""Staleness in updates is a sawtooth that counts every batch, epoch and minibatch between two publishes.
 
-with `n` updates between two publishes, counting batches, epochs and minibatches, and data `m` versions old, staleness
-runs from `m n` to `m n + n - 1` updates; a published iterate moves by `-n * step * curvature` times the iterate `m`
-versions before
+with `n` updates per publish, batches times epochs times minibatches, and data `m` versions old, staleness runs from `m
+n` to `m n + n - 1` updates; published weights move by `-n * step * curvature` times those `m` versions before
 
 With k batches per publish, E epochs of M minibatches and data generated m versions before it is trained, n = k E M
 updates lie between two publishes. Update j of a version is m n + j updates stale, j = 0, ..., n - 1: on average m n +

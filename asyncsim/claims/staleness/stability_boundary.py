@@ -1,7 +1,7 @@
 r"""Delayed gradient descent is stable up to a learning rate of a_c(staleness) divided by the maximum curvature.
 
-gradient descent at staleness `tau` is stable iff `step * curvature < 2 sin(pi/(2(2 tau+1)))`; momentum `beta` raises
-this limit of fresh gradients to `2 (1 + beta)`, and lowers that of stale ones, to `1 - beta` at staleness 1
+gradient descent at staleness `tau` is stable iff `step * curvature < 2 sin(pi/(2 (2 tau + 1)))`; momentum `beta` raises
+the limit to `2 (1 + beta)` without staleness, and lowers it to `1 - beta` at staleness 1
 
 x_{t+1} = x_t - step H x_{t-tau} (+ noise): mean and variance are stable iff 0 < step * curvature < a_c for each
 curvature. a_c(tau) = 2 sin(pi / (2 (2 tau + 1))). Derivation: a root of z^{tau+1} - z^tau + a leaves the disc at z =

@@ -1,6 +1,6 @@
 r"""REINFORCE with a group baseline and no ratios follows the gradient of the behavior policy: delayed ascent.
 
-REINFORCE with a group baseline and no ratios on a softmax bandit is gradient ascent with delayed gradients, whatever
+on a softmax bandit, REINFORCE with a group baseline and no ratios is gradient ascent with delayed gradients, whatever
 the current policy; without a baseline, the gradient depends on the current policy
 
 Centered rewards sum to zero over a group, so the current policy cancels from sum_i A_i (e_{a_i} - pi). Means over

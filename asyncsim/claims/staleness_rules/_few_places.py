@@ -7,10 +7,9 @@ renewal processes. Their mean is n rho M, rho = C window / (M E[T]); their varia
 E[T]^2. N is taken as c Poisson(n rho M / c), c = 1 where T varies less. Then, by Spitzer's identity, E[F] = sum_n E[(n
 M - N)^+] / n. A trainer that waits returns permits later and leaves fewer.
 
-The same holds for samples that wait for slots or permits, with M N samples, each by itself. A group has begun with the
-first of them. Where its place decides on the server, arrivals at a server vary too, by whole groups. Checked by
-simulation: the sum was never exceeded in 576 settings of places and 1720 of slots. Source: derived; sum over n: Spitzer
-(1956).
+So for samples that wait for slots or permits, with M N samples, each by itself. A group has begun with the first of
+them. Where its place decides on the server, arrivals at a server vary too, by whole groups. Checked by simulation: the
+sum was never exceeded in 576 settings of places and 1720 of slots. Source: derived; sum over n: Spitzer (1956).
 """
 
 import math

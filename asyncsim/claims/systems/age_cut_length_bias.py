@@ -1,6 +1,6 @@
 r"""A staleness limit favors short samples: it keeps those of length L with probability clip(m + 1 - L/tau, 0, 1).
 
-a staleness limit `m` keeps a sample of length `L` with probability `clip(m+1-L/tau, 0, 1)`, with the realized `tau`
+a staleness limit `m` keeps a sample of length `L` with probability `clip(m + 1 - L/tau, 0, 1)`, `tau` as realized
 
 Open loop, C slots, P groups a batch, one sample a group, training takes no time. A sample older than m versions when
 it is done (planned version less version at start) is dropped. Derivation: nothing waits over a publish, so the age at

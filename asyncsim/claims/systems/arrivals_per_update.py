@@ -1,6 +1,6 @@
 r"""With N workers that restart at once and P results per update, mean staleness is E[s] = (N - 1)/P.
 
-with `P` results per update, mean staleness is `(N-1)/P`, and its distribution that of `floor((uniform + geometric)/P)`
+with `P` results per update, mean staleness is `(N - 1)/P`; staleness is distributed as `floor((uniform + geometric)/P)`
 
 Derivation of the mean: mean-staleness identity. At an update the N - 1 other workers are out and nothing waits; P
 groups are consumed; service law and rates never enter. At P = 1, update on arrival, that is N - 1. Exponential service,
@@ -9,8 +9,7 @@ deliver before it does, P(J = j) = p_i q_i^j, and s = floor((r + J)/P). So P(s >
 0), a share p_i of the updates being i's. At P = 1 that is a mixture of geometric laws, P(s = k) = sum_i p_i^2 q_i^k.
 Domain: a worker never waits, neither for a permit nor for an update. Training takes no time; a worker keeps the weights
 of its start; service time has a finite mean. Cells of the distribution (`cells` > 0) only for exponential service.
-Second route: a path of deliveries repeated P times, its lags counted; and the chain of (waiting, versions) stepped
-delivery by delivery.
+Second route: a path of deliveries repeated P times, its lags counted; and the chain of (waiting, versions).
 """
 
 import heapq

@@ -1,6 +1,6 @@
 r"""An open loop trains groups at the rate of the slower of its generator and its trainer.
 
-away from the knee, an open loop trains `min(C/T, P/t_T)` groups per second, minus the groups lost to synchronization
+unless both sides are equally fast, an open loop trains `min(C/T, P/t_T)` groups per second, less losses at each sync
 
 Seconds for a group = max(T/C, t_T/P) + t_sync/M where a synchronization stops both, max(T/C, t_T/P + t_sync/M) where
 the generators go on: C slots, T = E[max of N works], P groups a batch, M = S P a publish. Derivation: no permit limits
@@ -10,8 +10,7 @@ synchronization that stops both is outside the maximum, as both clocks stop. Dom
 factor 1.25 apart or more (at equality a buffer of two batches loses about 5 percent). The buffer holds the groups that
 arrive while the trainer is away. There it is exact for a generator that never meets a full buffer and for a trainer
 that never lacks a batch. With room for two batches the error is at most 0.5 percent. The trainer waits for installs,
-samples in flight go on (mode keep or pin), works of finite mean. Second route: event simulation with constant times,
-starts staggered.
+samples in flight go on (mode keep or pin), works of finite mean. Second route: events at constant times, staggered.
 """
 
 import itertools

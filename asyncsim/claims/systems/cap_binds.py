@@ -1,7 +1,7 @@
 r"""If the cap binds, mean staleness is K/M - 1 for K permits and M groups per publish, or K/M on early release.
 
-with all `K` group permits in use and `M` groups per publish, mean staleness is `K/M-1` (release at publish) or `K/M`
-(release at dequeue)
+with all `K` group permits in use and `M` groups per publish, mean staleness is `K/M - 1` if permits return at the
+publish, or `K/M` if they return at the dequeue
 
 K permits, M groups consumed per publish. Outstanding at a publish: K - M where permits return at the publish, as the M
 groups just trained hold theirs. All K where permits return at the dequeue and training takes time, so that new groups

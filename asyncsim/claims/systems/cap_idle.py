@@ -1,6 +1,6 @@
 r"""If generation is the slower side, generator slots set the mean staleness: E[s] = C/P + rho + E[(Q - P)^+]/P.
 
-with `C` generator slots as the slower side, mean staleness is `C/P + rho` plus random waits, whatever the cap
+if `C` generator slots are the slower side, mean staleness is `C/P + rho` plus random waits, whatever the limit
 
 C slots always busy, P groups a batch, one batch a publish, constant train time t_T, no permit ever missing; X = C /
 E[T_group] groups per second and rho = t_T X / P < 1. Derivation: mean-staleness identity. Outstanding at a publish are
@@ -10,8 +10,7 @@ reflected at 0: E W = sum_n E[(A_1 + .. + A_n - nP)^+]/n. C/P + rho alone omits 
 With other lengths and larger groups, a slot that has just finished finishes again late, and batches queue less than
 under a Poisson stream. The effect falls with the number of slots: the mean is 1 % lower at C = 4 P = 16, 0.2 % at 64.
 Domain: lengths with a density; rho <= 0.95 for one exponential sample a group, else rho <= 0.6 and C >= 4 P. Second
-route: roots of z^P = exp(rho P (z - 1)) in the unit disk. Source: derived; sum over n: Spitzer, Trans. Amer. Math. Soc.
-82 (1956).
+route: roots of z^P = exp(rho P (z - 1)) in the unit disk. Source: derived; sum over n: Spitzer (1956).
 """
 
 import math

@@ -1,6 +1,6 @@
 r"""Rounds of generation per batch if a filter rejects groups: full rounds, until P groups are accepted.
 
-a batch of `P` accepted groups takes `sum_r P(Bin(r R, a) < P)` rounds of `R` groups, each accepted with probability `a`
+`P` accepted groups take `sum_r P(Bin(r R, a) < P)` rounds of `R` groups on average, each accepted with probability `a`
 
 Each round generates R groups, each is accepted with probability a by itself, and rounds go on until P or more are; what
 is beyond P is discarded. N rounds, A accepted. P(N > r) = P(Bin(r R, a) < P), so E N = sum_{r>=0} P(Bin(r R, a) < P).

@@ -1,6 +1,6 @@
 r"""A group that keeps the first k of its n samples keeps the k shortest.
 
-a group that ends with the first `k` of its `n` samples keeps the `k` shortest: this sets its mean, end and waste
+a group that ends with the first `k` of its `n` samples keeps the `k` shortest: this sets its mean length, end and waste
 
 All n start together, each is written by itself, and the n - k that are left are cancelled when the k-th ends. With
 X_(1) <= ... <= X_(n) the works in order: mean length of a trained sample (1/k) sum_{j<=k} E X_(j), work of the group's

@@ -12,9 +12,8 @@ divides i + W - 1. Strict orders are W = 1 up to order inside a version. Under d
 install, K - M at most, are ready and train first. Under wait all groups of planned staleness m are ready, and since M
 start with each version they fit one publish. The first K share a version, so the bound holds from version 2 m on. K =
 (h + 1) M gives h + ceil((W - 1)/M), h and m. A fraction tau ahead, K = floor((1 + tau) M), gives ceil(K/M) - 1, which
-is ceil(tau) unless tau M < 1 (then 0). Bounds are attained. Second route: the largest staleness that an adversary
-reaches who picks what finishes next. Domain: steady state, nothing dropped; the trainer waits for the install, however
-long it takes.
+is ceil(tau) unless tau M < 1 (then 0). Bounds are attained. Second route: the worst that an adversary reaches who picks
+what finishes next. Domain: steady state, nothing dropped; the trainer waits for the install, however long it takes.
 """
 
 from collections.abc import Callable

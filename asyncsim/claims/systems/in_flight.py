@@ -1,14 +1,13 @@
 r"""With a publish every tau seconds, in-flight staleness is D = floor((L + phi)/tau), for starts at any phase phi.
 
-with a publish every `tau` seconds and any start phase, in-flight staleness is `floor((L + phi)/tau)`
+with a publish every `tau` seconds and a random phase, staleness in flight is `floor((L + phi)/tau)`
 
 With x = L/tau and phi uniform on a period, independent of L: P(D = 0) = E (1 - x)^+, P(D = k) = E (1 - |x - k|)^+, P(D
 >= k) = E clip(x - k + 1, 0, 1), E D = E[L]/tau. Derivation: given L, D is floor(x), or one more with probability
 frac(x). Domain: a clock that generation cannot stop (a trainer that never waits, `Clocked`). Starts are not tied to
 publishes, as permits would tie them; lengths have a density. It holds for all completions: those that survive a full
-buffer, or an age cut, have another phase. First route: moments of L between multiples of tau in closed form. Second
-route: quadrature over phase of the survival, P(D >= k) = int_0^1 P(L > (k - phi) tau) dphi, and of the density for the
-mean.
+buffer, or an age cut, have another phase. First route: moments of L between multiples of tau. Second route: quadrature
+over phase of the survival, P(D >= k) = int_0^1 P(L > (k - phi) tau) dphi, and of the density for the mean.
 """
 
 import math

@@ -1,18 +1,16 @@
 r"""Q samples in any order on k slots end between the mean load and the mean load plus one straggler.
 
-samples on `k` slots end between `max(total/k, longest)` and `total/k + (1-1/k) longest`
+samples on `k` slots all end between `max(total/k, longest)` and `total/k + (1 - 1/k) longest`
 
-For works L of one batch and its generation time T: max(sum L/k, max L) <= T <= sum L/k + (1 - 1/k) max L, for every
-instance. Derivation: for the lower bound, slots do no more than one unit a second each. For the upper bound, all k
-slots are busy until the last sample to end starts. So it starts at (sum L - its own)/k at the latest. As upper bounds,
-k slots:
+With works L and generation time T of a batch: max(sum L/k, max L) <= T <= sum L/k + (1 - 1/k) max L, always.
+Derivation: for the lower bound, slots do no more than one unit a second each. For the upper bound, all k slots are busy
+until the last sample to end starts. So it starts at (sum L - its own)/k at the latest. As upper bounds, k slots:
   excess = (T - sum L/k)/max L <= 1 - 1/k;   load = sum L/(k T) <= 1;   longest = max L/T <= 1;
   step_seconds = E[step] <= Q mu/k + (1 - 1/k) E[max of Q] + t_T + t_sync (expectation of the above, Q = P N).
 Equal works attain all but the third: the first and last with Q = n k + 1, the second with Q = n k. A few samples on
 many slots attain the third, and the last with random works. The first three bound extremes: measure the largest of many
-batches. Domain: one server whose speed does not depend on the number active, all samples of a batch waiting from the
-start (synchronous: P permits, quantum P, drain), rewards at once. Second route: scheduled instances, extremal and
-random.
+batches. Domain: one server whose speed does not depend on the number active, all samples waiting from the start
+(synchronous: P permits, quantum P, drain), rewards at once. Second route: scheduled instances, extremal and random.
 """
 
 import heapq

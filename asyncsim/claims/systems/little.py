@@ -1,6 +1,6 @@
 r"""Mean numbers of groups in generation and outstanding are throughput times mean seconds, in any system.
 
-time averages of the groups in generation and outstanding are throughput times mean seconds
+the mean numbers of groups in generation and of outstanding groups are throughput times mean seconds
 
 in_flight = (time average in generation) / (X E[seconds from start to end]) = 1, X groups per second. outstanding =
 (time average of groups started and not yet in training) / (X E[delay]) = 1, delay from a group's start to the start of

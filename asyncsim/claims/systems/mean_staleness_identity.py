@@ -1,6 +1,6 @@
 r"""The staleness of all groups adds up to the groups outstanding, summed over all publishes, in any system.
 
-the staleness of all groups adds up to the number of groups outstanding, summed over all publishes
+the staleness of all groups adds up to the number of outstanding groups, summed over all publishes
 
 sum over groups of staleness / sum over publishes of outstanding groups = 1. Derivation: a group's staleness is the
 number of publishes during which it is outstanding; count the pairs (group, publish) by rows or by columns. Domain: any

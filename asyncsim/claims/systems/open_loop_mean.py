@@ -1,7 +1,7 @@
 r"""Mean staleness of an open loop with a buffer of q batches that drops its oldest group, and what is lost there.
 
-an open loop that drops its oldest group has mean staleness `C/P + rho` below `rho = 1`, and `1 + E floor(a+t)` above,
-where it loses `1-1/rho` of its groups, without a bias in length
+an open loop that drops its oldest group has mean staleness `C/P + rho` if `rho < 1`; if `rho > 1`, it has `1 + E
+floor(a + t)` and drops `1 - 1/rho` of its groups, without a bias in length
 
 C slots, batches of P groups, T = E[max of N works], training t_T seconds, rho = C t_T/(P T), q = capacity/P.
 Generator-bound (rho <= 0.6): mean = C/P + rho. Trainer-bound (rho >= 1.5): mean = 1 + E floor(a + t), in_queue = 1 + E
@@ -10,16 +10,15 @@ groups, since C/T finish each second and P/t_T are trained. The mean_length of t
 is dropped depends on how many finish behind it, not on its length or age. That is unbiased up to an order of 1/C.
 Derivation, in periods t_T: batches begin and versions are installed at whole times. A full buffer just before a dequeue
 holds ages 0..q/rho and the oldest P are taken, ages a. For a group begun a + t before a whole time, 1 + floor(a + t)
-versions are installed until it trains. Below rho = 1: slots are always busy, so C are in flight at a publish; the rho
-P groups finished during training wait. Divide by P (mean-staleness identity). Replacing E floor(x) by E[x] - 1/2 gives
+versions are installed until it trains. Below rho = 1: slots are always busy, so C are in flight at a publish; the rho P
+groups finished during training wait. Divide by P (mean-staleness identity). Replacing E floor(x) by E[x] - 1/2 gives
 the closed form C/(P rho) + (2q + rho - 1)/(2 rho). It errs where a + t is not spread over whole periods. Examples are
 constant works (rho = 2.5, q = 4, C = P: 2.3 instead of 2.0), and in_queue at q = 1 (less than 1, which no group can
-have).
-Conditional: ages are those of a steady stream. Random arrivals blur them by sqrt(age/(rho P)) periods. Hence P >= 8, C
->= 4 P unless works are constant, and for in_queue edges a quarter away from whole periods. The mean is high by about
-0.14 / P (measured: 1.4 percent at P = 8, 0.7 at 16, 0.2 at 64). Below rho = 1 the part rho is too high by up to a share
-1/C: the slot that completes a batch has just restarted. So it is no separate quantity. Between the two domains the
-buffer runs empty and full by chance. One batch a publish, no synchronization time, mode keep or pin, order done,
+have). Conditional: ages are those of a steady stream. Random arrivals blur them by sqrt(age/(rho P)) periods. Hence P
+>= 8, C >= 4 P unless works are constant, and for in_queue edges a quarter away from whole periods. The mean is high by
+about 0.14 / P (measured: 1.4 percent at P = 8, 0.7 at 16, 0.2 at 64). Below rho = 1 the part rho is too high by up to a
+share 1/C: the slot that completes a batch has just restarted. So it is no separate quantity. Between the two domains
+the buffer runs empty and full by chance. One batch a publish, no synchronization time, mode keep or pin, order done,
 constant training time. Below rho = 1 works must vary, since slots in step deliver in a pattern. Second route: the mean
 over a in closed form, then the density of t. Below rho = 1 it takes a start uniform in the period, and Poisson counts.
 Source: Applied Compute (2026) for the closed form, not read; the form with floors is derived.

@@ -1,7 +1,7 @@
 r"""Staleness without randomness: servers that never pause, and a trainer that is faster than they are.
 
-with `C` slots, `S` batches per publish and a trainer that keeps up, first tokens are `C/S` versions old, and all tokens
-on average `C (t + y)/(S L) + (C - 1)/(2 S)` versions
+with `C` slots, `S` batches per publish and a trainer that keeps up, first tokens are `C/S` versions old on average, and
+all tokens `C (t + y)/(S L) + (C - 1)/(2 S)` versions
 
 C slots write samples of L seconds, staggered by L/C; each is trained at once, in t seconds, S batches of it make a
 publish, installed y seconds later, t + y < L/C. The sample that begins as number i ends is trained as number i + C. So

@@ -1,6 +1,6 @@
 r"""If the oldest ready group is trained first, a straggler is as stale as it is late: P(s >= k) = P(T > (k - 1) tau).
 
-with the oldest group first and a trainer that never waits, `P(s >= k) = P(T > (k-1) tau)` for `k >= K/P`
+if the oldest group is trained first and the trainer never waits, `P(s >= k) = P(T > (k - 1) tau)` for `k >= K/P`
 
 K permits, a slot for each, P groups a batch, one batch a publish. The trainer never waits and so publishes every tau
 seconds (constant train time); T is the generation time of a group. For k >= K/P where permits return at the publish, k

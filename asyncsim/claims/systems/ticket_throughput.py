@@ -1,6 +1,6 @@
 r"""Generator slots, trainer and group permits each bound the throughput: none is busy for more than all the time.
 
-groups per second are at most `min(C/T, P/t_T, K/hold)`, with `hold` the seconds for which a group keeps its permit
+groups per second are at most `min(C/T, P/t_T, K/hold)`, if a group keeps its permit for `hold` seconds
 
 groups per second <= 1 / (max(T/C, t_T/P, hold/K) + t_sync/M) where a synchronization stops generators and trainer
 alike. Where the generators go on, it is 1 / max(T/C, t_T/P + t_sync/M, hold'/K). T = E[max of N works], C slots, P
@@ -10,10 +10,9 @@ dequeue it is held for T alone. Derivation: a resource of which there are c, use
 most c/u groups per second through (utilization law; Little for permits); waiting only adds. Nothing is dropped, so
 groups in generation have the mean T whatever the order. Attained, to a few parts in a thousand, wherever slots or the
 trainer alone are scarce. Scarce permits attain it with P = S = 1; in batches of 16 they give half of the bound. With
-several batches to a publish finished groups wait for the trainer: at best 0.92 of the bound was found. Domain: the
-trainer waits for the install, every admitted group is trained, works of finite mean. The form K/(T + t_T) for all
-releases is wrong at the dequeue, where permits do not wait for training. Second route: seconds of use added up over one
-publish.
+several batches to a publish finished groups wait for the trainer: 0.92 of the bound at best. Domain: the trainer waits
+for the install, every admitted group is trained, works of finite mean. The form K/(T + t_T) for all releases is wrong
+at the dequeue, where permits do not wait for training. Second route: seconds of use added up over one publish.
 """
 
 import math

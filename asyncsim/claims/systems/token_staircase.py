@@ -1,7 +1,7 @@
 r"""With r seconds of generation left, a token has r/tau versions of in-flight staleness on average: a staircase.
 
-a token with `r` seconds left has in-flight staleness `r/tau`: `E[L]/(2 tau)` on average over samples and `E[L^2]/(2 tau
-E[L])` over tokens, half of the first token's
+a token with `r` seconds left has mean staleness `r/tau` in flight: `E[L]/(2 tau)` on average over samples and
+`E[L^2]/(2 tau E[L])` over tokens, half of the first token's
 
 Constant rate of writing, publishes every tau seconds, tokens keep or gain versions at installs, start phase uniform and
 independent of L. In-flight staleness of a token counts the installs between it and the end of its sample. Derivation: r
@@ -27,8 +27,8 @@ def _over_phases(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Staleness of a sample of x periods, averaged over phase: the mean over its tokens, and at its head.
 
     Phase f in (0, 1): installs at 1 - f, 2 - f, ... before x. All the tokens before an install are one version behind
-    by it, so tokens lose (time of the install)/x. Between phases 0, frac(1 - x) and 1 nothing jumps and all is linear,
-    so that midpoints are exact.
+    by it, so tokens lose (time of the install)/x. Between phases 0, frac(1 - x) and 1 all is linear:
+    midpoints are exact.
     """
     tokens, heads = np.zeros_like(x), np.zeros_like(x)
     jump = np.ceil(x) - x
