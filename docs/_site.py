@@ -86,7 +86,7 @@ BUTTONS += "[Explorer](docs/explorer.html){ .md-button }"
 """Ways in, behind the first picture of the home page."""
 INSTALL = "install.md"
 """The page of the README's lines on installing."""
-START = re.compile(r"^## Start\n(.*?)(?=^## )", re.M | re.S)
+START = re.compile(r"^## Install\n(.*?)(?=^## )", re.M | re.S)
 COMMAND = re.compile(r"(?:```\n)?(?:asyncsim|make|pip|python3?|jupyter|git) ")
 SEARCHED: dict[str, dict[str, Any]] = {
     "changelog.md": {"exclude": True}, "log.md": {"exclude": True}, "glossary.md": {"boost": 3},
@@ -189,7 +189,7 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     text = re.sub(r"^```\{code-cell\}[^\n]*\n(?::[^\n]*\n|---\n.*?^---\n)*", "```python\n", text, flags=re.M | re.S)
     if page.file.src_uri == "index.md":
         page.meta["hide"] = ["navigation", "toc"]
-        text = re.sub(r"^## (?:Start|Install)$", "## Install { #install }", text, count=1, flags=re.M)
+        text = re.sub(r"^## Install$", "## Install { #install }", text, count=1, flags=re.M)
         text = re.sub(r"^\| a website of all pages .*\n", "", text, flags=re.M)
         text = re.sub(r"^(!\[.*\n(?:\n\*.*\*\n)?)", rf"\1\n{BUTTONS}\n", text, count=1, flags=re.M)
     text = re.sub(r"^```console\n(.*?)^```$", _session, text, flags=re.M | re.S)
@@ -244,7 +244,7 @@ def _turned(found: re.Match[str], source: str, where: dict[str, str]) -> str:
         return f"{mark}[{words}]({posixpath.relpath(place, here or '.')})"
     if target.endswith(".ipynb"):
         target = target.removesuffix("ipynb") + "md"
-    if (target, anchor) == ("README.md", "start"):
+    if (target, anchor) == ("README.md", "install"):
         return f"{mark}[{words}]({posixpath.relpath(INSTALL, here or '.')})"
     if target not in where:
         # What a notebook draws stands beside its page.
