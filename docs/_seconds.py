@@ -116,7 +116,8 @@ def param_sync(found: Results) -> str:
     return (
         f"{waits}. An update of this system then takes {seconds(off)} on average. "
         f"With partial rollouts, in which long responses continue after the sync, an update takes only {seconds(on)}. "
-        f"The difference is {longer / every:.3g} s per update. One sync follows every {every} updates, so each sync waits for {longer:.2g} s. "
+        f"The difference is {longer / every:.3g} s per update. "
+        f"One sync follows every {every} updates, so each sync waits for {longer:.2g} s. "
         f"The transfer of weights then takes {took} s. A sync takes many minutes only if the longest "
         "response takes this long. "
         "The event model does not include requests that hang when they are aborted."
