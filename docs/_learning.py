@@ -166,7 +166,8 @@ def restored(found: Results) -> str:
     events = forgets["failure"]["events"]
     held("forgets accepted groups on recovery" in forgets["failure"]["likely"] and remembers["passed"], "forgets")
     return (
-        f"After a restore, the controller has forgotten its accepted groups, and admits as many new groups in addition. "
+        "After a restore, the controller has forgotten its accepted groups, and admits as many new groups in "
+        "addition. "
         f"`asyncsim conformance` reproduces this bug with {len(events)} events, and names the bug. "
         "A controller passes every test run if, at the restore, it sets its count of accepted groups to the version "
         "times the batch size."

@@ -405,11 +405,10 @@ def command_page() -> str:
     from asyncsim.app.cli import app
 
     group = typer.main.get_command(app)
+    settings: dict[str, Any] = {**group.context_settings, "max_content_width": 100}
     sections = []
     for name, command in sorted(group.commands.items()):  # type: ignore[attr-defined]
-        context = command.make_context(
-            f"asyncsim {name}", [], parent=None, resilient_parsing=True, max_content_width=100
-        )
+        context = command.make_context(f"asyncsim {name}", [], parent=None, resilient_parsing=True, **settings)
         sections.append(f"## asyncsim {name}\n\n```text\n{command.get_help(context)}\n```\n")
     return "# Command line\n\nThe help of every command, as `--help` prints it.\n\n" + "\n".join(sections)
 
@@ -563,7 +562,9 @@ def on_post_build(config: Any) -> None:
     def led(tag: str) -> tuple[str, str]:
         """What stands at the beginning of a page, then the same with links to the site."""
         parts = ((name, _first(part)) for each in config["nav"] for name, part in each.items())
-        links = " ".join(f'<a href="{place}">{html.escape(name)}</a>' for name, place in parts)
+        # The page has no logo: the way home has the name of the site.
+        named = ((html.escape(config["site_name"] if name == "Home" else name), place) for name, place in parts)
+        links = " ".join(f'<a href="{place}">{name}</a>' for name, place in named)
         return tag, f'{tag}\n<nav aria-label="site">{links}</nav>'
 
     def turned(found: re.Match[str]) -> str:
