@@ -225,7 +225,7 @@ QUESTIONS = [
         WORDS,
         clip,
         _pictures.clipped_minibatches,
-        "The picture shows the share of tokens whose gradient the clip stops, over a run at one learning rate. Bars "
+        "The picture shows the share of tokens whose gradient the clip stops, averaged over a run. Bars "
         "are 95 % intervals over 64 replicates. With one minibatch, this share is exactly 0.",
         claims=("estimator/ppo-gate",),
     ),
