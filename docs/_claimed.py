@@ -15,8 +15,8 @@ from asyncsim.claims import _registry
 ROOT = _registry.__file__.partition("asyncsim/claims/")[0]
 HEAD = """## Answered by a claim
 
-An exact result answers each of these threads. The command below each answer compares the exact result with a
-measurement. We tested only what the answer mentions."""
+An exact result answers each of these questions. The command below each answer compares the exact result with a
+measurement. We tested only the statements in the answers."""
 
 
 class Claimed(NamedTuple):
@@ -33,7 +33,7 @@ CLAIMED = [
         "What is the mean ratio of an unchanged policy under top-p?",
         "TRL #6789 and #6945, verl #6240",
         "The mean ratio is the product, over all positions, of the policy's probability mass on tokens kept by top-p. "
-        "The mean ratio reveals the lost probability mass, but ESS does not.",
+        "The mean ratio thus reveals the removed probability mass. ESS does not reveal it.",
         ("ratio/top-p", "ratio/engine-floor"),
     ),
     Claimed(
@@ -57,8 +57,8 @@ CLAIMED = [
         "What does ESS miss if a run fails while its ESS/N stays near one?",
         "marin #8955",
         "ESS ignores a common factor: if all ratios are halved, ESS stays the same. "
-        "ESS is not a ratio of variances either: the relative variance of a "
-        "gradient can differ from `N/ESS` by any factor.",
+        "ESS does not predict the variance of a gradient, either: relative to fresh data, this variance can "
+        "differ from `N/ESS` by any factor.",
         ("estimator/is-variance", "ess/invariances"),
     ),
     Claimed(
@@ -71,25 +71,25 @@ CLAIMED = [
     Claimed(
         "Should I use token ratios or sequence ratios?",
         "verl #3984 and #3694",
-        "Token ratios leave a bias that is, to first order, linear in the distance between the policies. Sequence "
-        "ratios are unbiased, but their variance grows exponentially with length.",
+        "Token ratios leave a bias that grows, to first order, linearly with the distance between the policies. "
+        "Sequence ratios cause no bias, but their variance grows exponentially with length.",
         ("estimator/token-is-bias", "ess/limit"),
     ),
     Claimed(
         "Which KL estimator belongs in the loss?",
         "NeMo-RL #2506, TRL #3025 and #4967",
         "With importance ratios as constant (detached) weights, the mean gradient of k1 is zero. "
-        "The mean gradient of k2 equals the gradient of the intended "
-        "divergence, and that of k3 equals the gradient of the reverse divergence. Without a ratio, k1 pushes the "
-        "policy away from the data.",
+        "The mean gradient of k2 equals the gradient of KL(pi, mu), where pi is the current policy and mu the "
+        "behavior policy. The mean gradient of k3 equals the gradient of the reverse divergence, KL(mu, pi). Without "
+        "a ratio, k1 as a loss pushes the policy away from the sampled data.",
         ("estimator/kl-estimators",),
     ),
     Claimed(
         "On stale data, should a KL penalty be in the reward or in the loss?",
         "verl #211, TRL #4967",
-        "A penalty that is computed from behavior log-probs leaves the update fully stale. If the penalty is computed "
-        "from current log-probs and added to the reward, staleness does not lower the stability limit of a regularized "
-        "bandit.",
+        "If the penalty is computed from behavior log-probs, the entire update is stale, and staleness lowers the "
+        "maximum stable learning rate. If it is computed from current log-probs and added to the reward, "
+        "staleness does not lower the maximum stable learning rate of a regularized bandit.",
         ("staleness/regularizer-placement",),
     ),
     Claimed(
@@ -103,15 +103,16 @@ CLAIMED = [
         "Should the learning rate fall with staleness?",
         "elasticdl #1139",
         "If stability under delay limits the learning rate, the maximum learning rate is inversely proportional to "
-        "staleness. If cumulative drift limits training, the product of learning rate and number of updates has a "
-        "maximum, which does not depend on staleness.",
+        "staleness. If cumulative drift limits training, the maximum learning rate is inversely proportional to the "
+        "number of updates, whatever the staleness.",
         ("convergence/step-size-law",),
     ),
     Claimed(
         "Should the learning rate scale with the batch size, or with its square root?",
         "HandyRL #321",
-        "The scaling depends on the goal and the optimizer. To keep the noise floor constant, scale the learning rate "
-        "linearly with the batch size for plain SGD, and with its square root for Adam.",
+        "The scaling depends on the goal and the optimizer. Suppose that the noise of the converged policy has to stay "
+        "constant. Then scale the learning rate linearly with the batch size for plain SGD, and with its square root "
+        "for Adam.",
         ("predictor/step-under-inflation",),
     ),
 ]

@@ -60,9 +60,9 @@ def not_on_policy(found: Results) -> str:
         f"{final(noise, 'ess_mismatch'):.2f}. "
         f"Top-p leaves ESS/N at {final(nucleus, 'ess_mismatch'):.2g}, but lowers the mean ratio to "
         f"{final(nucleus, 'mean_weight'):.2f}. "
-        "The KL divergence is above zero in all three cases, but is only "
-        f"{final(noise, 'kl_mismatch'):.2g} with noise. "
-        "Log ESS, KL and the mean ratio, because only all three together distinguish the cases."
+        "The KL divergence between sampler and trainer is above zero in all three cases. With noise, it is only "
+        f"{final(noise, 'kl_mismatch'):.2g}. "
+        "Log ESS, KL and the mean ratio, because only all three together distinguish these causes."
     )
 
 
@@ -79,10 +79,10 @@ def cached(found: Results) -> str:
         f"You can keep the cache if you compute ratios from the sampler's log-probs. "
         f"With a kept cache, mean ESS/N is at least {least:.2g} at all three learning rates. "
         f"At the lowest learning rate, {small['lr']:g}, ESS/N is {ess[0]['mean']:.2g}, which {unclear}. "
-        f"The log-probs with a kept and with a recomputed cache then differ by {small['mean']:.2g} nats. "
+        f"The log-probs with a kept and a recomputed cache then differ by {small['mean']:.2g} nats. "
         f"At a learning rate of {large['lr']:g}, they differ by "
         f"{large['mean']:.2g} nats. At {last['lr']:g}, the log-probs differ by about as much as at {large['lr']:g}. "
-        "Recomputing the cache avoids this mismatch at the cost of a second prefill. "
+        "Recomputing the cache avoids this mismatch, but needs a second prefill. "
         "We did not test how the cache affects learning."
     )
 
@@ -119,7 +119,7 @@ def unclipped(found: Results) -> str:
     """Whether ratios without a clip are worse at staleness 3."""
     words = "No. With token ratios and the best learning rate for each method, IS is at least as good as PPO."
     not_here = held(words_of(found[0]) <= {"better", "equal"}, words)
-    fair = "A comparison at one common learning rate would not be fair to both losses."
+    fair = "A comparison at one learning rate for both would be unfair to one of the losses."
     return f"{not_here} {verdicts(found[0])} {fair}"
 
 
@@ -133,7 +133,7 @@ def different(found: Results) -> str:
     hard = max(planned["plans"], key=lambda plan: plan["replicates"])
     return (
         f"{answer} {verdicts(compared, CALLED)} The metric is the return of the trained policy. Trainers, in contrast, "
-        "log the reward of older policies. "
+        "log the reward of the older policies that sampled the data. "
         f"With one seed per staleness value, no difference below {1.96 * hard['unpaired']:.2f} is detectable on the "
         f"{hard['task']}. To detect a difference of {hard['effect']:g} with a power of {share(hard['power'])}, you "
         f"need {hard['replicates']:,} paired replicates."
@@ -156,7 +156,7 @@ def negative(found: Results) -> str:
         f"variance of the gradient from {far['method_variance']:.3f} to {far['variance']:.3f}. "
         f"The gate raises the bias from {far['method_bias']:.3f} to {far['bias']:.3f}. Use a gate if individual tokens "
         "destabilize the run. "
-        "The hazards in the output concern this short example code, not the gate."
+        "The hazards in the output are risks of this short example code, not of the gate."
     )
 
 
@@ -166,10 +166,11 @@ def restored(found: Results) -> str:
     events = forgets["failure"]["events"]
     held("forgets accepted groups on recovery" in forgets["failure"]["likely"] and remembers["passed"], "forgets")
     return (
-        f"After a restore, the controller has forgotten its accepted groups, and admits the same number of new groups. "
+        "After a restore, the controller has forgotten its accepted groups, and admits as many new groups in "
+        "addition. "
         f"`asyncsim conformance` reproduces this bug with {len(events)} events, and names the bug. "
-        "If a controller sets its count of accepted groups to version times batch size at the restore, it passes every "
-        "run."
+        "A controller passes every test run if, at the restore, it sets its count of accepted groups to the version "
+        "times the batch size."
     )
 
 
@@ -224,7 +225,7 @@ QUESTIONS = [
         WORDS,
         clip,
         _pictures.clipped_minibatches,
-        "The picture shows the share of tokens whose gradient the clip stops, over a run at one learning rate. Bars "
+        "The picture shows the share of tokens whose gradient the clip stops, averaged over a run. Bars "
         "are 95 % intervals over 64 replicates. With one minibatch, this share is exactly 0.",
         claims=("estimator/ppo-gate",),
     ),

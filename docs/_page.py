@@ -187,7 +187,7 @@ def section(question: Question, results: Mapping[str, Said]) -> str:
         lines = results[command].lines
         body = lines[lines.index(HEADED) + 1 :] if HEADED in lines else lines
         shown = [line for line in body if line.startswith(tuple(question.keep))]
-        blocks.append("\n".join(["```console", f"$ {command}", *shown, "```"]))
+        blocks.append("\n".join(["```console", f"$ {wrapped(command)}", *shown, "```"]))
     answer, bold = question.answer([results[command].result for command in question.commands]), first(question, results)
     seen = (question.draw.__doc__ or "").partition("\n")[0] if question.draw else ""
     picture = [f"![{seen}]({FOLDER}/{name(question)})", question.caption] if question.draw else []
@@ -196,6 +196,23 @@ def section(question: Question, results: Mapping[str, Said]) -> str:
     blocks = ["<details>", f"<summary>Command{'s' * (len(blocks) > 1)} and output</summary>", *blocks, "</details>"]
     parts = [f"### {question.asked}", f"**{bold}**", answer[len(bold) :].strip(), *picture, *blocks, *rests, asked]
     return "\n\n".join(filter(None, parts))
+
+
+def wrapped(command: str, width: int = 68) -> str:
+    r"""A command in lines that end with a backslash; an option stays with its value.
+
+    >>> print(wrapped('asyncsim run --set "a=1 2" --updates 3', 26))
+    asyncsim run --set "a=1 2" \
+        --updates 3
+    """
+    words = re.findall(r"""(?:--\S+ )?(?:"[^"]*"|(?!--)\S)+|--\S+""", command)
+    lines = [words[0]]
+    for word in words[1:]:
+        if len(lines[-1]) + 1 + len(word) > width:
+            lines.append(f"    {word}")
+        else:
+            lines[-1] += f" {word}"
+    return " \\\n".join(lines)
 
 
 def first(question: Question, results: Mapping[str, Said]) -> str:

@@ -71,11 +71,12 @@ def split(found: Results) -> str:
         waits[best] < 0.05 and waits[best - 1] > 0.2, "Use the fewest GPUs for generation that keep the trainer busy"
     )
     return (
-        f"{balanced}: here {generate[best]:.0f} of {GPUS}. With this division, an update takes {seconds(times[best])}. "
-        f"Even with this division, {share(waste[best])} of tokens become too stale to use. "
+        f"{balanced}: in this example, {generate[best]:.0f} of {GPUS}. "
+        f"With this division, an update takes {seconds(times[best])}. "
+        f"The staleness limit then discards {share(waste[best])} of tokens. "
         f"With {generate[0]:.0f} GPUs for generation, the trainer waits {share(waits[0])} of the time. "
         f"With {generate[-1]:.0f} GPUs for generation, the trainer is the bottleneck, and {share(waste[-1])} of tokens "
-        "become too stale to use. We assume that training time is inversely proportional to the number of trainer GPUs."
+        "are discarded. We assume that training time is inversely proportional to the number of trainer GPUs."
     )
 
 
@@ -113,12 +114,13 @@ def param_sync(found: Results) -> str:
     longer = every * (off["mean"] - on["mean"])
     waits = held(longer > took, "Without partial rollouts, a weight sync waits for the longest response")
     return (
-        f"{waits}. An update then takes {seconds(off)} on average. With partial rollouts, in which long responses "
-        f"continue after the sync, an update takes only {seconds(on)}. The difference is {longer / every:.3g} s per "
-        f"update. One sync follows every {every} updates, so each sync waits for {longer:.2g} s. "
+        f"{waits}. An update of this system then takes {seconds(off)} on average. "
+        f"With partial rollouts, in which long responses continue after the sync, an update takes only {seconds(on)}. "
+        f"The difference is {longer / every:.3g} s per update. "
+        f"One sync follows every {every} updates, so each sync waits for {longer:.2g} s. "
         f"The transfer of weights then takes {took} s. A sync takes many minutes only if the longest "
         "response takes this long. "
-        "The model does not include aborts that hang."
+        "The event model does not include requests that hang when they are aborted."
     )
 
 
@@ -179,15 +181,15 @@ def every(found: Results) -> str:
     )
     second = held(counts[1] == 2, "second update")
     updates = [count * versions for count, versions in zip(counts, stale, strict=True)]
-    flat = held(abs(updates[-1] / updates[-2] - 1.0) < 0.01, "and is no higher with a sync after every")
+    flat = held(abs(updates[-1] / updates[-2] - 1.0) < 0.01, "and no higher with a sync after every")
     return (
         f"{less}. An update takes {times[0]:.3g} s with a sync after each update, and {times[1]:.3g} s with a sync "
         f"after every {second}. With a sync after every {counts[-1]:.0f} updates, an update takes {times[-1]:.3g} s. "
         f"Staleness in optimizer updates (versions times updates per sync) is {updates[0]:.2g} with a sync after each "
         f"update. This staleness is {updates[-2]:.2g} with a sync after every {counts[-2]:.0f} updates, {flat} "
         f"{counts[-1]:.0f}. "
-        "The simulated system admits rollouts by TRL's rule. The simulation does not show whether learning tolerates "
-        "this staleness."
+        "The simulated system admits rollouts by TRL's rule. The simulation does not show how this staleness affects "
+        "learning."
     )
 
 
@@ -219,8 +221,8 @@ def idle(found: Results) -> str:
     bound = held(trainer[-1] == 0.0 and slots[-1] > 0.3, "No. If training is the bottleneck, generator slots are idle")
     return (
         f"{bound}. At {times[-1]:.3g} s per training step, the trainer never waits, but slots are idle "
-        f"{share(slots[-1])} of the time. The trainer and the slots are both rarely idle only if "
-        f"generation and training are equally fast, here at {times[best]:.3g} s per training step. "
+        f"{share(slots[-1])} of the time. Both are rarely idle only if generation and training "
+        f"are equally fast: in this example, at {times[best]:.3g} s per training step. "
         "If training is slow but your log shows no idle time at all, the log does not record all pauses."
     )
 
@@ -237,7 +239,7 @@ def sweet_spot(found: Results) -> str:
         f"At the smallest limit ({small.removeprefix('limit ')}), training takes longer. "
         f"The difference is {pair(result, small, 's')[1]}. "
         "If slots never wait for permits, a larger limit changes neither the speed nor the staleness. "
-        "This task does not show how much staleness a language model tolerates."
+        "This small task cannot show how much staleness a language model tolerates."
     )
 
 
@@ -250,7 +252,7 @@ def doubled(found: Results) -> str:
     return (
         f"{both}. The smaller system reaches the target return after {arm(time, once)['mean']:.3g} simulated seconds, "
         f"at a cost of {arm(cost, once)['mean']:.3g} slot-hours. With twice the slots, training reaches this return "
-        f"earlier by {less}. The cost rises by {more}. "
+        f"sooner, by {less}. The cost rises by {more}. "
         "The cost includes the trainer, counted as four times the slots of the smaller system. "
         "Both systems use the same learning rate."
     )

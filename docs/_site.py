@@ -86,7 +86,7 @@ BUTTONS += "[Explorer](docs/explorer.html){ .md-button }"
 """Ways in, behind the first picture of the home page."""
 INSTALL = "install.md"
 """The page of the README's lines on installing."""
-START = re.compile(r"^## Start\n(.*?)(?=^## )", re.M | re.S)
+START = re.compile(r"^## Install\n(.*?)(?=^## )", re.M | re.S)
 COMMAND = re.compile(r"(?:```\n)?(?:asyncsim|make|pip|python3?|jupyter|git) ")
 SEARCHED: dict[str, dict[str, Any]] = {
     "changelog.md": {"exclude": True}, "log.md": {"exclude": True}, "glossary.md": {"boost": 3},
@@ -189,7 +189,7 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     text = re.sub(r"^```\{code-cell\}[^\n]*\n(?::[^\n]*\n|---\n.*?^---\n)*", "```python\n", text, flags=re.M | re.S)
     if page.file.src_uri == "index.md":
         page.meta["hide"] = ["navigation", "toc"]
-        text = re.sub(r"^## (?:Start|Install)$", "## Install { #install }", text, count=1, flags=re.M)
+        text = re.sub(r"^## Install$", "## Install { #install }", text, count=1, flags=re.M)
         text = re.sub(r"^\| a website of all pages .*\n", "", text, flags=re.M)
         text = re.sub(r"^(!\[.*\n(?:\n\*.*\*\n)?)", rf"\1\n{BUTTONS}\n", text, count=1, flags=re.M)
     text = re.sub(r"^```console\n(.*?)^```$", _session, text, flags=re.M | re.S)
@@ -244,7 +244,7 @@ def _turned(found: re.Match[str], source: str, where: dict[str, str]) -> str:
         return f"{mark}[{words}]({posixpath.relpath(place, here or '.')})"
     if target.endswith(".ipynb"):
         target = target.removesuffix("ipynb") + "md"
-    if (target, anchor) == ("README.md", "start"):
+    if (target, anchor) == ("README.md", "install"):
         return f"{mark}[{words}]({posixpath.relpath(INSTALL, here or '.')})"
     if target not in where:
         # What a notebook draws stands beside its page.
@@ -405,11 +405,10 @@ def command_page() -> str:
     from asyncsim.app.cli import app
 
     group = typer.main.get_command(app)
+    settings: dict[str, Any] = {**group.context_settings, "max_content_width": 100}
     sections = []
     for name, command in sorted(group.commands.items()):  # type: ignore[attr-defined]
-        context = command.make_context(
-            f"asyncsim {name}", [], parent=None, resilient_parsing=True, max_content_width=100
-        )
+        context = command.make_context(f"asyncsim {name}", [], parent=None, resilient_parsing=True, **settings)
         sections.append(f"## asyncsim {name}\n\n```text\n{command.get_help(context)}\n```\n")
     return "# Command line\n\nThe help of every command, as `--help` prints it.\n\n" + "\n".join(sections)
 
@@ -563,7 +562,9 @@ def on_post_build(config: Any) -> None:
     def led(tag: str) -> tuple[str, str]:
         """What stands at the beginning of a page, then the same with links to the site."""
         parts = ((name, _first(part)) for each in config["nav"] for name, part in each.items())
-        links = " ".join(f'<a href="{place}">{html.escape(name)}</a>' for name, place in parts)
+        # The page has no logo: the way home has the name of the site.
+        named = ((html.escape(config["site_name"] if name == "Home" else name), place) for name, place in parts)
+        links = " ".join(f'<a href="{place}">{name}</a>' for name, place in named)
         return tag, f'{tag}\n<nav aria-label="site">{links}</nav>'
 
     def turned(found: re.Match[str]) -> str:

@@ -24,7 +24,7 @@ def verl(found: Results) -> str:
     stale = found[0]["staleness"]
     yes = held(stale["max"] == 0, "Yes. In the event model, every batch is on-policy")
     return (
-        f"{yes}. The maximum staleness is {stale['max']}, and a hard bound guarantees this maximum for all response "
+        f"{yes}. The maximum staleness is {stale['max']}. A proven bound guarantees this maximum for all response "
         "lengths. "
         f"The trainer is busy {share(found[0]['trainer_utilization'])} of the time. "
         "The model does not include race conditions or numerical differences between engines."
@@ -42,8 +42,8 @@ def cap(found: Results) -> str:
     yes = held(max(low) < 0.1 * min(high), "Yes, the limit discards rollouts once enough of them are in flight")
     return (
         f"{yes}. The limit starts to discard when the number of rollouts in flight reaches the limit times the batch "
-        f"size, here {edge} rollouts. This number does not depend on `TARGET_LAG`, the number of steps that generation "
-        "may run ahead. "
+        f"size: in this example, {edge} rollouts. This threshold does not depend on "
+        "`TARGET_LAG`, the number of steps that generation may run ahead. "
         f"With {knob(few, 'max_inflight')} rollouts in flight, the mean staleness is {few['staleness']['mean']:.3g}, "
         f"and the limit discards only {share(few['dropped_fraction'])} of groups. "
         f"With {knob(many, 'max_inflight')} rollouts in flight, {share(many['wasted_token_fraction'])} of tokens are "
@@ -112,7 +112,7 @@ def unit(found: Results) -> str:
         f"The oldest token of a sample is {result['staleness']['mean']:.2f} versions old on average, and "
         f"the newest {result['newest']:.2f}. Averaged over all tokens, staleness is "
         f"{result['token_staleness']:.2f}. {long} "
-        "The printed output contains only the first of these numbers; `--json` writes all three."
+        "The printed output contains only the staleness of the oldest token; `--json` writes all three values."
     )
 
 
@@ -161,8 +161,8 @@ def overlap(found: Results) -> str:
     only = held(max(ahead[0], drained[0]) < 1.1 * synchronous[0], "Overlap hides only the training time")
     return (
         f"{only}, which is short if generation dominates. At {times[0]:.3g} s per training step, generating one step "
-        f"ahead raises throughput by {share(ahead[0] / synchronous[0] - 1)}. The gain is highest at {times[best]:,.0f} "
-        f"s per training step: {share(ahead[best] / synchronous[best] - 1)}. "
+        f"ahead raises throughput by {share(ahead[0] / synchronous[0] - 1)}. The gain in throughput is highest at "
+        f"{times[best]:,.0f} s per training step: {share(ahead[best] / synchronous[best] - 1)}. "
         "With partial rollouts, training does not wait for the longest response. At the shortest training time, "
         f"throughput is then {partial[0] / synchronous[0]:.2g} times the synchronous throughput."
     )
@@ -191,14 +191,16 @@ def first(found: Results) -> str:
     extra, hours, *_ = column(swept, "groups_per_hour")
     gain = [each / hours[0] for each in hours]
     early = held(gain[2] - 1.0 > 0.7 * (gain[-1] - 1.0) > 0.0, "The first extra samples bring most of the gain")
-    short = held(some["mean_length_trained"] < some["mean_length_generated"], "which is a bias against long responses")
+    short = held(
+        some["mean_length_trained"] < some["mean_length_generated"], "so long responses are trained too rarely"
+    )
     return (
         "Redundant samples raise throughput, but the longest responses of each group are discarded. "
         f"With {knob(some, 'group_size_redundancy')} extra samples per group, throughput rises by a factor of "
         f"{some['throughput'] / usual['throughput']:.2g}, but "
         f"{share(some['wasted_token_fraction'])} of tokens are discarded. Kept responses are on average "
         f"{some['mean_length_trained'] / some['mean_length_generated']:.2g} times as long as generated ones, "
-        f"{short}. {early}: {extra[2]:.0f} extra samples raise throughput by a factor of {gain[2]:.2g}."
+        f"{short}. {early}: with only {extra[2]:.0f} extra samples, throughput rises by a factor of {gain[2]:.2g}."
     )
 
 

@@ -302,7 +302,7 @@ def test_the_pages_have_the_names_and_print_what_is_printed(monkeypatch):
     monkeypatch.chdir(_names.PAGE.parents[1])
     monkeypatch.setenv("COLUMNS", "100")
     shown = re.findall(r"^```console\n\$ asyncsim ([^\n]*)\n(.*?)^```\n(?:\n<details>.*?^```\n(.*?)^```)?",
-        (_names.PAGE.parent / "diagnose.md").read_text(encoding="utf-8"), re.M | re.S)  # fmt: skip
+        (_names.PAGE.parent / "diagnose.md").read_text(encoding="utf-8").replace("\\\n", ""), re.M | re.S)  # fmt: skip
     for command, first, rest in shown:
         assert call(*shlex.split(command)).stdout == first + rest
     assert len(shown) == 2 and "To answer more: give `learning_rate` and `curvature`, or log cosines" in shown[1][2]

@@ -257,7 +257,8 @@ def test_a_picture_shades_what_was_read_and_ends_intervals_where_the_answer_does
 
 
 PAGE = _finished.HERE.with_suffix(".md")
-COMMANDS = re.findall(r"^```console\n\$ asyncsim (.*)\n([\s\S]*?)^```", PAGE.read_text(encoding="utf-8"), re.M)
+SHOWN = PAGE.read_text(encoding="utf-8").replace("\\\n", "")
+COMMANDS = re.findall(r"^```console\n\$ asyncsim (.*)\n([\s\S]*?)^```", SHOWN, re.M)
 
 
 @pytest.mark.committed

@@ -351,7 +351,7 @@ def test_the_page_shows_what_its_command_prints(tmp_path, monkeypatch):
 
     monkeypatch.chdir(ROOT)
     text = PAGE.read_text(encoding="utf-8")
-    command, *lines = text.split("```console\n")[1].split("```")[0].rstrip().splitlines()
+    command, *lines = text.split("```console\n")[1].split("```")[0].replace("\\\n", "").rstrip().splitlines()
     words = shlex.split(command.removeprefix("$ asyncsim "))
     at = words.index("--plot")
     picture, words[at + 1] = words[at + 1], str(tmp_path / "picture.png")
