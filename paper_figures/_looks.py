@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from asyncsim.plotting import _style
+from paper_figures import _methods
 
 PANELS, HEIGHT, WORDS, POINTS = 4, 7.0, 25, 7.0
 """Most panels, inches and words in a figure; least size of letters in print."""
@@ -49,7 +50,7 @@ def faults(figure: Figure) -> list[str]:
     size = least_points(figure) * min(1.0, _style.WIDTH / width)
     if size < POINTS - 0.01:
         wrong.append(f"letters of {size:.1f} points at {_style.WIDTH} inches; at least {POINTS}")
-    return wrong
+    return [*wrong, *_methods.faults(figure)]
 
 
 def panels(figure: Figure) -> list[Axes]:

@@ -12,12 +12,10 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, NullLocator, PercentFormatter
 
 from asyncsim.plotting import _style
-from paper_figures import _script
+from paper_figures import _methods, _script
 
 COLOR, INK = _style.COLORS, _style.INK
-SYNCHRONOUS: dict[str, Any] = {"color": COLOR["synchronous"], "marker": "s"}
-TRUNCATED: dict[str, Any] = {"color": COLOR["stale"], "marker": "o"}
-VCPO: dict[str, Any] = {"color": COLOR["controlled"], "marker": "^"}
+SYNCHRONOUS, TRUNCATED, VCPO = (_methods.look(name) for name in ("synchronous", "truncated IS", "VCPO"))
 HOLLOW: dict[str, Any] = {"markerfacecolor": "white"}
 CONNECTED: dict[str, Any] = {"linestyle": "solid", "linewidth": 0.9}
 LETTERS: dict[str, Any] = {"fontsize": 7.5}

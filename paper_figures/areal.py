@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
 from experiments import areal
-from paper_figures import _script
+from paper_figures import _methods, _script
 from paper_figures import _vcpo as look
 from paper_figures._claim import Setting, decided
 
@@ -20,8 +20,8 @@ TASKS = {"bandit": "bandit", "graded": "graded", "sparse": "sparse"}
 ARMS = ("fresh", "naive")
 """Arms whose words are counted."""
 SHOWN: dict[str, tuple[str, dict[str, Any]]] = {
-    "naive": ("naive PPO", {"color": look.COLOR["stale"], "marker": "o"}),
-    "decoupled": ("decoupled PPO", {"color": look.COLOR["controlled"], "marker": "^"}),
+    "naive": ("naive PPO", _methods.look("naive PPO")),
+    "decoupled": ("decoupled PPO", _methods.look("decoupled PPO")),
 }
 PANELS = {"end": "At the end", "mean": "Mean over training"}
 FIRST = "graded"

@@ -20,7 +20,7 @@ DRAWN = {
     "clip": ("PPO's clip", 36, 0.12),
     "bapo": ("BAPO as in the paper", 20, 0.24),
     "released": ("BAPO as released", 46, 0.63),
-    "none": ("without a clip", 22, 0.91),
+    "none": ("no clip", 22, 0.91),
 }
 """Arms with their names, and where those are written."""
 LAST = 80

@@ -18,7 +18,7 @@ EXPERIMENTS = {
     "paired": {"of": "bapo"},
 }
 SHOWN = ("fresh", "clip", "bapo", "none")
-DRAWN = {"clip": "PPO's clip", "bapo": "BAPO", "none": "ratio without a clip"}
+DRAWN = {"clip": "PPO's clip", "bapo": "BAPO", "none": "no clip"}
 
 
 def place(rows: Any, task: str, arm: str) -> dict[str, str]:

@@ -16,7 +16,10 @@ from paper_figures._claim import Setting, decided
 
 EXPERIMENTS = {"delight": {"part": "compare", "arm": ("exact IS", "DG", "sign-blind")}}
 STALE = "constant 32"
-LAWS = {"fresh": ("fresh data", look.SYNCHRONOUS), STALE: ("data 32 versions old", look.TRUNCATED)}
+LAWS = {
+    "fresh": ("fresh data", look.SYNCHRONOUS),
+    STALE: ("data 32 versions old", {"color": look.COLOR["stale"], "marker": "o"}),
+}
 NAMES = {"exact IS": "exact IS", "DG": "DG", "sign-blind": "DG, gate without\nthe advantage's sign"}
 """Arms that are drawn."""
 TASKS = ("bandit", "graded", "sparse")

@@ -22,7 +22,7 @@ SEARCHES = 24
 """Starts of the search for the policy with the noisiest gradient."""
 DIGITS = 6
 """Decimals of the largest noise."""
-COLOR = _style.COLORS["stale"]
+COLOR = _style.COLORS["measured"]
 
 
 @cache

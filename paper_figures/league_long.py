@@ -17,8 +17,8 @@ from paper_figures._claim import Setting, decided
 from paper_figures.one_rate import AS_GOOD, key_of
 
 EXPERIMENTS = {"league_long": {"law": "old", "task": "chain of tokens", "staleness": "32"}}
-ONE: dict[str, Any] = {"marker": "o", "markerfacecolor": "white", "color": look.COLOR["stale"]}
-OWN: dict[str, Any] = {"marker": "o", "color": look.COLOR["controlled"]}
+ONE: dict[str, Any] = {"marker": "o", "markerfacecolor": "white", "color": look.COLOR["muted"]}
+OWN: dict[str, Any] = {"marker": "o", "color": look.INK}
 EDGE: dict[str, Any] = {**OWN, "marker": ">"}
 """Best at the largest or least rate of the grid: no verdict."""
 CLIPS = ("PPO", "GRPO", "BAPO", "M2PO", "GSPO")

@@ -11,7 +11,7 @@ from paper_figures import _models, _script
 from paper_figures import _vcpo as look
 
 EXPERIMENTS = {"model_gradients": {"task": "sums (character model)"}}
-COLOR = {"no correction": "stale", "full IS": "controlled"}
+COLOR = {"no correction": "plain", "full IS": "weights"}
 MARK = {"no correction": "o", "full IS": "^"}
 NAMES = {"no correction": "without\nratios", "full IS": "with untruncated\nratios"}
 TOP = 1.6

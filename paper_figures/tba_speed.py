@@ -11,7 +11,7 @@ from scipy import integrate, stats
 
 from asyncsim.plotting import _style
 from experiments import tba_speed
-from paper_figures import _script
+from paper_figures import _methods, _script
 from paper_figures import _vcpo as look
 from paper_figures._claim import Setting, decided
 
@@ -138,7 +138,7 @@ def draw(rows: Any) -> Figure:
 def style_of(arm: str) -> dict[str, Any]:
     """The look of an arm of the clock."""
     if arm.startswith("RLOO"):
-        return {**_style.MEASURED, "color": look.COLOR["stale"], "marker": "o"}
+        return {**_style.MEASURED, **_methods.look("RLOO")}
     color, marker = SHOWN[tba_speed.ARMS[arm][1]]
     return {**_style.MEASURED, "color": look.COLOR[color], "marker": marker}
 
