@@ -14,7 +14,7 @@ from paper_figures._script import pick
 
 TASKS = {"forks": "forks", "graded": "graded", "bandit": "bandit"}
 """Tasks of the experiment, and what a panel calls them."""
-PAID = {"unit": "updates", "names": {"forks": "forks"}}
+PAID = {"unit": "updates (4 per version)", "names": {"forks": "forks"}}
 """What a line says of the staleness and of the tasks of the experiment."""
 NAMES = {
     "clip": "PPO's clip", "m2po": "M2PO", "none": "no clip (no trust region)", "release": "M2PO's released code",

@@ -36,7 +36,7 @@ NEAR = 0.03
 
 def drawn(**columns: Any) -> dict[str, dict[str, Any]]:
     """Which rows a figure draws; four updates make one version, and the paper counts updates."""
-    return {"m2po_steps": {**columns, "unit": "updates"}}
+    return {"m2po_steps": {**columns, "unit": "updates (4 per version)"}}
 
 
 def oldest(rows: Any) -> int:

@@ -88,6 +88,8 @@ def look(label: str, **more: Any) -> dict[str, Any]:
 
 def called(arm: str) -> str:
     """An arm of the rows: the level before the method, which is spelled out; truncated IS is that of sequences."""
+    if arm in METHODS:
+        return arm
     words = " ".join(reversed(arm.split(", "))).replace("TIS", "truncated IS").replace("MIS", "masked IS")
     return words.replace("sequence truncated", "truncated")
 

@@ -119,10 +119,10 @@ def longer(figure: Figure) -> bool | None:
     """Whether any bar is longer than its point; None where there are no bars."""
     figure.draw_without_rendering()
     found = []
-    for ax, each in [(ax, each) for ax in figure.axes for each in ax.containers]:
+    for box, each in [(ax, each) for ax in figure.axes for each in ax.containers]:
         if isinstance(each, ErrorbarContainer):
             mark = each.lines[0].get_markersize() if each.lines[0] else 0.0
-            ends = [ax.transData.transform(end) for part in each.lines[2] for end in part.get_segments() if len(end)]
+            ends = [box.transData.transform(end) for part in each.lines[2] for end in part.get_segments() if len(end)]
             lengths = [float(np.abs(end[-1] - end[0]).max()) for end in ends]
             found += [length * 72.0 / figure.dpi > mark for length in lengths if np.isfinite(length)]
     return any(found) if found else None
@@ -181,11 +181,17 @@ def _text(values: list[Any], named: Mapping[str, str]) -> str:
     names, numbers = [], set()
     for value in (str(value).removeprefix("constant ") for value in values):
         try:
-            numbers.add(round(float(named.get(value, value)), 6))
+            numbers.add(round(float(named.get(value, value)), 8))
         except ValueError:
             names.append(named.get(value, value))
     ordered = [
-        f"{number:.2g}".replace("e-0", "e−") if number < 1 else f"{number:.3g}" if number % 1 else f"{number:.0f}"
+        f"{number:.0f}"
+        if not number % 1
+        else f"{float(f'{number:.3g}'):.7f}".rstrip("0")
+        if number < 1e-3
+        else f"{number:.2g}"
+        if number < 1
+        else f"{number:.3g}"
         for number in sorted(numbers)
         if number >= 0.0
     ]

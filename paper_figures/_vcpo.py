@@ -40,6 +40,16 @@ def say(ax: Axes, x: Any, y: float, text: str, color: str = INK, **more: Any) ->
     ax.text(x, y, text, color=color, **{**LETTERS, "va": "center", **more})
 
 
+def side(ax: Axes, text: str, x: float = 0.98, y: float = 0.06) -> None:
+    """What a side of a plot of differences means, at the right end of this height, in shares of the panel."""
+    say(ax, x, y, text, COLOR["muted"], ha="right", transform=ax.transAxes)
+
+
+def percents(axis: Any) -> None:
+    """Shares in percent."""
+    axis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=" %"))
+
+
 def ends(ax: Axes, lines: Mapping[str, tuple[float, str]], gap: float = 0.075) -> None:
     """Names of lines at their ends, right of the axes, whose limits are set: heights and colors by name."""
     heights = {
@@ -77,7 +87,7 @@ def legend(figure: Figure, axes: Iterable[Axes], looks: Mapping[str, Any], small
 def shares(ax: Axes) -> None:
     """The whole range of a share, in percent."""
     ax.set(ylim=(-0.03, 1.05), yticks=[0, 0.25, 0.5, 0.75, 1])
-    ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=" %"))
+    percents(ax.yaxis)
 
 
 def value(row: Any, sign: str = "") -> str:

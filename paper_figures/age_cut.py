@@ -55,6 +55,7 @@ def draw_kept(ax: Axes, rows: Any) -> bool:
         ax.errorbar(levels + 0.05, mean, yerr=half, label=f"limit {limit}", **look)
     ax.set(xlim=(0.0, 4.8), ylim=(0, 1.05), xlabel="length of a sample / mean length")
     ax.set_ylabel("share of samples used for training")
+    look.percents(ax.yaxis)
     own = rows[rows.quantity == "kept"].groupby(["limit", "level"]).value.mean().unstack()
     ax.legend(loc="upper right", frameon=False)
     ax.set_title("A system without waiting, by staleness limit")

@@ -126,6 +126,7 @@ def draw(rows: Any) -> Figure:
         for ax, over in zip(axes, PANELS, strict=True):
             draw_task(ax, rows, drawn(rows), over)
         axes[0].set_ylabel("return minus that on fresh data")
+        look.side(axes[0], "below 0: worse than fresh data", 0.72)
         _script.headline(figure, behind(rows), "Return on stale data minus that on fresh data")
     return figure
 

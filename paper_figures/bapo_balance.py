@@ -54,6 +54,7 @@ def draw(rows: Any) -> Figure:
         look.say(ax, LAST - 1, 0.06, "negative advantages dominate", look.COLOR["muted"], ha="right")
         ax.set(xlabel="update", xlim=(0, LAST), ylim=(0.0, 1.0))
         ax.set_ylabel("share of the gradient from\npositive advantages")
+        look.percents(ax.yaxis)
         low = {arm: course(rows, arm).value.min() for arm in DRAWN}
         holds = max(low["clip"], low["bapo"]) < 0.3 and low["released"] > 0.4
         _script.headline(figure, holds, "Share of the gradient from positive advantages over a run")

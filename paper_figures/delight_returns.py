@@ -45,6 +45,7 @@ def draw(rows: Any) -> Figure:
         figure = _style.picture(_style.WIDTH, 2.5)
         for ax, task in zip(figure.subplots(1, 3, sharex=True, sharey=True), TASKS, strict=True):
             draw_task(ax, rows, task, arms)
+        look.side(figure.axes[0], "left of 0: worse", 0.78, 0.93)
         marks = [Line2D([], [], linestyle="none", label=name, **style) for name, style in LAWS.values()]
         lost = _script.pick(rows, part="compare", law=STALE, arm="DG", word="worse")
         _script.headline(figure, set(lost.task) == set(TASKS), "Returns of DG and of its rivals")

@@ -109,7 +109,7 @@ def draw(rows: Any) -> Figure:
         for ax, rate in zip(axes, RATES, strict=True):
             draw_rate(ax, rows, rate)
         axes[0].set_ylabel("mean return minus\nthat on fresh data")
-        axes[0].text(-0.5, 0.012, "fresh data", color=_style.COLORS["muted"], fontsize=7)
+        axes[0].text(-0.5, 0.012, "fresh data (below: worse)", color=_style.COLORS["muted"], fontsize=7)
         _script.headline(figure, _holds(rows), "Returns that staleness costs five losses")
     return figure
 

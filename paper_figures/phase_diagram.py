@@ -51,7 +51,7 @@ def draw_boundaries(ax: Axes, rows: Any, task: str) -> None:
     look.ticks(ax.xaxis, places(levels), [str(s) for s in levels])
     look.ticks(ax.yaxis, [0.03, 0.1, 0.3, 1.0])
     ax.set_ylim(0.02, 3.5)
-    look.say(ax, places(8), 2.2, "predicted, with ratios", look.INK, ha="center", va="bottom")
+    look.say(ax, places(8), 2.2, "predicted with ratios; noise lowers it", look.INK, ha="center", va="bottom")
     look.say(ax, places(6), 0.06, "predicted, no ratio", look.INK, ha="right")
     if task != next(iter(phase.TASKS)):
         look.ends(ax, names, gap=0.1)
@@ -70,7 +70,7 @@ def draw(rows: Any) -> Figure:
         axes = figure.subplots(1, len(phase.TASKS), sharey=True)
         for ax, task in zip(axes, phase.TASKS, strict=True):
             draw_boundaries(ax, rows, task)
-        axes[0].set_ylabel("learning rate × curvature at which\nhalf of the runs lose all entropy")
+        axes[0].set_ylabel("maximum learning rate × curvature\n(half of the runs lose all entropy)")
         _script.headline(figure, raised(rows), "Maximum learning rate by staleness")
     return figure
 

@@ -53,6 +53,7 @@ def draw_base(ax: Axes, rows: Any, base: str) -> None:
                 look.points(ax, [y + side], here[here.arm == arm], sideways=True, **LOOKS[arm])
     ax.set(ylim=(len(TASKS) - 0.5, -0.5), xlabel=f"mean return minus that of {NAMES[base]}", title=NAMES[base])
     look.ticks(ax.yaxis, range(len(TASKS)), list(TASKS.values()))
+    look.side(ax, f"right: better than {base}", y=0.94)
 
 
 def draw(rows: Any) -> Figure:

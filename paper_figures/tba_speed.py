@@ -114,7 +114,7 @@ def draw_clock(ax: Axes, rows: Any) -> None:
                     va="center",
                 )
     ax.axvline(1.0, **_style.REFERENCE)
-    ax.set(xlabel="speed-up over synchronous RLOO\n(exchange every 10 batches)", xscale="log")
+    ax.set(xlabel="speed-up over synchronous RLOO (right of 1: sooner)\n(exchange every 10 batches)", xscale="log")
     ax.set_ylim(len(TITLES) - 0.5, -0.5)
     ax.set_title(f"Time to a target, generation {burden(rows, tba_speed.CLOCK):.0f} × training")
     look.ticks(ax.yaxis, range(len(TITLES)), list(TITLES.values()))

@@ -17,7 +17,7 @@ from paper_figures._claim import Setting, decided
 RUNS = {"seeds": "48 per rate"}
 EXPERIMENTS = {"vcpo_steps": steps.drawn("aligned", "2.8, 4 and 5.7 × best synchronous")["vcpo_steps"] | RUNS}
 ARM = "TIS, sequence"
-SIDES = {"fell": look.COLOR["stale"], "others": look.COLOR["muted"]}
+SIDES = {"fell": look.TRUNCATED["color"], "others": look.COLOR["muted"]}
 SOON = 16
 """Updates before a fall at which ESS has dropped, and the return hardly."""
 WHEN = ("before", "soon", "near", "fell")

@@ -85,6 +85,7 @@ def draw_apart(ax: Axes, rows: Any, paired: Any, names: list[str]) -> None:
             look.points(ax, [place], own, sideways=True, **look_of(arm))
     ax.axvline(0.0, **_style.REFERENCE)
     ax.set(xlabel="mean return over training minus VCPO's", xlim=(-1.03 * SHOWN, 0.2 * SHOWN), title="Return")
+    look.side(ax, "left: worse", 0.8, 0.96)
 
 
 def draw(rows: Any, paired: Any) -> Figure:
