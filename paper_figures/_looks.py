@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,10 @@ def faults(figure: Figure) -> list[str]:
     size = least_points(figure) * min(1.0, _style.WIDTH / width)
     if size < POINTS - 0.01:
         wrong.append(f"letters of {size:.1f} points at {_style.WIDTH} inches; at least {POINTS}")
+    texts = dict.fromkeys(text.get_text() for text in figure.findobj(Text))
+    wrong += [
+        f"a hyphen for a minus: {text!r}" for text in texts if "$" not in text and re.search(r"(?<![\w.])-\d", text)
+    ]
     return [*wrong, *_methods.faults(figure)]
 
 

@@ -154,7 +154,7 @@ def say(figure: Figure, text: str) -> None:
     text = "\n".join(written)
     line.get_texts()[0].set_text(text)
     if keys and sum(each.get_window_extent().width for each in [line, *keys]) > 0.96 * figure.bbox.width:
-        line.get_texts()[0].set(text=f"{text}\n ", linespacing=1.7)
+        line.get_texts()[0].set(text=f"{text}\n ", linespacing=1.7 if len(written) == 1 else 1.3)
         for key in keys:
             key.set_loc("lower left")
     figure.set_figheight(figure.get_figheight() + LEADING * (len(written) - 1))

@@ -18,6 +18,7 @@ LABELS = {tba_steps.CURRENT: "RLOO, current penalty"}
 """Arms that pictures call otherwise."""
 KEYS = {"TBA": "tba", "RLOO": "rloo", "Proximal RLOO": "prox", "RLOO, KL of now": "now", "Dr. GRPO": "grpo"}
 ARMS = {arm: _methods.look(LABELS.get(arm, arm)) for arm in KEYS}
+ARMS["Proximal RLOO"] |= look.HOLLOW
 TASK = "arms"
 
 

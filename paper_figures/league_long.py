@@ -62,7 +62,7 @@ def draw_place(ax: Axes, rows: Any, place: tuple[int, int], heights: dict[str, f
     """An arrow for each arm from its return at the one rate to that at its own best; dotted: RLOO on fresh data."""
     fresh = at(rows, place, league.BASE, law="fresh").value
     ax.axvline(fresh, **_style.REFERENCE)
-    look.say(ax, fresh - 0.01, -0.2, "RLOO on\nfresh data", look.COLOR["muted"], ha="right")
+    look.say(ax, fresh - 0.01, -1.1, "RLOO on fresh data", look.COLOR["muted"], ha="right")
     for arm, y in heights.items():
         one, own = at(rows, place, arm, usual(rows, place)), at(rows, place, arm)
         arrow = {"arrowstyle": "-|>", "color": look.COLOR["muted"], "linewidth": 0.8, "shrinkA": 3, "shrinkB": 3}

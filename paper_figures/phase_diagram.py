@@ -51,7 +51,8 @@ def draw_boundaries(ax: Axes, rows: Any, task: str) -> None:
     look.ticks(ax.xaxis, places(levels), [str(s) for s in levels])
     look.ticks(ax.yaxis, [0.03, 0.1, 0.3, 1.0])
     ax.set_ylim(0.02, 3.5)
-    look.say(ax, places(8), 2.2, "predicted with ratios; noise lowers it", look.INK, ha="center", va="bottom")
+    words = "predicted with ratios" + "; noise lowers it" * (task == next(iter(phase.TASKS)))
+    look.say(ax, places(8), 2.2, words, look.INK, ha="center", va="bottom")
     look.say(ax, places(6), 0.06, "predicted, no ratio", look.INK, ha="right")
     if task != next(iter(phase.TASKS)):
         look.ends(ax, names, gap=0.1)

@@ -50,7 +50,7 @@ def draw(rows: Any) -> Figure:
         ax.set(ylim=(3.6, -0.6), xlim=(-0.06, 0.155), ylabel="learning rates of the control")
         ax.set_xlabel("final return of VCPO minus that of the control")
         look.ticks(ax.yaxis, range(len(AGAINST)), AGAINST.values())
-        look.side(ax, "right of 0: VCPO is better", 0.98, 0.52)
+        look.side(ax, "right of 0: VCPO is better", 0.98, 0.4)
         ax.tick_params(axis="y", length=0)
         low = {name: [gain(rows, place, name).iloc[0].low for place in places] for name in AGAINST}
         holds = max(low["learning"]) <= NEAR and min(low["shuffled"]) > 0.0
