@@ -48,7 +48,7 @@ def draw(rows: Any) -> Figure:
             few.append(own.value.iloc[0] < 0.2 and own.value.iloc[-1] > 0.4)
         ax.set(xscale="log", ylim=(-0.03, None), xlabel="learning rate")
         ax.set_ylabel("tokens masked by M2PO /\ntokens masked by PPO's clip")
-        for level, name in ((MASKED / CLIPPED, "paper"), (1.0, "as many as the clip")):
+        for level, name in ((MASKED / CLIPPED, f"paper: {MASKED / CLIPPED:.2f}"), (1.0, "as many as the clip")):
             ax.axhline(level, **_style.REFERENCE)
             ends[name] = (level, look.COLOR["muted"])
         look.ends(ax, ends, 0.085)
