@@ -7,6 +7,7 @@ from typing import Any
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from paper_figures import _methods
 from paper_figures import _vcpo as look
 from paper_figures._script import pick
 
@@ -15,23 +16,13 @@ TASKS = {"bandit": "bandit", "graded": "graded", "bits": "pass or fail"}
 SAME, TUNED = "best synchronous rate", "tuned rates"
 """Readings of the rate."""
 LOOKS = {"bandit": look.TASK["bandit"], "graded": look.TASK["graded"], "bits": look.TASK["sparse"]}
-ARMS: dict[str, dict[str, Any]] = {
-    "fresh": {"color": look.COLOR["synchronous"], "marker": "s"},
-    "clip": {"color": look.COLOR["stale"], "marker": "o"},
-    "higher": {"color": look.COLOR["stale"], "marker": "o", **look.HOLLOW},
-    "bapo": {"color": look.COLOR["controlled"], "marker": "^"},
-    "released": {"color": look.COLOR["partial"], "marker": "D"},
-    "intent": {"color": look.COLOR["partial"], "marker": "D", **look.HOLLOW},
-    "start": {"color": look.COLOR["tuned"], "marker": "s"},
-    "none": {"color": look.COLOR["random"], "marker": "v"},
-    "rloo": {"color": look.COLOR["muted"], "marker": "P"},
-}
 NAMES = {
     "fresh": "fresh data", "clip": "PPO's clip", "higher": "clip-higher", "bapo": "BAPO",
     "released": "BAPO as released",
     "intent": "BAPO, target on the\ngradient, not the loss", "start": "BAPO's first bounds, fixed",
-    "none": "ratio without a clip", "rloo": "RLOO without a ratio",
+    "none": "no clip", "rloo": "RLOO, no ratio",
 }  # fmt: skip
+ARMS = {arm: _methods.look(name) for arm, name in NAMES.items()}
 
 
 def key(figure: Figure) -> None:

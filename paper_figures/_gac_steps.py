@@ -5,16 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from experiments import gac_steps
-from paper_figures import _script
-from paper_figures import _vcpo as look
+from paper_figures import _methods, _script
 
 SYNCHRONOUS, METHOD, BASE = "synchronous", "GAC", "GRPO"
-ARMS: dict[str, dict[str, Any]] = {
-    "GRPO": {"color": look.COLOR["stale"], "marker": "o"},
-    "M2PO": {"color": look.COLOR["partial"], "marker": "D"},
-    "BAPO": {"color": look.COLOR["tuned"], "marker": "v"},
-    "GAC": {"color": look.COLOR["controlled"], "marker": "^"},
-}
+ARMS = {arm: _methods.look(arm) for arm in ("GRPO", "M2PO", "BAPO", "GAC")}
 """Methods that the paper compares, with their marks."""
 CALLED = {"GAC": "GAC on GRPO"}
 AS_GOOD, BOLD = 0.005, 4.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from asyncsim.plotting import _style
+from paper_figures import _methods
 
 PANELS, HEIGHT, WORDS, POINTS = 4, 7.0, 25, 7.0
 """Most panels, inches and words in a figure; least size of letters in print."""
@@ -49,7 +51,11 @@ def faults(figure: Figure) -> list[str]:
     size = least_points(figure) * min(1.0, _style.WIDTH / width)
     if size < POINTS - 0.01:
         wrong.append(f"letters of {size:.1f} points at {_style.WIDTH} inches; at least {POINTS}")
-    return wrong
+    texts = dict.fromkeys(text.get_text() for text in figure.findobj(Text))
+    wrong += [
+        f"a hyphen for a minus: {text!r}" for text in texts if "$" not in text and re.search(r"(?<![\w.])-\d", text)
+    ]
+    return [*wrong, *_methods.faults(figure)]
 
 
 def panels(figure: Figure) -> list[Axes]:

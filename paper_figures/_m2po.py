@@ -8,25 +8,20 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator, NullFormatter
 
+from paper_figures import _methods
 from paper_figures import _vcpo as look
 from paper_figures._script import pick
 
 TASKS = {"forks": "forks", "graded": "graded", "bandit": "bandit"}
 """Tasks of the experiment, and what a panel calls them."""
-PAID = {"unit": "updates", "names": {"forks": "forks"}}
+PAID = {"unit": "updates (4 per version)", "names": {"forks": "forks"}}
 """What a line says of the staleness and of the tasks of the experiment."""
-ARMS: dict[str, dict[str, Any]] = {
-    "clip": {"color": look.COLOR["stale"], "marker": "o"},
-    "m2po": {"color": look.COLOR["controlled"], "marker": "^"},
-    "none": {"color": look.COLOR["random"], "marker": "v"},
-    "release": {"color": look.COLOR["partial"], "marker": "D"},
-    "areal": {"color": look.COLOR["partial"], "marker": "d", **look.HOLLOW},
-    "fresh": {"color": look.COLOR["synchronous"], "marker": "s"},
-}
 NAMES = {
-    "clip": "clip", "m2po": "M2PO", "none": "no trust region", "release": "released",
-    "areal": "AReaL", "fresh": "fresh",
+    "clip": "PPO's clip", "m2po": "M2PO", "none": "no clip (no trust region)", "release": "M2PO's released code",
+    "areal": "decoupled PPO\n(AReaL)", "fresh": "fresh data",
+    "cispo": "CISPO", "gppo": "GPPO", "topr": "TOPR", "gspo": "GSPO",
 }  # fmt: skip
+ARMS = {arm: _methods.look(name) for arm, name in NAMES.items()}
 
 
 def grid(rows: Any, task: str, arm: str, quantity: str) -> Any:

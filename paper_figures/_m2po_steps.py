@@ -22,25 +22,8 @@ TASKS = {
     "graded": "graded",
     "bandit": "bandit",
 }
-LOOKS: dict[str, dict[str, Any]] = {
-    **{arm: arms.ARMS[arm] for arm in ("fresh", "clip", "m2po", "none")},
-    "cispo": {"color": look.COLOR["tuned"], "marker": "D"},
-    "areal": {"color": look.COLOR["partial"], "marker": "X"},
-    "gppo": {"color": look.COLOR["muted"], "marker": "s"},
-    "topr": {"color": look.INK, "marker": "P"},
-    "gspo": {"color": look.COLOR["holds, not tight"], "marker": "v"},
-}
-NAMES = {
-    "fresh": "fresh data",
-    "clip": "PPO's clip",
-    "m2po": "M2PO",
-    "none": "no trust region",
-    "cispo": "CISPO",
-    "areal": "AReaL",
-    "gppo": "GPPO",
-    "topr": "TOPR",
-    "gspo": "GSPO",
-}
+NAMES = {arm: name for arm, name in arms.NAMES.items() if arm != "release"}
+LOOKS = arms.ARMS
 AS_GOOD = 0.005
 """Difference of returns that decides nothing."""
 BOLD = 4.0
@@ -53,7 +36,7 @@ NEAR = 0.03
 
 def drawn(**columns: Any) -> dict[str, dict[str, Any]]:
     """Which rows a figure draws; four updates make one version, and the paper counts updates."""
-    return {"m2po_steps": {**columns, "unit": "updates"}}
+    return {"m2po_steps": {**columns, "unit": "updates (4 per version)"}}
 
 
 def oldest(rows: Any) -> int:

@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from matplotlib.collections import PolyCollection
 from matplotlib.container import ErrorbarContainer
@@ -63,6 +64,8 @@ MEANS = {
     "many arms": "bandits of 16 or more arms",
 }
 """What tasks pay or are, where their names do not say so; for all figures."""
+SIZE, LEADING = 8.0, 0.14
+"""Points of the line, which is read at the width of a page of the site; inches that each further line needs."""
 FEW = 3
 """Most numbers that are listed; of more, the ends are said."""
 
@@ -112,23 +115,49 @@ def unnamed(figure: Figure, text: str) -> list[str]:
     return [f"no panel names the task {each}, the line below does" for each in several if each.lower() not in words]
 
 
+def longer(figure: Figure) -> bool | None:
+    """Whether any bar is longer than its point; None where there are no bars."""
+    figure.draw_without_rendering()
+    found = []
+    for box, each in [(ax, each) for ax in figure.axes for each in ax.containers]:
+        if isinstance(each, ErrorbarContainer):
+            mark = each.lines[0].get_markersize() if each.lines[0] else 0.0
+            ends = [box.transData.transform(end) for part in each.lines[2] for end in part.get_segments() if len(end)]
+            lengths = [float(np.abs(end[-1] - end[0]).max()) for end in ends]
+            found += [length * 72.0 / figure.dpi > mark for length in lengths if np.isfinite(length)]
+    return any(found) if found else None
+
+
 def say(figure: Figure, text: str) -> None:
     """Write the line, with what bars and bands are, at the lower left; the key of dashes beside it, or below it."""
-    bars = any(isinstance(each, ErrorbarContainer) for ax in figure.axes for each in ax.containers)
     bands = [each for ax in figure.axes for each in ax.collections if isinstance(each, PolyCollection)]
     named = sorted({str(each.get_label()) for each in bands if not str(each.get_label()).startswith("_")})
-    text = " · ".join(filter(None, [text, "bars: 95 % intervals" * bars, *(f"bands: {name}" for name in named)]))
-    look = {"handlelength": 0.0, "handletextpad": 0.0, "fontsize": 7.0, "labelcolor": _style.COLORS["muted"]}
+    shown, usual = longer(figure), "95 % intervals"
+    both = bool(shown) and usual in named
+    named = [each for each in named if not (both and each == usual)]
+    bars = {True: f"bars{' and bands' * both}: {usual}", False: f"{usual}: within the points", None: ""}[shown]
+    text = " · ".join(filter(None, [text, bars, *(f"bands: {name}" for name in named)]))
+    look = {"handlelength": 0.0, "handletextpad": 0.0, "fontsize": SIZE, "labelcolor": _style.COLORS["plain"]}
     more: dict[str, Any] = {"loc": "outside lower left", "frameon": False, **look}
     keys = [each for each in figure.legends if getattr(each, "_outside_loc", None) == "lower"]
+    for key in keys:
+        for word in key.get_texts():
+            word.set(fontsize=SIZE, color=_style.COLORS["plain"])
     line = figure.legend([Line2D([], [], linestyle="none")], [text], **more)
-    while line.get_window_extent().width > 0.98 * figure.bbox.width and " · " in text.rpartition("\n")[2]:
-        text = text.replace(" · ", "\n", 1)
-        line.get_texts()[0].set_text(text)
+    written: list[str] = []
+    for part in text.split(" · "):
+        line.get_texts()[0].set_text(" · ".join([*written[-1:], part]))
+        if written and line.get_window_extent().width <= 0.98 * figure.bbox.width:
+            written[-1] += f" · {part}"
+        else:
+            written.append(part)
+    text = "\n".join(written)
+    line.get_texts()[0].set_text(text)
     if keys and sum(each.get_window_extent().width for each in [line, *keys]) > 0.96 * figure.bbox.width:
-        line.get_texts()[0].set(text=f"{text}\n ", linespacing=1.7)
+        line.get_texts()[0].set(text=f"{text}\n ", linespacing=1.7 if len(written) == 1 else 1.3)
         for key in keys:
             key.set_loc("lower left")
+    figure.set_figheight(figure.get_figheight() + LEADING * (len(written) - 1))
 
 
 def _chosen(rows: Any, column: str, values: Any) -> Any:
@@ -152,11 +181,17 @@ def _text(values: list[Any], named: Mapping[str, str]) -> str:
     names, numbers = [], set()
     for value in (str(value).removeprefix("constant ") for value in values):
         try:
-            numbers.add(round(float(named.get(value, value)), 6))
+            numbers.add(round(float(named.get(value, value)), 8))
         except ValueError:
             names.append(named.get(value, value))
     ordered = [
-        f"{number:.2g}".replace("e-0", "e−") if number < 1 else f"{number:.3g}" if number % 1 else f"{number:.0f}"
+        f"{number:.0f}"
+        if not number % 1
+        else f"{float(f'{number:.3g}'):.7f}".rstrip("0")
+        if number < 1e-3
+        else f"{number:.2g}"
+        if number < 1
+        else f"{number:.3g}"
         for number in sorted(numbers)
         if number >= 0.0
     ]

@@ -8,22 +8,17 @@ from typing import Any
 import numpy as np
 
 from experiments import tba_steps
-from paper_figures import _script
+from paper_figures import _methods, _script
 from paper_figures import _vcpo as look
 from paper_figures._claim import decided
 
 AS_GOOD, SMALLEST = 0.005, 0.02
 """Differences of returns that decide nothing: among rates, among arms."""
-ARMS: dict[str, dict[str, Any]] = {
-    "TBA": {"color": look.COLOR["controlled"], "marker": "^"},
-    "RLOO": {"color": look.COLOR["stale"], "marker": "o"},
-    "Proximal RLOO": {"color": look.COLOR["partial"], "marker": "P"},
-    "RLOO, KL of now": {"color": look.COLOR["tuned"], "marker": "s"},
-    "Dr. GRPO": {"color": look.COLOR["muted"], "marker": "D"},
-}
 LABELS = {tba_steps.CURRENT: "RLOO, current penalty"}
 """Arms that pictures call otherwise."""
 KEYS = {"TBA": "tba", "RLOO": "rloo", "Proximal RLOO": "prox", "RLOO, KL of now": "now", "Dr. GRPO": "grpo"}
+ARMS = {arm: _methods.look(LABELS.get(arm, arm)) for arm in KEYS}
+ARMS["Proximal RLOO"] |= look.HOLLOW
 TASK = "arms"
 
 

@@ -12,12 +12,10 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, NullLocator, PercentFormatter
 
 from asyncsim.plotting import _style
-from paper_figures import _script
+from paper_figures import _methods, _script
 
 COLOR, INK = _style.COLORS, _style.INK
-SYNCHRONOUS: dict[str, Any] = {"color": COLOR["synchronous"], "marker": "s"}
-TRUNCATED: dict[str, Any] = {"color": COLOR["stale"], "marker": "o"}
-VCPO: dict[str, Any] = {"color": COLOR["controlled"], "marker": "^"}
+SYNCHRONOUS, TRUNCATED, VCPO = (_methods.look(name) for name in ("synchronous", "truncated IS", "VCPO"))
 HOLLOW: dict[str, Any] = {"markerfacecolor": "white"}
 CONNECTED: dict[str, Any] = {"linestyle": "solid", "linewidth": 0.9}
 LETTERS: dict[str, Any] = {"fontsize": 7.5}
@@ -40,6 +38,16 @@ def points(ax: Axes, x: Any, own: Any, sideways: bool = False, scale: Any = 1.0,
 def say(ax: Axes, x: Any, y: float, text: str, color: str = INK, **more: Any) -> None:
     """A label at a place of the data."""
     ax.text(x, y, text, color=color, **{**LETTERS, "va": "center", **more})
+
+
+def side(ax: Axes, text: str, x: float = 0.98, y: float = 0.06) -> None:
+    """What a side of a plot of differences means, at the right end of this height, in shares of the panel."""
+    say(ax, x, y, text, COLOR["muted"], ha="right", transform=ax.transAxes)
+
+
+def percents(axis: Any) -> None:
+    """Shares in percent."""
+    axis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=" %"))
 
 
 def ends(ax: Axes, lines: Mapping[str, tuple[float, str]], gap: float = 0.075) -> None:
@@ -79,7 +87,7 @@ def legend(figure: Figure, axes: Iterable[Axes], looks: Mapping[str, Any], small
 def shares(ax: Axes) -> None:
     """The whole range of a share, in percent."""
     ax.set(ylim=(-0.03, 1.05), yticks=[0, 0.25, 0.5, 0.75, 1])
-    ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=" %"))
+    percents(ax.yaxis)
 
 
 def value(row: Any, sign: str = "") -> str:

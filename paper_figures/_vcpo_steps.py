@@ -9,12 +9,12 @@ from matplotlib.axes import Axes
 
 from asyncsim.plotting import _style
 from experiments.vcpo_steps import BOLD, USUAL
-from paper_figures import _script
+from paper_figures import _methods, _script
 from paper_figures import _vcpo as look
 
 FOLLOWED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "synchronous": ({"law": "fresh", "arm": "RLOO"}, look.SYNCHRONOUS),
-    "RLOO": ({"law": "constant", "arm": "RLOO"}, {"color": look.COLOR["muted"], "marker": "D"}),
+    "RLOO": ({"law": "constant", "arm": "RLOO"}, _methods.look("RLOO")),
     "truncated IS": ({"law": "constant", "arm": "TIS, sequence"}, look.TRUNCATED),
     "VCPO": ({"law": "constant", "arm": "VCPO"}, look.VCPO),
 }

@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 
 from asyncsim.plotting import _style
 from experiments import actor_critic
-from paper_figures import _script
+from paper_figures import _methods, _script
 from paper_figures import _vcpo as look
 from paper_figures._claim import Setting, decided
 
@@ -27,11 +27,11 @@ DRAWN = {"cliff": "CliffWalking (grid world)", "lake": "FrozenLake (grid world)"
 TASKS = {"lake": "FrozenLake (grid world)", "cliff": "CliffWalking (grid world)", "cartpole": "CartPole"}
 RETURNS = {"lake": "final return", "cliff": "final return divided by 100"}
 ARMS: dict[str, tuple[str, dict[str, Any]]] = {
-    "a2c": ("A2C", {"color": look.COLOR["stale"], "marker": "s"}),
+    "a2c": ("A2C", _methods.look("A2C")),
     "a3c": ("A3C", {"color": look.COLOR["muted"], "marker": "o"}),
-    "vtrace": ("V-trace", {"color": look.COLOR["controlled"], "marker": "^"}),
-    "ppo_proximal": ("PPO, recomputed log-probs", {"color": look.COLOR["tuned"], "marker": "v"}),
-    "ppo_behavior": ("PPO, recorded log-probs", {"color": look.COLOR["partial"], "marker": "D"}),
+    "vtrace": ("V-trace", _methods.look("V-trace")),
+    "ppo_proximal": ("PPO, recomputed log-probs", _methods.look("PPO, recomputed")),
+    "ppo_behavior": ("PPO, recorded log-probs", _methods.look("PPO")),
 }
 SHOWN = ("a2c", "vtrace", "ppo_proximal", "ppo_behavior")
 """Arms of the picture."""

@@ -13,6 +13,7 @@ from asyncsim.plotting import _style
 from experiments import systems_stories
 from paper_figures import _script
 from paper_figures._claim import Setting, decided
+from paper_figures._vcpo import percents
 from paper_figures.systems_stories import NEAR, intervals, number
 
 EXPERIMENTS = {"systems_stories": {"story": "cut", "task": "none (timing only)"}}
@@ -55,6 +56,7 @@ def draw_kept(ax: Axes, rows: Any) -> bool:
         ax.errorbar(levels + 0.05, mean, yerr=half, label=f"limit {limit}", **look)
     ax.set(xlim=(0.0, 4.8), ylim=(0, 1.05), xlabel="length of a sample / mean length")
     ax.set_ylabel("share of samples used for training")
+    percents(ax.yaxis)
     own = rows[rows.quantity == "kept"].groupby(["limit", "level"]).value.mean().unstack()
     ax.legend(loc="upper right", frameon=False)
     ax.set_title("A system without waiting, by staleness limit")

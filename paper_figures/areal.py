@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
 from experiments import areal
-from paper_figures import _script
+from paper_figures import _methods, _script
 from paper_figures import _vcpo as look
 from paper_figures._claim import Setting, decided
 
@@ -20,8 +20,8 @@ TASKS = {"bandit": "bandit", "graded": "graded", "sparse": "sparse"}
 ARMS = ("fresh", "naive")
 """Arms whose words are counted."""
 SHOWN: dict[str, tuple[str, dict[str, Any]]] = {
-    "naive": ("naive PPO", {"color": look.COLOR["stale"], "marker": "o"}),
-    "decoupled": ("decoupled PPO", {"color": look.COLOR["controlled"], "marker": "^"}),
+    "naive": ("naive PPO", _methods.look("naive PPO")),
+    "decoupled": ("decoupled PPO", _methods.look("decoupled PPO")),
 }
 PANELS = {"end": "At the end", "mean": "Mean over training"}
 FIRST = "graded"
@@ -126,6 +126,7 @@ def draw(rows: Any) -> Figure:
         for ax, over in zip(axes, PANELS, strict=True):
             draw_task(ax, rows, drawn(rows), over)
         axes[0].set_ylabel("return minus that on fresh data")
+        look.side(axes[0], "below 0: worse than fresh data", 0.72)
         _script.headline(figure, behind(rows), "Return on stale data minus that on fresh data")
     return figure
 

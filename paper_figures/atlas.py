@@ -33,7 +33,7 @@ SHOWN = {
 NAMES = {
     "score_centering": "score centering",
     "reinforce": "REINFORCE",
-    "truncated_is token": "truncated IS, token",
+    "truncated_is token": "token truncated IS",
     "icepop": "IcePop",
     "m2po_mask": "M2PO",
     "vcpo": "VCPO",

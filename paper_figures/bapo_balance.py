@@ -20,7 +20,7 @@ DRAWN = {
     "clip": ("PPO's clip", 36, 0.12),
     "bapo": ("BAPO as in the paper", 20, 0.24),
     "released": ("BAPO as released", 46, 0.63),
-    "none": ("without a clip", 22, 0.91),
+    "none": ("no clip", 22, 0.91),
 }
 """Arms with their names, and where those are written."""
 LAST = 80
@@ -54,6 +54,7 @@ def draw(rows: Any) -> Figure:
         look.say(ax, LAST - 1, 0.06, "negative advantages dominate", look.COLOR["muted"], ha="right")
         ax.set(xlabel="update", xlim=(0, LAST), ylim=(0.0, 1.0))
         ax.set_ylabel("share of the gradient from\npositive advantages")
+        look.percents(ax.yaxis)
         low = {arm: course(rows, arm).value.min() for arm in DRAWN}
         holds = max(low["clip"], low["bapo"]) < 0.3 and low["released"] > 0.4
         _script.headline(figure, holds, "Share of the gradient from positive advantages over a run")

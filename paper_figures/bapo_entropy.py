@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from asyncsim.plotting import _style
 from paper_figures import _bapo as arms
@@ -18,7 +19,7 @@ EXPERIMENTS = {
     "paired": {"of": "bapo"},
 }
 SHOWN = ("fresh", "clip", "bapo", "none")
-DRAWN = {"clip": "PPO's clip", "bapo": "BAPO", "none": "ratio without a clip"}
+DRAWN = {"clip": "PPO's clip", "bapo": "BAPO", "none": "no clip"}
 
 
 def place(rows: Any, task: str, arm: str) -> dict[str, str]:
@@ -41,22 +42,23 @@ def paired_rows(paired: Any, task: str, arm: str, base: str) -> Any:
 
 
 def draw(rows: Any, paired: Any) -> Figure:
-    """A panel a task, a line an arm."""
+    """A line a task, a mark an arm."""
     del rows
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 2.3)
-        axes = figure.subplots(1, 3, sharex=True, sharey=True)
-        for ax, (task, title) in zip(axes, arms.TASKS.items(), strict=True):
-            for y, arm in enumerate(DRAWN):
-                look.points(ax, [y], paired_rows(paired, task, arm, "fresh"), sideways=True, **arms.ARMS[arm])
-            ax.axvline(0.0, **_style.REFERENCE)
-            ax.set(ylim=(len(DRAWN) - 0.5, -0.5), title=title.capitalize())
-        axes[1].set_xlabel("entropy when half of the possible gain is reached, minus that on fresh data (nats)")
-        look.ticks(axes[0].yaxis, range(len(DRAWN)), DRAWN.values())
+        figure = _style.picture(_style.WIDTH, 2.4)
+        ax = figure.subplots()
+        for y, task in enumerate(arms.TASKS):
+            for side, arm in zip((-0.2, 0.0, 0.2), DRAWN, strict=True):
+                look.points(ax, [y + side], paired_rows(paired, task, arm, "fresh"), sideways=True, **arms.ARMS[arm])
+        ax.axvline(0.0, **_style.REFERENCE)
+        ax.set(ylim=(len(arms.TASKS) - 0.5, -0.5))
+        ax.set_xlabel("entropy when half of the possible gain is reached, minus that on fresh data (nats)")
+        look.ticks(ax.yaxis, range(len(arms.TASKS)), arms.TASKS.values())
+        look.side(ax, "left of 0: less entropy")
+        look.below(figure, [Line2D([], [], linestyle="none", label=DRAWN[arm], **arms.ARMS[arm]) for arm in DRAWN])
         highs = [
             paired_rows(paired, task, arm, "fresh").high.iloc[0] for task in arms.TASKS for arm in ("clip", "bapo")
         ]
-        look.say(axes[0], -0.02, 1.5, "fresh data", look.COLOR["muted"], ha="right")
         _script.headline(figure, max(highs) < 0.0, "Entropy on stale data minus that on fresh data, tuned rates")
     return figure
 

@@ -10,13 +10,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
-from paper_figures import _script
+from paper_figures import _methods, _script
 from paper_figures import _vcpo as look
 
 EXPERIMENTS = {"cartpole_staleness": {"task": "CartPole"}}
 ANCHORS: dict[str, tuple[str, dict[str, Any]]] = {
-    "behavior": ("recorded\nlog-probs", {"color": _style.COLORS["controlled"], "marker": "^"}),
-    "none": ("recomputed\nlog-probs", {"color": _style.COLORS["stale"], "marker": "o"}),
+    "behavior": ("PPO, recorded\nlog-probs", _methods.look("PPO")),
+    "none": ("PPO, recomputed\nlog-probs", _methods.look("PPO, recomputed")),
 }
 """What the clip is around."""
 LARGEST = 500.0

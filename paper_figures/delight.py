@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
 from experiments import delight as experiment
-from paper_figures import _script
+from paper_figures import _methods, _script
 from paper_figures import _vcpo as look
 from paper_figures._claim import Setting
 
@@ -26,9 +26,9 @@ NAMES = {IS: "exact importance\nsampling (IS)", DG: "delightful\ngradient (DG)"}
 TOLD = {DG: "DG", f"{DG}, 1/4": "DG at temperature 1/4"}
 """DG by temperature, in tables of settings."""
 LOOKS: dict[str, dict[str, Any]] = {
-    experiment.BASE: {"color": look.COLOR["stale"], "marker": "o"},
-    IS: {"color": look.COLOR["tuned"], "marker": "s"},
-    DG: {"color": look.COLOR["controlled"], "marker": "^"},
+    experiment.BASE: _methods.look("no correction"),
+    IS: _methods.look(IS),
+    DG: _methods.look(NAMES[DG]),
 }
 ONE = math.sqrt(experiment.ARMS / (2.0 * (experiment.ARMS - 1)))
 """Cosine of the push away from one wrong arm, where the learner hardly fails: e_1 - e_2 beside e_1 less the others."""

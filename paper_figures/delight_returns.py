@@ -16,7 +16,10 @@ from paper_figures._claim import Setting, decided
 
 EXPERIMENTS = {"delight": {"part": "compare", "arm": ("exact IS", "DG", "sign-blind")}}
 STALE = "constant 32"
-LAWS = {"fresh": ("fresh data", look.SYNCHRONOUS), STALE: ("data 32 versions old", look.TRUNCATED)}
+LAWS = {
+    "fresh": ("fresh data", look.SYNCHRONOUS),
+    STALE: ("data 32 versions old", {"color": look.COLOR["stale"], "marker": "o"}),
+}
 NAMES = {"exact IS": "exact IS", "DG": "DG", "sign-blind": "DG, gate without\nthe advantage's sign"}
 """Arms that are drawn."""
 TASKS = ("bandit", "graded", "sparse")
@@ -42,6 +45,7 @@ def draw(rows: Any) -> Figure:
         figure = _style.picture(_style.WIDTH, 2.5)
         for ax, task in zip(figure.subplots(1, 3, sharex=True, sharey=True), TASKS, strict=True):
             draw_task(ax, rows, task, arms)
+        look.side(figure.axes[0], "left of 0: worse", 0.78, 0.93)
         marks = [Line2D([], [], linestyle="none", label=name, **style) for name, style in LAWS.values()]
         lost = _script.pick(rows, part="compare", law=STALE, arm="DG", word="worse")
         _script.headline(figure, set(lost.task) == set(TASKS), "Returns of DG and of its rivals")

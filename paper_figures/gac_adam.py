@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
-from paper_figures import _script
+from paper_figures import _methods, _script
 from paper_figures._gac_points import points
 from paper_figures._gac_projection import BEHIND, PLAIN, only, shrunk, written
 from paper_figures._vcpo import ends
@@ -16,8 +16,8 @@ from paper_figures._vcpo import ends
 EXPERIMENTS = {"gac_projection": {"quantity": "shrinkage", "task": "quadratic"}}
 AFTER = BEHIND + PLAIN
 LOOKS: dict[str, dict[str, Any]] = {
-    "before": {"color": _style.COLORS["controlled"], "marker": "s"},
-    AFTER: {"color": _style.COLORS["partial"], "marker": "D"},
+    "before": _methods.look("projection"),
+    AFTER: _methods.look("projection", marker="D", markerfacecolor="white"),
 }
 NAMES = {"before": "projection\nbefore Adam", AFTER: "projection\nafter Adam"}
 

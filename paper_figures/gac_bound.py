@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 from scipy.optimize import minimize
 
 from asyncsim import claims
@@ -22,7 +23,7 @@ SEARCHES = 24
 """Starts of the search for the policy with the noisiest gradient."""
 DIGITS = 6
 """Decimals of the largest noise."""
-COLOR = _style.COLORS["stale"]
+COLOR, BOUND = _style.COLORS["measured"], "our upper bound"
 
 
 @cache
@@ -90,13 +91,16 @@ def draw(rows: Any) -> Figure:
         plain = own[(own.schedule == "constant") & (own.rule == "none") & own.bound.notna()]
         tight = largest(plain[plain.task == "quadratic"])
         ages = [int(age) for age in tight.staleness]
-        ratio = tight.assign(value=tight.value_ratio, low=tight.low_ratio, high=tight.high_ratio)
-        points(ax, range(len(ages)), ratio, joined=True, color=COLOR, marker="o")
-        ax.axhline(1.0, **_style.REFERENCE)
-        ax.set(ylim=(0.0, 1.12), xticks=range(len(ages)), xticklabels=ages)
-        ends(ax, {"measured": (float(ratio.value.iloc[-1]), COLOR), "upper bound": (1.0, _style.COLORS["muted"])})
-        ax.set_xlabel("staleness (versions)")
-        ax.set_ylabel("average squared gradient /\nupper bound (quadratic)")
+        places, bounds = range(len(ages)), tight.bound.to_numpy(dtype=float)
+        ax.plot(places, bounds, label=BOUND, **_style.PREDICTED)
+        points(ax, places, tight, joined=True, color=COLOR, marker="o")
+        ax.set(yscale="log", xticks=places, xticklabels=ages, xlabel="staleness (versions)")
+        ax.set(ylim=(2.5, 20.0), yticks=(3, 5, 10, 20), yticklabels=("3", "5", "10", "20"))
+        ax.yaxis.set_minor_formatter(NullFormatter())
+        ax.set_ylabel("average squared\nnorm of the gradient")
+        last = tight.iloc[-1]
+        names = {"measured": (float(last.value), COLOR), "upper bound": (float(last.bound), _style.INK)}
+        ends(ax, names, 0.1)
         met = tight[tight.high_ratio >= 0.97].staleness.tolist()
         holds = met == [0, 1] and plain.low_ratio.max() <= 1.0
         _script.headline(figure, holds, "Squared gradients of plain SGD on stale data and their upper bound")

@@ -12,7 +12,7 @@ from asyncsim import claims
 from asyncsim.base import uncertainty
 from asyncsim.plotting import _style
 from experiments import _gac_control as arms
-from paper_figures import _script
+from paper_figures import _methods, _script
 from paper_figures._gac_points import points
 from paper_figures._vcpo import ends as look_ends
 
@@ -21,10 +21,10 @@ DRAWN = ("random", "stiff")
 """Tasks that are drawn; those of `TITLES` are compared."""
 EXPERIMENTS = {"gac_control": {"quantity": "regret", "staleness": (0, 32), "task": DRAWN, "names": TITLES}}
 LOOK: dict[str, dict[str, Any]] = {
-    "synchronous": {"color": _style.COLORS["synchronous"], "marker": "*"},
-    "none": {"color": _style.COLORS["stale"], "marker": "o"},
-    "project": {"color": _style.COLORS["controlled"], "marker": "s"},
-    "skip": {"color": _style.COLORS["muted"], "marker": "D", "mfc": "white"},
+    "synchronous": _methods.look("synchronous", marker="*"),
+    "none": _methods.look("no control"),
+    "project": _methods.look("projection"),
+    "skip": {"color": _style.COLORS["random"], "marker": "D", "mfc": "white"},
 }
 LABEL = {"none": "no control", "project": "projection", "skip": "skips", "synchronous": "synchronous"}
 STEPS = {"fixed": (5e-9, 1e2), "random": (1.8e-3, 0.2), "stiff": (0.1, 2e4)}

@@ -9,16 +9,16 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter, NullLocator
 
 from asyncsim.plotting import _style
-from paper_figures import _script
+from paper_figures import _methods, _script
 from paper_figures._gac_points import points
 from paper_figures._gac_projection import boundary, only, restored
 from paper_figures._vcpo import ends
 
 EXPERIMENTS = {"gac_projection": {"quantity": "boundary", "task": "quadratic"}}
 LOOK: dict[str, dict[str, Any]] = {
-    "none": {"color": _style.COLORS["stale"], "marker": "o"},
-    "raw": {"color": _style.COLORS["controlled"], "marker": "s"},
-    "applied": {"color": _style.COLORS["partial"], "marker": "D"},
+    "none": _methods.look("no projection"),
+    "raw": _methods.look("projection"),
+    "applied": _methods.look("projection", marker="D", markerfacecolor="white"),
 }
 LABEL = {
     "raw": "projection against\nthe last raw gradient",

@@ -13,7 +13,7 @@ from asyncsim.plotting import _style
 from experiments import gac_alignment as made
 from paper_figures import _gac_reading, _script
 from paper_figures._gac_points import points, ramp
-from paper_figures._vcpo import ends
+from paper_figures._vcpo import ends, percents
 
 EXPERIMENTS = {"gac_alignment": {"part": "reading", "task": "quadratic", "staleness": (4, 8, 16)}}
 LATE, LARGEST = made.LATE, 16
@@ -89,6 +89,7 @@ def draw_reading(ax: Axes, rows: Any) -> bool:
     ax.set(xticks=[30, 100, 300, 1000, 3000], xticklabels=["30", "100", "300", "1000", "3000"])
     ax.xaxis.set_minor_formatter(NullFormatter())
     ax.set(xlim=(25, 9200), ylim=(-0.03, 1.04), xlabel="updates observed", ylabel="share of runs")
+    percents(ax.yaxis)
     last = own.loc[own.groupby("staleness")["update"].idxmax()].value
     ax.set_title("Runs whose true staleness is found")
     return bool((last > 0.9).all())

@@ -9,17 +9,17 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from asyncsim.plotting import _style
-from paper_figures import _script
+from paper_figures import _methods, _script
 from paper_figures._gac_points import points
 from paper_figures._gac_projection import BEHIND, at, best, delays, gain, less, signed, table, written
 from paper_figures._vcpo import ends
 
 EXPERIMENTS = {"gac_projection": {"quantity": "regret", "task": "bandit", "tuned": True}}
 LOOK: dict[str, dict[str, Any]] = {
-    "synchronous": {"color": _style.COLORS["synchronous"], "marker": "*"},
-    "none": {"color": _style.COLORS["stale"], "marker": "o"},
-    "before": {"color": _style.COLORS["controlled"], "marker": "s"},
-    BEHIND: {"color": _style.COLORS["partial"], "marker": "D"},
+    "synchronous": _methods.look("synchronous"),
+    "none": _methods.look("no projection"),
+    "before": _methods.look("projection"),
+    BEHIND: _methods.look("projection", marker="D", markerfacecolor="white"),
 }
 NAMES = {"none": "no projection", "before": "projection\nbefore Adam", BEHIND: "projection\nafter Adam"}
 ASIDE = {"none": -0.1, "before": 0.1, BEHIND: 0.0}

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from asyncsim.base import uncertainty
 from asyncsim.plotting import _style
 from paper_figures import _script
-from paper_figures._vcpo import ends
+from paper_figures._vcpo import ends, percents
 
 EXPERIMENTS = {"language_learning": {"model": "char", "task": "sums (character model)"}}
 ARMS = {False: ("synchronous", "o"), True: ("stale", "s")}
@@ -56,6 +56,7 @@ def draw_model(ax: Axes, rows: Any) -> Axes:
     ax.set(
         xlabel="update", ylim=(0.0, 1.02), xlim=(-3, 207), xticks=range(0, 201, 50), ylabel="share of correct answers"
     )
+    percents(ax.yaxis)
     ends(ax, names, 0.13)
     held = curve(rows[(rows.staleness == rows.staleness.max()) & (rows.quantity == "held out")])[1]
     trained = rows[rows.quantity == "trained"].groupby("staleness").exact_match.mean()

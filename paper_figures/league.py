@@ -10,7 +10,7 @@ from matplotlib.patches import Patch, Rectangle
 
 from asyncsim.plotting import _style
 from experiments import league
-from paper_figures import _script
+from paper_figures import _methods, _script
 from paper_figures import _vcpo as look
 from paper_figures._claim import Setting, decided
 
@@ -18,11 +18,16 @@ EXPERIMENTS = {"league": {"law": ("constant 8", "constant 32")}}
 WORDS = {"better": "held", "equal": "effect", "worse": "violated"}
 """The color of each word; undecided has none."""
 TITLES = {"bandit": "bandit", "graded": "graded sequences", "sparse": "sparse sequences"}
-NAMES = {"GAC": "GAC with skips"}
+NAMES = {"GAC": "GAC with skips", "full IS, sequence": "untruncated IS"}
 """Arms that are called otherwise: `rivals` has a GAC that never skips a batch."""
 SHORT = {"constant 8": "8", "constant 32": "32"}
 """Distributions of staleness that are drawn; the others are numbers."""
 OLD = "constant 32"
+
+
+def named(arm: str) -> str:
+    """What an arm is called."""
+    return NAMES.get(arm) or _methods.called(arm)
 
 
 def order(rows: Any) -> list[str]:
@@ -44,7 +49,7 @@ def cells(ax: Axes, rows: Any, arms: list[str], column: str, names: dict[str, st
         look.say(ax, x, y, size, ink, ha="center", fontsize=7)
     ax.set(xlim=(-0.5, len(names) - 0.5), ylim=(len(arms) - 0.5, -0.5))
     ax.set_xticks(range(len(names)), list(names.values()))
-    ax.set_yticks(range(len(arms)), [NAMES.get(arm, arm) for arm in arms])
+    ax.set_yticks(range(len(arms)), [named(arm) for arm in arms])
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
 
@@ -95,7 +100,7 @@ def table(judged: Any) -> str:
     lines: dict[tuple[int, ...], list[str]] = {}
     for arm, own in judged.groupby("arm"):
         win, *rest = (int((own.word == word).sum()) for word in words)
-        lines.setdefault((-win, *rest), []).append(" ".join(reversed(str(NAMES.get(arm, arm)).split(", "))))
+        lines.setdefault((-win, *rest), []).append(named(str(arm)))
     cells = [(", ".join(arms), -win, *rest) for (win, *rest), arms in sorted(lines.items())]
     head = ["| methods | wins of each | losses | equal | undecided |", "|---|---|---|---|---|"]
     return "\n".join([*head, *(f"| {' | '.join(map(str, row))} |" for row in cells)])

@@ -11,16 +11,18 @@ from matplotlib.lines import Line2D
 
 from asyncsim.plotting import _style
 from experiments import league, league_long
-from paper_figures import _script
+from paper_figures import _methods, _script
 from paper_figures import _vcpo as look
 from paper_figures._claim import Setting, decided
 from paper_figures.one_rate import AS_GOOD, key_of
 
 EXPERIMENTS = {"league_long": {"law": "old", "task": "chain of tokens", "staleness": "32"}}
-ONE: dict[str, Any] = {"marker": "o", "markerfacecolor": "white", "color": look.COLOR["stale"]}
-OWN: dict[str, Any] = {"marker": "o", "color": look.COLOR["controlled"]}
-EDGE: dict[str, Any] = {**OWN, "marker": ">"}
+ONE: dict[str, Any] = look.HOLLOW
+OWN: dict[str, Any] = {}
+EDGE: dict[str, Any] = {"marker": ">"}
 """Best at the largest or least rate of the grid: no verdict."""
+SHORT = 0.08
+"""Differences of returns that an arrow would cover."""
 CLIPS = ("PPO", "GRPO", "BAPO", "M2PO", "GSPO")
 """Methods that clip or mask around recorded log-probs."""
 GROUPS = {
@@ -57,20 +59,23 @@ def inside(rows: Any, row: Any) -> bool:
 
 
 def draw_place(ax: Axes, rows: Any, place: tuple[int, int], heights: dict[str, float]) -> None:
-    """Two marks for each arm, hollow at the one rate and full at its own best; dotted: RLOO on fresh data."""
-    ax.axvline(at(rows, place, league.BASE, law="fresh").value, **_style.REFERENCE)
+    """An arrow for each arm from its return at the one rate to that at its own best; dotted: RLOO on fresh data."""
+    fresh = at(rows, place, league.BASE, law="fresh").value
+    ax.axvline(fresh, **_style.REFERENCE)
+    look.say(ax, fresh - 0.01, -1.1, "RLOO on fresh data", look.COLOR["muted"], ha="right")
     for arm, y in heights.items():
-        own = at(rows, place, arm)
-        for row, aside, style in (
-            (at(rows, place, arm, usual(rows, place)), -0.17, ONE),
-            (own, 0.17, OWN if inside(rows, own) else EDGE),
-        ):
+        one, own = at(rows, place, arm, usual(rows, place)), at(rows, place, arm)
+        arrow = {"arrowstyle": "-|>", "color": look.COLOR["muted"], "linewidth": 0.8, "shrinkA": 3, "shrinkB": 3}
+        if abs(own.value - one.value) > SHORT:
+            ax.annotate("", (own.value, y), (one.value, y), arrowprops=arrow)
+        for row, style in ((one, ONE), (own, OWN if inside(rows, own) else EDGE)):
             # No return is below 0 or above 1, nor is an interval.
             reach = [[row.value - max(row.low, 0.0)], [max(min(row.high, 1.0) - row.value, 0.0)]]
-            ax.errorbar(row.value, y + aside, xerr=reach, markersize=3.5, linestyle="none", **style)
-    ax.set(xlim=(-0.03, 1.05), ylim=(max(heights.values()) + 0.7, -1.5), title=f"{place[0]} tokens")
+            look_of = {**_methods.look(_methods.called(arm)), **style}
+            ax.errorbar(row.value, y, xerr=reach, markersize=4.5, linestyle="none", linewidth=0.7, **look_of)
+    ax.set(xlim=(-0.03, 1.05), ylim=(max(heights.values()) + 0.7, -1.5))
     ax.tick_params(axis="y", length=0)
-    look.ticks(ax.xaxis, [0.0, 0.5, 1.0])
+    look.ticks(ax.xaxis, [0.0, 0.25, 0.5, 0.75, 1.0])
 
 
 def rise(rows: Any) -> tuple[dict[str, float], dict[str, float]]:
@@ -85,36 +90,28 @@ def rise(rows: Any) -> tuple[dict[str, float], dict[str, float]]:
 
 def draw(rows: Any) -> Figure:
     """A panel for the least and the largest length, at the usual batch: methods in two groups."""
-    ran = [place for place in places(rows) if place[1] == league_long.PLACES[0][1]]
-    first, last = min(ran), max(ran)
-    where = [first, last] if first != last else [last]
+    last = max(place for place in places(rows) if place[1] == league_long.PLACES[0][1])
     heights, heads = rise(rows)
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 1.3 + 0.17 * len(heights | heads))
-        axes = figure.subplots(1, len(where), sharey=True, squeeze=False)[0]
-        for ax, place in zip(axes, where, strict=True):
-            draw_place(ax, rows, place, heights)
-            ax.set_xlabel("mean return over training")
+        figure = _style.picture(_style.WIDTH, 1.1 + 0.19 * len(heights | heads))
+        ax = figure.subplots()
+        draw_place(ax, rows, last, heights)
+        ax.set_xlabel(f"mean return over training, {last[0]} tokens")
         named = sorted((heads | heights).items(), key=lambda each: each[1])
-        look.ticks(axes[0].yaxis, [y for _, y in named], [name for name, _ in named])
-        for label in axes[0].get_yticklabels():
+        look.ticks(ax.yaxis, [y for _, y in named], [_methods.called(name) for name, _ in named])
+        for label in ax.get_yticklabels():
             label.set_fontweight("bold" if label.get_text() in heads else "normal")
-        words = (
-            "one learning rate for all: the best of RLOO on fresh data",
-            "own best learning rate",
-            "own best, at the edge of the rates tried",
-        )
+        words = ("RLOO's best synchronous rate", "own best rate", "own best, at the edge of the rates tried")
         handles = [
-            Line2D([], [], linestyle="none", markersize=3.5, label=label, **style)
+            Line2D([], [], linestyle="none", markersize=4.5, label=label, **{"color": look.INK, "marker": "o", **style})
             for label, style in zip(words, (ONE, OWN, EDGE), strict=True)
         ]
-        handles.append(Line2D([], [], label="RLOO on fresh data", **_style.REFERENCE))
         clipped = max(at(rows, last, arm, usual(rows, last)).value for arm in CLIPS if arm in set(rows.arm))
         plain = at(rows, last, league.BASE, usual(rows, last)).value
         tuned = min(at(rows, last, arm).value for arm in CLIPS if arm in set(rows.arm))
-        holds = last[0] > first[0] and clipped < 0.25 * plain and tuned > 0.5 * plain
+        holds = clipped < 0.25 * plain and tuned > 0.5 * plain
         _script.headline(figure, holds, "Methods on stale data, at one rate and at their own best")
-        look.below(figure, handles, ncols=2)
+        look.below(figure, handles)
     return figure
 
 

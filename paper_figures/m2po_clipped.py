@@ -17,7 +17,7 @@ from paper_figures.m2po_steps import OTHERS
 
 EXPERIMENTS = steps.drawn(task="chain", staleness=(0, 256), rate="best synchronous")
 MOMENTS: dict[tuple[str, str], tuple[str, dict[str, Any]]] = {
-    ("none", "second"): ("no trust region", {}),
+    ("none", "second"): ("no clip\n(no trust region)", {}),
     ("m2po", "second"): ("M2PO, before mask", look.HOLLOW),
     ("m2po", "kept"): ("M2PO, after mask", {}),
 }

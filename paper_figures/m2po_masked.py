@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+import pandas as pd
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter
 
 from asyncsim.plotting import _style
 from paper_figures import _m2po as arms
@@ -18,37 +18,41 @@ EXPERIMENTS = {"m2po": {"part": "grid", "staleness": 256, **arms.PAID}}
 CLIPPED, MASKED = 0.0122, 0.0006
 """Shares of tokens that the paper's abstract has, of the clip and of M2PO."""
 LOOKS: dict[str, dict[str, Any]] = {
-    **arms.ARMS,
-    "release": {"color": look.COLOR["tuned"], "marker": "D", **look.HOLLOW, "markersize": 4.4},
+    task: {"color": look.COLOR[color], "marker": marker}
+    for task, color, marker in (("forks", "sparse", "D"), ("graded", "graded", "s"), ("bandit", "bandit", "v"))
 }
-"""The released code masks nearly as M2PO does: it is drawn around it."""
-LABELS = {"clip": "PPO's clip", "m2po": "M2PO", "release": "M2PO's released code"}
-SHOWN = {f"masked {arm}": (arm, LOOKS[arm]) for arm in ("clip", "release", "m2po")}
+"""Looks of tasks."""
+
+
+def fewer(rows: Any, task: str) -> Any:
+    """Tokens that M2PO masks divided by those that the clip masks, by rate, as if both were independent."""
+    m2po, clip = (arms.grid(rows, task, arm, "masked").set_index("rate") for arm in ("m2po", "clip"))
+    both = m2po.join(clip[clip.value > 0.0], rsuffix="_clip", how="inner").dropna(subset="value")
+    value = both.value / both.value_clip
+    reach = np.hypot(
+        (both.high - both.low) / both.value_clip, value * (both.high_clip - both.low_clip) / both.value_clip
+    )
+    found = pd.DataFrame({"value": value, "low": (value - reach / 2).clip(lower=0.0), "high": value + reach / 2})
+    return found.reset_index()
 
 
 def draw(rows: Any) -> Figure:
-    """A panel a task, on a logarithmic scale, with the published shares."""
+    """The quotient against the rate, a line a task, with the published one."""
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 3.2)
-        axes = figure.subplots(1, len(arms.TASKS), sharey=True)
-        for ax, (task, name) in zip(axes, arms.TASKS.items(), strict=True):
-            ax.set(yscale="log", ylim=(1e-4, 1.0), title=name)
-            arms.lines(ax, rows, task, SHOWN)
-            for level in (CLIPPED, MASKED):
-                ax.axhline(level, **_style.REFERENCE)
-        few = []
-        for task in arms.TASKS:
-            m2po, clip = (arms.grid(rows, task, arm, "masked").set_index("rate").value for arm in ("m2po", "clip"))
-            ratio = (m2po / clip)[clip > 0.0].dropna()
-            few.append(len(ratio) and ratio.iloc[0] < 0.2 and ratio.iloc[-1] > 0.4)
+        figure = _style.picture(_style.WIDTH, 2.8)
+        ax, ends, few = figure.subplots(), {}, []
+        for task, name in arms.TASKS.items():
+            own = fewer(rows, task)
+            look.points(ax, own.rate, own, **{**look.CONNECTED, "markersize": 3.5, **LOOKS[task]})
+            ends[name] = (float(own.value.iloc[-1]), LOOKS[task]["color"])
+            few.append(own.value.iloc[0] < 0.2 and own.value.iloc[-1] > 0.4)
+        ax.set(xscale="log", ylim=(-0.03, None), xlabel="learning rate")
+        ax.set_ylabel("tokens masked by M2PO /\ntokens masked by PPO's clip")
+        for level, name in ((MASKED / CLIPPED, f"paper: {MASKED / CLIPPED:.2f}"), (1.0, "as many as the clip")):
+            ax.axhline(level, **_style.REFERENCE)
+            ends[name] = (level, look.COLOR["muted"])
+        look.ends(ax, ends, 0.085)
         _script.headline(figure, all(few), "Tokens that M2PO and PPO's clip mask")
-        marks = [Line2D([], [], label=LABELS[arm], **{**look.CONNECTED, **LOOKS[arm]}) for arm in LABELS]
-        look.below(figure, marks)
-        axes[0].set_ylabel("share of tokens masked")
-        axes[0].yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{100 * y:g} %"))
-        for level, name in ((CLIPPED, "clip"), (MASKED, "M2PO")):
-            text = f"paper, {name}: {arms.percent(level)}"
-            look.say(axes[2], 0.5, 0.9 * level, text, look.COLOR["muted"], ha="right", va="top")
     return figure
 
 

@@ -43,7 +43,9 @@ def draw(rows: Any) -> Figure:
             ends = {arm: float(steps.curve(rows, arm, "return", own).value.iloc[-1]) for arm in RETURNS}
             last = steps.curve(rows, "clip", "return", own)["at"].max()
             ax.set(xlabel="update", xlim=(0, last), title=title)
-            look.ends(ax, {steps.NAMES[arm]: (ends[arm], steps.LOOKS[arm]["color"]) for arm in RETURNS}, gap=0.085)
+            names = {arm: steps.NAMES[arm].replace(" (", "\n(") for arm in RETURNS}
+            names |= {"none": "no clip"} if ax is axes[1] else {}
+            look.ends(ax, {names[arm]: (ends[arm], steps.LOOKS[arm]["color"]) for arm in RETURNS}, gap=0.085)
         axes[0].set_ylabel("return of the trained policy")
         found = [shape(rows, each) for each in (rate, steps.BOLD * rate)]
         rises = all(own["top"] > own["clip"] + 0.3 and own["left"] < own["top"] - 0.15 for own in found)

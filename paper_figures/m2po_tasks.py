@@ -86,6 +86,7 @@ def draw(rows: Any, paired: Any) -> Figure:
                     look.points(ax, [y + side], apart(paired, task, reading, arm), sideways=True, **steps.LOOKS[arm])
             ax.set(ylim=(len(there) - 0.5, -0.5), title=title)
             ax.set(xlabel=f"return after {updates} updates, minus that on fresh data")
+            look.side(ax, "left: worse", 0.72)
         axes[0].set_xticks((-0.6, -0.4, -0.2, 0.0))
         look.ticks(axes[0].yaxis, range(len(there)), [steps.TASKS[task] for task in there])
         graded = [apart(paired, "graded", "best", arm).high for arm in ("m2po", "clip")] if "graded" in there else []

@@ -23,7 +23,7 @@ ANY = 1e-4
 """Share of tokens below which the clip masks none: such data cannot show which it masks."""
 ALL = 0.25
 """Share of bits about which the first policy of forks is uncertain: every fourth."""
-COLOR = look.COLOR["stale"]
+COLOR = look.COLOR["clip"]
 
 
 def tokens(rows: Any, task: str, over: str) -> Any:

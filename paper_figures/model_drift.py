@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from asyncsim.plotting import _style
 from experiments import model_ratios
 from paper_figures import _models, _script, model_law
+from paper_figures._vcpo import percents
 
 EXPERIMENTS = {"model_ratios": {"task": "sums", "staleness": 1}}
 EQUAL = 0.279
@@ -72,6 +73,7 @@ def draw(rows: Any) -> Figure:
         ax.set_xticks(range(len(names)), names)
         ax.set(xlim=(-0.6, len(names) - 0.05), ylim=(0, 1.02))
         ax.set_ylabel("share of the squared change\nin the 5 % of tokens\nthat change most")
+        percents(ax.yaxis)
         _script.headline(figure, measured.low.min() > 0.5 > EQUAL, "Share of an update in the tokens that change most")
     return figure
 

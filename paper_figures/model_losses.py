@@ -10,11 +10,12 @@ from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
 from experiments import model_losses
-from paper_figures import _models, _script
+from paper_figures import _methods, _models, _script
 
 EXPERIMENTS = {"model_losses": {"task": "sums (character model)", "staleness": (0, 64)}}
-COLOR = {"no correction": "stale", "TIS": "partial", "PPO clip": "partial", "M2PO": "controlled", "GSPO": "partial"}
-MARK = dict(zip(COLOR, "osD^v", strict=True))
+LOSSES = {name: name for name in ("no correction", "TIS", "PPO clip", "M2PO", "GSPO")}
+LOSSES |= {"TIS": "truncated IS", "PPO clip": "PPO's clip"}
+"""Losses of the rows with their names."""
 FRESH = {
     "no correction": "no correction",
     "PPO clip": "no correction",
@@ -26,7 +27,6 @@ FRESH = {
 
 
 BOUND = "our lower bound: the fresh run, delayed by the staleness"
-SAID = {"no correction": "no\ncorrection", "TIS": "truncated\nIS", "PPO clip": "PPO's\nclip"}
 RATES = {model_losses.USUAL: "best synchronous rate", model_losses.BOLD: "4× rate"}
 KEPT, RUINED = 0.03, 0.1
 """Loss of return that counts as none where a whole interval is above it, and as ruin where one is below it."""
@@ -89,15 +89,15 @@ def draw_rate(ax: Axes, rows: Any, rate: float) -> None:
     """A mark for each loss at the largest staleness and one rate, with its bound."""
     oldest = max(each[2] for each in judged(rows))
     found = {each[1]: each for each in judged(rows) if each[0] == rate and each[2] == oldest}
-    shown = [method for method in COLOR if method in found]
+    shown = [method for method in LOSSES if method in found]
     for place, method in enumerate(shown):
         *_, value, reach, _ = found[method]
-        style = {"marker": MARK[method], "color": _style.COLORS[COLOR[method]]}
+        style = _methods.look(LOSSES[method])
         ax.errorbar([place], [value], yerr=[reach], **{**_style.MEASURED, **style})
         low, _ = band(rows, rate, method, oldest)
         ax.plot([place - 0.35, place + 0.35], [low, low], label=BOUND, **_style.PREDICTED)
     ax.axhline(0.0, **_style.REFERENCE)
-    ax.set_xticks(range(len(shown)), [SAID.get(method, method) for method in shown])
+    ax.set_xticks(range(len(shown)), [LOSSES[method].replace(" ", "\n") for method in shown])
     ax.set(xlim=(-0.6, len(shown) - 0.4), title=f"Learning rate {rate:.5f}".rstrip("0") + f" ({RATES[rate]})")
 
 
@@ -109,7 +109,7 @@ def draw(rows: Any) -> Figure:
         for ax, rate in zip(axes, RATES, strict=True):
             draw_rate(ax, rows, rate)
         axes[0].set_ylabel("mean return minus\nthat on fresh data")
-        axes[0].text(-0.5, 0.012, "fresh data", color=_style.COLORS["muted"], fontsize=7)
+        axes[0].text(-0.5, 0.012, "fresh data (below: worse)", color=_style.COLORS["muted"], fontsize=7)
         _script.headline(figure, _holds(rows), "Returns that staleness costs five losses")
     return figure
 
@@ -121,7 +121,7 @@ def numbers(rows: Any) -> dict[str, str]:
     for name, rate in (("usual", model_losses.USUAL), ("bold", model_losses.BOLD)):
         fresh = curves(rows, rate, "no correction", 0).mean(axis=1)
         found |= {"start": f"{fresh.iloc[0]:.2f}", f"end_{name}": f"{fresh.iloc[-1]:.2f}"}
-        for method in [each for each in COLOR if any(one[:2] == (rate, each) for one in every)]:
+        for method in [each for each in LOSSES if any(one[:2] == (rate, each) for one in every)]:
             value, reach = lost(rows, rate, method)
             found[f"{method.replace(' ', '_').lower()}_{name}"] = f"{value:+.2f} ± {reach:.2f}".replace("-", "−")
     return found

@@ -12,7 +12,7 @@ from experiments import model_losses
 from paper_figures import _models, _script
 
 EXPERIMENTS = {"model_losses": {"task": "sums (character model)", "rate": model_losses.USUAL, "staleness": (16, 64)}}
-COLOR = {"clip": "stale", "masked": "controlled"}
+COLOR = {"clip": "clip", "masked": "m2po"}
 MARK = {"clip": "o", "masked": "^"}
 LABEL = {"clip": "PPO's clip", "masked": "M2PO's mask"}
 RUNS = ("PPO clip", "M2PO")

@@ -58,7 +58,7 @@ def draw(rows: Any) -> Figure:
                     look = {**_style.MEASURED, "color": shade, "marker": MARK[sampler]}
                     ax.errorbar(one.value, place + shift, xerr=reach, **look)
                     if not place:
-                        name = f"sampler in {sampler}"
+                        name = f"sampler in {sampler.replace('tf', 'TF')}"
                         ax.text(1.12 * one.high, place + shift, name, color=shade, fontsize=7.5, va="center")
         ax.set_yticks(range(len(present)), [CASES[case] for case in present])
         ax.set(xscale="log", ylim=(len(present) - 0.5, -0.5))

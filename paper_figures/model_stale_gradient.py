@@ -7,13 +7,11 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
-from paper_figures import _models, _script
+from paper_figures import _methods, _models, _script
 from paper_figures import _vcpo as look
 
 EXPERIMENTS = {"model_gradients": {"task": "sums (character model)"}}
-COLOR = {"no correction": "stale", "full IS": "controlled"}
-MARK = {"no correction": "o", "full IS": "^"}
-NAMES = {"no correction": "without\nratios", "full IS": "with untruncated\nratios"}
+NAMES = {"no correction": "no correction", "full IS": "untruncated IS"}
 TOP = 1.6
 """End of the axis, within which all means are."""
 QUANTITIES = ("cosine", "norm", "along")
@@ -28,7 +26,7 @@ def levels(rows: Any) -> Any:
 def judged(rows: Any) -> list[tuple[str, str, int, Any, float]]:
     """Loss, quantity, staleness, mean and prediction on stale data."""
     own, found = levels(rows), []
-    for name in COLOR:
+    for name in NAMES:
         for staleness in sorted(set(own.staleness) - {0}):
             place = {"method": name, "staleness": staleness}
             for quantity in QUANTITIES:
@@ -55,16 +53,17 @@ def draw(rows: Any) -> Figure:
     with _style.applied():
         figure = _style.picture(_style.WIDTH, 2.6)
         ax, own, ends = figure.subplots(), levels(rows), {}
-        for dodge, (name, color) in zip((0.98, 1.02), COLOR.items(), strict=True):
+        for dodge, (name, said) in zip((0.98, 1.02), NAMES.items(), strict=True):
+            look_of = _methods.look(said)
             shown = _models.means(own, "staleness", method=name, quantity="along")
-            _models.points(ax, shown.staleness * dodge, shown, _style.COLORS[color], marker=MARK[name])
+            _models.points(ax, shown.staleness * dodge, shown, **look_of)
             last = shown.iloc[-1]
-            ends[NAMES[name]] = (float(last.value), _style.COLORS[color])
+            ends[said] = (float(last.value), look_of["color"])
             for row in shown[shown.high > TOP].itertuples():
                 words = f"↑ {row.high:.1f}"
-                ax.text(1.06 * row.staleness, TOP, words, color=_style.COLORS[color], fontsize=7.5, va="top")
+                ax.text(1.06 * row.staleness, TOP, words, color=look_of["color"], fontsize=7.5, va="top")
         places = sorted(own.staleness.unique())
-        ax.plot(places, [1.0] * len(places), label="predicted with ratios", **_style.PREDICTED)
+        ax.plot(places, [1.0] * len(places), label="predicted for untruncated IS", **_style.PREDICTED)
         _models.levels(ax, places)
         ax.set(xlabel="staleness (versions)", xlim=(0.85 * places[0], 1.15 * places[-1]), ylim=(-0.3, TOP))
         look.ends(ax, ends)
@@ -82,7 +81,7 @@ def numbers(rows: Any) -> dict[str, str]:
     levels = sorted({level for _, _, level, _, _ in every})
     between, last = levels[min(1, len(levels) - 1)], levels[-1]
     found = {"staleness": f"{last}"}
-    for name in COLOR:
+    for name in NAMES:
         own = [_models.meets(row, told) for loss, _, _, row, told in every if loss == name]
         key = name.replace(" ", "_").lower()
         found[f"{key}_met"] = _models.count(own)

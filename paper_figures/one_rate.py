@@ -9,10 +9,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 from asyncsim.plotting import _style
-from paper_figures import _script
+from paper_figures import _methods, _script
 from paper_figures import _vcpo as look
 from paper_figures._claim import Setting, decided
-from paper_figures.vcpo_suite import called
 
 __all__ = ["EXPERIMENTS", "draw", "numbers"]
 
@@ -66,9 +65,9 @@ def draw_one(ax: Axes, rows: Any, task: str) -> None:
     for y, arm in enumerate(SHOWN):
         own = at(rows, task, arm, "fell", BOLD * usual(rows, task)).to_frame().T.infer_objects()
         own = own.assign(low=own.low.clip(lower=0.0))
-        color = look.COLOR["controlled" if arm in ("VCPO", "GAC") else "stale"]
-        ax.barh(y, own.value, height=0.5, color=color, alpha=0.35)
-        look.points(ax, [y], own, sideways=True, color=color)
+        style = _methods.look(SHOWN[arm])
+        ax.barh(y, own.value, height=0.5, color=style["color"], alpha=0.35)
+        look.points(ax, [y], own, sideways=True, **style)
     ax.set(xlim=(-0.02, 1), ylim=(len(SHOWN) - 0.5, -0.5), xlabel="runs that fall (lose half of their gain)")
     ax.set_title(f"{DRAWN[task]}, staleness {stale(rows, task).law.iloc[0].split()[1]}")
     ax.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=" %"))
@@ -142,7 +141,7 @@ def held(rows: Any) -> dict[str, list[Setting]]:
         vcpo, *rivals = (at(rows, task, arm, "fell", BOLD * usual(rows, task)) for arm in ("VCPO", *PRIOR))
         for arm, row in zip(PRIOR, rivals, strict=True):
             answer = decided(row.low > 0.5 and vcpo.high < 0.1, row.high < 0.5 or vcpo.low >= 0.1)
-            found.append(Setting((DRAWN.get(task, task), called(arm)), answer))
+            found.append(Setting((DRAWN.get(task, task), _methods.called(arm)), answer))
         gac, rloo = (at(rows, task, arm, "fell", BOLD * usual(rows, task)) for arm in ("GAC", "RLOO"))
         fewer.append(Setting((DRAWN.get(task, task),), decided(gac.high < rloo.low, gac.low > rloo.high)))
     return {"prior": found, "fewer": fewer}

@@ -11,14 +11,12 @@ from matplotlib.figure import Figure
 from asyncsim import claims
 from asyncsim.plotting import _style
 from experiments import phase_diagram as phase
-from paper_figures import _script
+from paper_figures import _methods, _script
 from paper_figures import _vcpo as look
 from paper_figures._claim import Setting, decided
 
 EXPERIMENTS = {"phase_diagram": {"part": "boundary", "arm": ("plain", "weighted", "clipped")}}
-NAMES = {"plain": "no ratio", "weighted": "token weights", "clipped": "PPO's clip"}
-COLOR = {"plain": "stale", "weighted": "controlled", "clipped": "tuned"}
-MARKS = {"plain": "o", "weighted": "^", "clipped": "v"}
+NAMES = {"plain": "no ratio", "weighted": "no clip\n(token ratios)", "clipped": "PPO's clip"}
 
 
 def predicted(staleness: int, arm: str = "plain") -> float:
@@ -43,9 +41,9 @@ def draw_boundaries(ax: Axes, rows: Any, task: str) -> None:
     for arm, name in NAMES.items():
         own = _script.pick(rows, part="boundary", task=task, arm=arm).dropna(subset="value").sort_values("staleness")
         # No bars: rates are known to a step of the grid, which is no interval of chance.
-        color = look.COLOR[COLOR[arm]]
-        ax.plot(places(own.staleness), own.value, marker=MARKS[arm], markersize=4, color=color, **look.CONNECTED)
-        names[name] = (float(own.value.iloc[-1]), color)
+        style = _methods.look(name)
+        ax.plot(places(own.staleness), own.value, markersize=4, **style, **look.CONNECTED)
+        names[name] = (float(own.value.iloc[-1]), style["color"])
     levels = sorted(int(s) for s in rows.staleness.unique())
     for arm in ("plain", "weighted"):
         ax.plot(places(levels), [predicted(s, arm) for s in levels], **_style.PREDICTED)
@@ -53,7 +51,8 @@ def draw_boundaries(ax: Axes, rows: Any, task: str) -> None:
     look.ticks(ax.xaxis, places(levels), [str(s) for s in levels])
     look.ticks(ax.yaxis, [0.03, 0.1, 0.3, 1.0])
     ax.set_ylim(0.02, 3.5)
-    look.say(ax, places(8), 2.2, "predicted, weights/clip", look.INK, ha="center", va="bottom")
+    words = "predicted with ratios" + "; noise lowers it" * (task == next(iter(phase.TASKS)))
+    look.say(ax, places(8), 2.2, words, look.INK, ha="center", va="bottom")
     look.say(ax, places(6), 0.06, "predicted, no ratio", look.INK, ha="right")
     if task != next(iter(phase.TASKS)):
         look.ends(ax, names, gap=0.1)
@@ -72,7 +71,7 @@ def draw(rows: Any) -> Figure:
         axes = figure.subplots(1, len(phase.TASKS), sharey=True)
         for ax, task in zip(axes, phase.TASKS, strict=True):
             draw_boundaries(ax, rows, task)
-        axes[0].set_ylabel("learning rate × curvature at which\nhalf of the runs lose all entropy")
+        axes[0].set_ylabel("maximum learning rate × curvature\n(half of the runs lose all entropy)")
         _script.headline(figure, raised(rows), "Maximum learning rate by staleness")
     return figure
 

@@ -76,7 +76,7 @@ def draw_lag(ax: Axes, rows: Any, part: str, value: Any) -> None:
     for steps, more in ((own, {**look.CONNECTED, **CONVENTIONAL}), ([0], {**PIPELINE, "markersize": 6.0})):
         means, reach = zip(*map(value, steps), strict=True)
         ax.errorbar([speed(rows, each)[0] for each in steps], means, yerr=reach, **{**_style.MEASURED, **more})
-    ax.set(xlabel="mean staleness of a token (updates)")
+    ax.set(xlabel="mean staleness of a token (versions)")
 
 
 def ess(rows: Any, steps: int) -> tuple[float, float]:

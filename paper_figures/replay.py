@@ -77,7 +77,7 @@ def draw_prices(ax: Axes, rows: Any) -> None:
         names[task] = (each[-1].value, look.COLOR[task])
     ax.axhline(1.0, **{**_style.REFERENCE, "color": look.COLOR["synchronous"]})
     ax.set(xscale="log", yscale="log", ylim=(0.12, 5.0), title="Tuned learning rates")
-    ax.set(xlabel="generation time divided by training time", ylabel="compute relative to fresh data")
+    ax.set(xlabel="generation time divided by training time", ylabel="compute relative to fresh data\n(below 1: saved)")
     look.ticks(ax.yaxis, [0.125, 0.25, 0.5, 1, 2, 4], ["1/8", "1/4", "1/2", "1", "2", "4"])
     look.ticks(ax.xaxis, [0.25, 1, 4, 16, 64])
     look.ends(ax, names)
@@ -94,7 +94,7 @@ def draw_rates(ax: Axes, rows: Any) -> None:
     ax.set(
         xscale="log", ylim=(len(tasks(rows)) - 0.5, -0.6), title=f"Generation {PRICE:g} times as expensive as training"
     )
-    ax.set_xlabel("compute relative to fresh data")
+    ax.set_xlabel("compute relative to fresh data (left of 1: saved)")
     look.ticks(ax.xaxis, [0.125, 0.25, 0.5, 1, 2, 4], ["1/8", "1/4", "1/2", "1", "2", "4"])
     look.ticks(ax.yaxis, range(len(tasks(rows))), tasks(rows))
     look.say(ax, 0.2, -0.42, f"learning rate {HELD:g}", HELD_LOOK["color"])

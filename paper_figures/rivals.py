@@ -10,11 +10,10 @@ from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
 from experiments import league, rivals
-from paper_figures import _script
+from paper_figures import _methods, _script
 from paper_figures import _vcpo as look
 from paper_figures._claim import Setting, decided
 from paper_figures.league import WORDS
-from paper_figures.vcpo_suite import called
 
 EXPERIMENTS = {"rivals": {"law": "constant 32"}}
 TASKS = {"bandit": "bandit", "graded": "graded", "sparse": "sparse"}
@@ -22,7 +21,7 @@ NAMES = {"VCPO": "VCPO", "GAC": "GAC (projection only)"}
 """Bases; the league has the GAC that skips."""
 OTHERS = "another method"
 LOOKS: dict[str, dict[str, Any]] = {
-    "RLOO": {"color": look.COLOR["stale"], "marker": "o"},
+    "RLOO": _methods.look("RLOO"),
     "fresh": look.SYNCHRONOUS,
     OTHERS: {"color": look.COLOR["muted"], "marker": "o", "markersize": 2.5},
 }
@@ -54,6 +53,7 @@ def draw_base(ax: Axes, rows: Any, base: str) -> None:
                 look.points(ax, [y + side], here[here.arm == arm], sideways=True, **LOOKS[arm])
     ax.set(ylim=(len(TASKS) - 0.5, -0.5), xlabel=f"mean return minus that of {NAMES[base]}", title=NAMES[base])
     look.ticks(ax.yaxis, range(len(TASKS)), list(TASKS.values()))
+    look.side(ax, f"right: better than {base}", y=0.94)
 
 
 def draw(rows: Any) -> Figure:
@@ -88,7 +88,7 @@ def held(rows: Any) -> dict[str, list[Setting]]:
     for base in rivals.BASES:
         own = judged(rows, base)
         found[base.lower()] = [
-            Setting((row.task, called(row.arm)), decided(row.word == "worse", row.word in ("better", "equal")))
+            Setting((row.task, _methods.called(row.arm)), decided(row.word == "worse", row.word in ("better", "equal")))
             for row in own[own.law == LAW].itertuples()
         ]
     return found

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
 from experiments import league, roll_parity, token_ratios
-from paper_figures import _script
+from paper_figures import _methods, _script
 from paper_figures import _vcpo as look
 from paper_figures._claim import Setting, decided
 
@@ -19,12 +19,8 @@ __all__ = ["EXPERIMENTS", "draw", "numbers"]
 
 EXPERIMENTS = {"roll_parity": {"rate": "best synchronous", "staleness": "0 (synchronous) or up to 8"}}
 NAMES = {"arms": "many arms", "graded": "graded", "peaked": "64 tokens wrong at first"}
-SHOWN: dict[str, dict[str, Any]] = {
-    "PPO": {"color": look.COLOR["stale"], "marker": "o"},
-    "TOPR": {"color": look.COLOR["tuned"], "marker": "D"},
-    "TIS": {"color": look.COLOR["partial"], "marker": "^"},
-}
-SAID = {"TIS": "truncated IS"}
+SAID = {"TIS": "token truncated IS"}
+SHOWN = {arm: _methods.look(SAID.get(arm, arm)) for arm in ("PPO", "TOPR", "TIS")}
 ARMS, UNSOLVED = list(token_ratios.METHODS), 0.8
 LATE = roll_parity.RATIOS[-1]
 

@@ -67,7 +67,7 @@ def draw_boundary(ax: Axes, rows: Any) -> Axes:
     ax.set(ylim=(0.08, 2.6), yticks=[0.1, 0.2, 0.5, 1, 2], ylabel=r"maximum stable learning rate $\times$ curvature")
     ax.set_yticklabels(["0.1", "0.2", "0.5", "1", "2"])
     ax.set_xscale("function", functions=(np.log1p, np.expm1))
-    ax.set(xlim=(-0.12, 19.0), xticks=[0, 1, 2, 4, 8, 16], xlabel=r"maximum staleness $\tau$ (updates)")
+    ax.set(xlim=(-0.12, 19.0), xticks=[0, 1, 2, 4, 8, 16], xlabel=r"maximum staleness $\tau$ (versions)")
     ax.xaxis.set_minor_locator(NullLocator())
     ax.yaxis.set_minor_formatter(NullFormatter())
     return ax

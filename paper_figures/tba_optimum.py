@@ -10,15 +10,15 @@ from matplotlib.figure import Figure
 from asyncsim import claims
 from asyncsim.plotting import _style
 from experiments import tba_optimum
-from paper_figures import _script
+from paper_figures import _methods, _script
 from paper_figures import _vcpo as look
 from paper_figures._claim import Setting, decided
 from paper_figures._script import pick
 
 TASK = "bandit"
 """The task that is drawn; the entry has both."""
-ARMS = {"RLOO": _style.COLORS["stale"], "RLOO, ratio": _style.COLORS["tuned"], "TBA": _style.COLORS["controlled"]}
-NAMES = {"RLOO": "RLOO, no ratios", "RLOO, ratio": "RLOO with ratios"}
+NAMES = {"RLOO": "RLOO, no ratio", "RLOO, ratio": "RLOO with ratios", "TBA": "TBA"}
+ARMS = {arm: str(_methods.look(name)["color"]) for arm, name in NAMES.items()}
 TITLES = {"replay": "Half of the data replayed", "narrow": "Frozen data that rarely show the best arms"}
 EXPERIMENTS = {
     "tba_optimum": {

@@ -11,7 +11,7 @@ from scipy import integrate, stats
 
 from asyncsim.plotting import _style
 from experiments import tba_speed
-from paper_figures import _script
+from paper_figures import _methods, _script
 from paper_figures import _vcpo as look
 from paper_figures._claim import Setting, decided
 
@@ -114,7 +114,7 @@ def draw_clock(ax: Axes, rows: Any) -> None:
                     va="center",
                 )
     ax.axvline(1.0, **_style.REFERENCE)
-    ax.set(xlabel="speed-up over synchronous RLOO\n(exchange every 10 batches)", xscale="log")
+    ax.set(xlabel="speed-up over synchronous RLOO (right of 1: sooner)\n(exchange every 10 batches)", xscale="log")
     ax.set_ylim(len(TITLES) - 0.5, -0.5)
     ax.set_title(f"Time to a target, generation {burden(rows, tba_speed.CLOCK):.0f} × training")
     look.ticks(ax.yaxis, range(len(TITLES)), list(TITLES.values()))
@@ -138,7 +138,7 @@ def draw(rows: Any) -> Figure:
 def style_of(arm: str) -> dict[str, Any]:
     """The look of an arm of the clock."""
     if arm.startswith("RLOO"):
-        return {**_style.MEASURED, "color": look.COLOR["stale"], "marker": "o"}
+        return {**_style.MEASURED, **_methods.look("RLOO")}
     color, marker = SHOWN[tba_speed.ARMS[arm][1]]
     return {**_style.MEASURED, "color": look.COLOR[color], "marker": marker}
 

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
 from experiments import league
-from paper_figures import _script
+from paper_figures import _methods, _script
 from paper_figures import _vcpo as look
 from paper_figures._claim import Setting, decided
 
@@ -17,9 +17,9 @@ EXPERIMENTS = {"token_ratios": {"part": "pair"}}
 TITLES = {"graded": "graded", "sparse": "sparse"}
 LAWS = {"constant 8": "8", "constant 32": "32", "sawtooth": "0 to 16 in turn", "heavy": "heavy-tailed"}
 PAIRS: dict[str, tuple[str, dict[str, Any]]] = {
-    "TIS": ("truncated weights", {"color": look.COLOR["stale"], "marker": "o"}),
-    "MIS": ("masks", {"color": look.COLOR["controlled"], "marker": "s"}),
-    "clip": ("clips (PPO − GSPO)", {"color": look.COLOR["tuned"], "marker": "^"}),
+    "TIS": ("truncated IS", look.TRUNCATED),
+    "MIS": ("masked IS", {**look.TRUNCATED, "marker": "s"}),
+    "clip": ("PPO minus GSPO", _methods.look("PPO", marker="^")),
 }
 OLD = "constant 32"
 

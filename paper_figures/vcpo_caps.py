@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
-from paper_figures import _script
+from paper_figures import _methods, _script
 from paper_figures import _vcpo as look
 from paper_figures import _vcpo_steps as steps
 from paper_figures._claim import Setting, decided
@@ -18,7 +18,7 @@ from paper_figures.vcpo_masks import LEVELS, SHOWN, caps, last
 
 EXPERIMENTS = steps.drawn("cap", "4 × best synchronous")
 LOOKS: dict[str, dict[str, Any]] = dict(
-    zip(LEVELS, (look.TRUNCATED, {"color": look.COLOR["partial"], "marker": "D"}), strict=True)
+    zip(LEVELS, (look.TRUNCATED, _methods.look("token truncated IS", **look.HOLLOW)), strict=True)
 )
 
 

@@ -19,8 +19,8 @@ EXPERIMENTS = {
 }
 ARMS: dict[str, tuple[dict[str, Any], str]] = {
     "synchronous": ({"staleness": 0, "method": "tis"}, look.COLOR["synchronous"]),
-    "truncated IS, staleness 2": ({"staleness": PAPER, "method": "tis"}, look.COLOR["stale"]),
-    "VCPO, staleness 2": ({"staleness": PAPER, "method": "vcpo"}, look.COLOR["controlled"]),
+    "truncated IS, staleness 2": ({"staleness": PAPER, "method": "tis"}, look.TRUNCATED["color"]),
+    "VCPO, staleness 2": ({"staleness": PAPER, "method": "vcpo"}, look.VCPO["color"]),
 }
 
 EARLY, SHOWN = 3.0, 16.0

@@ -9,16 +9,15 @@ from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
 from experiments.vcpo_steps import ALIGNED, NEAR
-from paper_figures import _script
+from paper_figures import _methods, _script
 from paper_figures import _vcpo as look
 from paper_figures import _vcpo_steps as steps
 from paper_figures._claim import Setting, decided
-from paper_figures.vcpo_suite import called
 
 RUNS = {"seeds": "48 per rate"}
 EXPERIMENTS = {"vcpo_steps": steps.drawn("aligned", "2.8, 4 and 5.7 × best synchronous")["vcpo_steps"] | RUNS}
 ARM = "TIS, sequence"
-SIDES = {"fell": look.COLOR["stale"], "others": look.COLOR["muted"]}
+SIDES = {"fell": look.TRUNCATED["color"], "others": look.COLOR["muted"]}
 SOON = 16
 """Updates before a fall at which ESS has dropped, and the return hardly."""
 WHEN = ("before", "soon", "near", "fell")
@@ -120,5 +119,5 @@ def held(rows: Any) -> dict[str, list[Setting]]:
     for (law, arm), course in own.groupby(["law", "arm"], sort=False):
         early, late = (_script.pick(course, update=update).iloc[0] for update in (course["update"].min(), -NEAR))
         answer = decided(late.high < early.low, late.low > early.high)
-        found.append(Setting((f"{law} staleness", called(arm)), answer))
+        found.append(Setting((f"{law} staleness", _methods.called(arm)), answer))
     return {"drop": found}

@@ -52,7 +52,7 @@ def draw_staleness(ax: Axes, rows: Any) -> bool:
     ax.set_title("Speed-up in time to a target return")
     look.say(ax, 4.2, 2.82, "updates per hour", look.COLOR["muted"])
     look.say(ax, 4.7, 2.2, "VCPO", look.COLOR["controlled"])
-    look.say(ax, 1.5, 1.6, "truncated IS", look.COLOR["stale"])
+    look.say(ax, 1.5, 1.6, "truncated IS", look.TRUNCATED["color"])
     look.say(ax, 1, 3.3, "predicted limit")
     return near
 

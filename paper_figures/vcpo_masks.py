@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
 from experiments.vcpo_steps import LAG
-from paper_figures import _script
+from paper_figures import _methods, _script
 from paper_figures import _vcpo as look
 from paper_figures import _vcpo_steps as steps
 from paper_figures._claim import Setting, decided
@@ -17,9 +17,9 @@ from paper_figures._vcpo_steps import BOLD, USUAL
 
 EXPERIMENTS = steps.drawn("curve", "4 × best synchronous", f"{LAG}")
 MASKS = {
-    "MIS, geometric": ("mask on the\ngeometric mean", look.COLOR["controlled"]),
-    "PPO": ("PPO's clip", look.COLOR["stale"]),
-    "M2PO": ("M2PO's mask", look.COLOR["partial"]),
+    "MIS, geometric": ("geometric\nmasked IS", str(_methods.look("geometric masked IS")["color"])),
+    "PPO": ("PPO's clip", str(_methods.look("PPO")["color"])),
+    "M2PO": ("M2PO's mask", str(_methods.look("M2PO")["color"])),
 }
 """Name and color by arm."""
 LAWS = ("constant", "mixed")

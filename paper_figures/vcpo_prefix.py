@@ -9,15 +9,15 @@ from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
 from experiments.vcpo_prefix import CENTER, LONG
-from paper_figures import _script
+from paper_figures import _methods, _script
 from paper_figures import _vcpo as look
 from paper_figures._claim import Setting, decided
 
 PAID = {"bits with a penalty": "1 if enough of 128 are correct, less a KL penalty"}
 EXPERIMENTS = {"vcpo_prefix": {"sweep": ("lag", "batch"), "task": "penalty", "rate": "0.05", "means": PAID}}
 LOOKS: dict[str, dict[str, Any]] = {
-    "sequence": {"color": look.COLOR["controlled"], "marker": "^"},
-    "token": {"color": look.COLOR["stale"], "marker": "o"},
+    "sequence": look.TRUNCATED,
+    "token": _methods.look("token truncated IS", **look.HOLLOW),
     "geometric": {"color": look.COLOR["muted"], "marker": "D"},
 }
 NAMES = {"sequence": "sequence ratio", "token": "token ratios", "geometric": "geometric mean\nof token ratios"}

@@ -65,5 +65,5 @@ def draw(rows: Any) -> Figure:
             f"return at staleness {int(ends.staleness.max())}\n({int(ends.horizon.max())} updates; best: 1)"
         )
         look.say(axes[0], 2.2, 0.9, "VCPO", look.COLOR["controlled"])
-        look.say(axes[0], 0.5, 0.42, "truncated IS", look.COLOR["stale"])
+        look.say(axes[0], 0.5, 0.42, "truncated IS", look.TRUNCATED["color"])
     return figure

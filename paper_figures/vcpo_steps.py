@@ -19,7 +19,7 @@ PANELS = {
     "return": ("Return", "return of the trained policy"),
     "kl_start": ("Divergence", "KL from the initial policy (nats)"),
 }
-NAMES = {"RLOO": "RLOO without\nratios"}
+NAMES = {"RLOO": "RLOO, no ratio"}
 
 
 def holds(rows: Any) -> bool:

@@ -10,7 +10,7 @@ from matplotlib.ticker import PercentFormatter
 
 from asyncsim.plotting import _style
 from experiments import vcpo_steps
-from paper_figures import _script
+from paper_figures import _methods, _script
 from paper_figures import _vcpo as look
 from paper_figures import _vcpo_steps as steps
 from paper_figures._claim import Setting, decided
@@ -20,8 +20,8 @@ EXPERIMENTS = {
     **steps.drawn("rates", "4 × best synchronous"),
     "paired": {"of": "vcpo_steps", "rate": "4 × best synchronous", "staleness": "12"},
 }
-RIVAL: dict[str, Any] = {"color": look.COLOR["stale"], "marker": "o"}
-FORM: dict[str, Any] = {"color": look.COLOR["partial"], "marker": "D"}
+FORM: dict[str, Any] = {**look.VCPO, **look.HOLLOW}
+"""VCPO with standardized advantages."""
 SHOWN = 0.1
 """Largest difference that is drawn as a mark; larger ones are numbers at the edge."""
 AS_GOOD = 0.005
@@ -33,12 +33,6 @@ def arms(rows: Any) -> list[str]:
     """Arms of the rows in the order of the experiment."""
     known = set(_script.pick(rows, part="rates", law="constant").arm)
     return [arm for arm in vcpo_steps.ARMS if arm in known]
-
-
-def called(arm: str) -> str:
-    """An arm in a sentence: the level before the method, which is spelled out; truncated IS is that of sequences."""
-    words = " ".join(reversed(arm.split(", "))).replace("TIS", "truncated IS").replace("MIS", "masked IS")
-    return words.replace("sequence truncated", "truncated")
 
 
 def rivals(rows: Any) -> list[str]:
@@ -74,6 +68,11 @@ def fallen(rows: Any) -> list[str]:
     return [arm for arm in arms(rows) if steps.one(rows, arm, "fell", BOLD).value > 0.5]
 
 
+def look_of(arm: str) -> dict[str, Any]:
+    """Color and marker of an arm."""
+    return FORM if arm == RELEASE else _methods.look(_methods.called(arm))
+
+
 def draw_apart(ax: Axes, rows: Any, paired: Any, names: list[str]) -> None:
     """Returns less VCPO's; those far below are numbers at the left edge."""
     for place, arm in enumerate(names):
@@ -81,11 +80,12 @@ def draw_apart(ax: Axes, rows: Any, paired: Any, names: list[str]) -> None:
             ax.plot(0.0, place, linestyle="none", markersize=4.0, **look.VCPO)
         elif (own := apart(paired, arm, "bold")).value.iloc[0] < -SHOWN:
             words = f"← {own.value.iloc[0]:.2f}".replace("-", "−")
-            look.say(ax, -SHOWN, place, words, RIVAL["color"])
+            look.say(ax, -SHOWN, place, words, _methods.look(_methods.called(arm))["color"])
         else:
-            look.points(ax, [place], own, sideways=True, **(FORM if arm == RELEASE else RIVAL))
+            look.points(ax, [place], own, sideways=True, **look_of(arm))
     ax.axvline(0.0, **_style.REFERENCE)
     ax.set(xlabel="mean return over training minus VCPO's", xlim=(-1.03 * SHOWN, 0.2 * SHOWN), title="Return")
+    look.side(ax, "left: worse", 0.8, 0.96)
 
 
 def draw(rows: Any, paired: Any) -> Figure:
@@ -96,13 +96,12 @@ def draw(rows: Any, paired: Any) -> Figure:
         names = sorted(arms(rows), key=lambda arm: -apart(paired, arm, "bold", "").value.iloc[0])
         for place, arm in enumerate(names):
             fell = _script.pick(rows, part="rates", law="constant", arm=arm, quantity="fell")
-            style = look.VCPO if arm == "VCPO" else FORM if arm == RELEASE else RIVAL
-            look.points(left, [place], steps.at(fell, BOLD), sideways=True, **style)
+            look.points(left, [place], steps.at(fell, BOLD), sideways=True, **look_of(arm))
         draw_apart(right, rows, paired, names)
         left.set(xlabel="runs that fall (lose half of their gain)", xlim=(-0.03, 1.03), title="Falls")
         left.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=" %"))
         left.invert_yaxis()
-        look.ticks(left.yaxis, range(len(names)), [called(arm) for arm in names])
+        look.ticks(left.yaxis, range(len(names)), [_methods.called(arm) for arm in names])
         left.get_yticklabels()[names.index("VCPO")].set_color(look.VCPO["color"])
         holds = "VCPO" in never(rows) and RELEASE in fallen(rows) and len(fallen(rows)) < len(names) / 2
         _script.headline(figure, holds, "Falls and returns of estimators on stale data")
@@ -119,7 +118,7 @@ def numbers(rows: Any, paired: Any) -> dict[str, str]:
         "all": f"{len(arms(rows))}",
         "most_fall": f"{len(fallen(rows))}",
         "arms": f"{len(arms(rows)) - 2}",
-        "never": _script.listed(called(arm) for arm in never(rows)),
+        "never": _script.listed(_methods.called(arm) for arm in never(rows)),
         "least": f"{AS_GOOD:g}",
         "pairs": f"{int(_script.pick(paired, of='vcpo_steps').samples.max())}",
         "bold_less": f"{less}",
@@ -129,7 +128,7 @@ def numbers(rows: Any, paired: Any) -> dict[str, str]:
         **{f"{arm.lower()}_end": f"{row.value:.2f}" for arm, row in ended.items()},
         "grpo_fell": steps.percent(steps.one(rows, "GRPO", "fell", BOLD)) if "GRPO" in ended else "none",
         "release_fell": steps.percent(steps.one(rows, RELEASE, "fell", BOLD)),
-        "fallen": _script.listed(called(arm) for arm in fell) or "none",
+        "fallen": _script.listed(_methods.called(arm) for arm in fell) or "none",
     }
 
 
@@ -142,5 +141,5 @@ def held(rows: Any, paired: Any) -> dict[str, list[Setting]]:
         for arm in (arm for arm in rivals(rows) if arm != "RLOO"):
             row = steps.one(rows, arm, "fell", rate)
             answer = decided(row.low > 0.5 and vcpo.high < 0.1, row.high < 0.5 or vcpo.low >= 0.1)
-            found.append(Setting((where, called(arm)), answer))
+            found.append(Setting((where, _methods.called(arm)), answer))
     return {"prior": found, "released": released}

@@ -48,8 +48,9 @@ def draw(rows: Any) -> Figure:
             look.say(ax, 0.125, 1.7 * shift, f"staleness {staleness}", color)
         ax.axvline(0.0, **_style.REFERENCE)
         ax.set(ylim=(3.6, -0.6), xlim=(-0.06, 0.155), ylabel="learning rates of the control")
-        ax.set_xlabel("final return of VCPO − final return of the control (right: VCPO is better)")
+        ax.set_xlabel("final return of VCPO minus that of the control")
         look.ticks(ax.yaxis, range(len(AGAINST)), AGAINST.values())
+        look.side(ax, "right of 0: VCPO is better", 0.98, 0.4)
         ax.tick_params(axis="y", length=0)
         low = {name: [gain(rows, place, name).iloc[0].low for place in places] for name in AGAINST}
         holds = max(low["learning"]) <= NEAR and min(low["shuffled"]) > 0.0

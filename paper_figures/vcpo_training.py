@@ -47,7 +47,7 @@ def collapsing(rows: Any) -> Any:
 def draw_curves(ax: Axes, rows: Any) -> None:
     """Mean return over updates with its band, and one run that collapses."""
     run = collapsing(rows)
-    ax.plot(run["update"], run.value, color=look.COLOR["stale"], linewidth=0.6)
+    ax.plot(run["update"], run.value, color=look.TRUNCATED["color"], linewidth=0.6)
     for arm, style in ARMS.items():
         own = arm_rows(rows, arm)
         own = own[(own.quantity == "return") & (own.replicate < 0)].sort_values("update")
@@ -60,9 +60,9 @@ def draw_curves(ax: Axes, rows: Any) -> None:
     ax.set(xlim=(0, last), ylim=(0, 1.08), xlabel="update", ylabel="expected return (best: 1)")
     for x, y, text, color in (
         (0.13, 0.86, "synchronous", "synchronous"),
-        (0.49, 0.8, "VCPO", "controlled"),
-        (0.74, 0.52, "truncated IS", "stale"),
-        (0.72, 0.1, "one collapsed run", "stale"),
+        (0.49, 0.8, "VCPO", "vcpo"),
+        (0.74, 0.52, "truncated IS", "weights"),
+        (0.72, 0.1, "one collapsed run", "weights"),
     ):
         look.say(ax, x * last, y, text, look.COLOR[color])
 
@@ -82,8 +82,8 @@ def draw_collapsed(ax: Axes, ends: Any) -> None:
     ax.set(ylabel="runs that collapse", title="Runs that collapse", ylim=(-0.015, 0.52))
     words = f"filled: {int(short)} updates\nhollow: {int(ends.horizon.max())}"
     look.say(ax, -0.3, 0.43, words)
-    look.say(ax, 3.2, 0.2, "truncated IS", look.COLOR["stale"], ha="right")
-    look.say(ax, 3.2, 0.045, "VCPO", look.COLOR["controlled"])
+    look.say(ax, 3.2, 0.2, "truncated IS", look.TRUNCATED["color"], ha="right")
+    look.say(ax, 3.2, 0.045, "VCPO", look.VCPO["color"])
 
 
 def draw(rows: Any) -> Figure:

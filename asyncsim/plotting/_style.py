@@ -23,9 +23,9 @@ COLUMN, WIDTH = 89 / 25.4, 183 / 25.4
 """Width in inches of a figure of one column of a journal, and of one of a page; letters have their true size there."""
 
 COLORS: Mapping[str, str] = MappingProxyType(checks.table(__file__, "colors.toml"))
-"""One color per concept; `contrast` is the measurement beside another one. Arms of a training comparison:
-`stale`, nothing is done about staleness or ratios are truncated; `controlled`, the method under study; `partial`, a
-part of it alone. `tuned`: a smaller or retuned learning rate instead. `random`: an intervention at random times."""
+"""One color per concept; `contrast` is the measurement beside another one. Conditions of a training comparison:
+`stale`, data or runs that staleness harms; `controlled`, those under study; `partial`, a part of what is done to them.
+`tuned`: a smaller or retuned learning rate instead. `random`: an intervention at random times. The rest: methods."""
 
 INK = COLORS["predicted"]
 _MARK = {"linestyle": "none", "marker": "o", "markersize": 4.0, "capsize": 2.0, "elinewidth": 1.0, "capthick": 1.0}

@@ -441,7 +441,7 @@ def day(tmp_path_factory):
     for folder in ("experiments", "paper_figures"):
         (lab / folder).mkdir()
         for path in (ROOT / folder).glob("_*.py"):
-            if path.stem in {*_contract.MACHINERY, "__main__", "_script", "_setup"} or path.stem.startswith("_claim"):
+            if path.stem in _contract.MACHINERY or re.match("_(_main__|methods|script|setup|claim)", path.stem):
                 shutil.copy(path, lab / folder / path.name)
     for name, text in guide().items():
         (lab / name).parent.mkdir(exist_ok=True)

@@ -4,7 +4,7 @@ import pytest
 
 from asyncsim.plotting import _style
 from docs import _prose
-from paper_figures import _claim, _claims, _looks, _pipeline, _setup, claim_map
+from paper_figures import _claim, _claims, _looks, _methods, _pipeline, _setup, claim_map
 from tests.refusals import refused
 
 
@@ -24,6 +24,7 @@ def figure(panels=1, height=2.0, caption="", size=7.0):
         ({"height": 7.5}, "7.5 inches high"),
         ({"caption": "word " * 26}, "26 words in its captions"),
         ({"size": 6.5}, "letters of 6.5 points"),
+        ({"caption": "a gain of -1"}, "a hyphen for a minus"),
     ],
 )
 def test_what_is_too_much_is_named(wrong, told):
@@ -31,6 +32,18 @@ def test_what_is_too_much_is_named(wrong, told):
         assert _looks.faults(figure()) == []
         (line,) = _looks.faults(figure(**wrong))
     assert told in line
+
+
+def test_a_method_has_one_name_and_one_color():
+    for label, color, told in (
+        ("VCPO, staleness 2", "vcpo", ""), ("RLOO, no ratio", "muted", ""), ("the best of 3", "gac", ""),
+        ("PPO's\nclip", "gac", "'PPO' has another color"), ("TIS, token", "muted", "'truncated IS' in all figures"),
+    ):  # fmt: skip
+        drawn = figure()
+        drawn.axes[0].plot([], [], color=_style.COLORS[color], label=label)
+        drawn.legend()
+        found = " ".join(_methods.faults(drawn))
+        assert bool(found) == bool(told) and told in found
 
 
 def test_tasks_are_named_below_as_in_the_panels():
