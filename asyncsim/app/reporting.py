@@ -156,10 +156,10 @@ def finding(verdict: records.Verdict) -> str:
     points = plural(len({repr(each.point) for each in verdict.points}), "point")
     said = f"Measured at {points}: {names}."
     shares = [100.0 * each.measured / each.predicted for each in verdict.points if each.predicted > 0.0]
-    if verdict.kind == "bound" and deviation <= 0.0 and shares:
+    if verdict.kind == "bound" and verdict.verdict != "violated" and shares:
         least = f", the farthest {min(shares):.2g} %" * (len(shares) > 1)
         reached = f" The closest reaches {max(shares):.3g} % of it{least}." * (verdict.verdict != records.LOOSE)
-        return f"{said} No measurement exceeds the bound.{reached}"
+        return f"{said} No measurement contradicts the bound.{reached}"
     effect, near = _curves.effect_of(row, verdict.kind), abs(deviation)
     size = f"{near:.2g} times" if near >= 1.0 else f"{100.0 * near:.2g} % of" if near >= EXACT else "below 1 % of"
     share = f", {100.0 * effect / abs(row.predicted):.2g} % of the prediction" if row.predicted else ""
