@@ -150,14 +150,14 @@ def finding(verdict: records.Verdict) -> str:
     deviation, row = farthest(verdict)
     if row is None or not math.isfinite(deviation):
         return "" if row is None else "A measurement diverged."
-    words = (verdict.kind, verdict.id.partition("/")[0])
+    words = (verdict.kind, verdict.id.partition("/")[0], verdict.id)
     stems = dict.fromkeys(_curves.meaning(each.quantity.partition("[")[0], words) for each in verdict.points)
     names = " and ".join(", ".join(stems).rsplit(", ", 1)) if len(stems) <= NAMED else f"{len(stems)} quantities"
     points = plural(len({repr(each.point) for each in verdict.points}), "point")
     said = f"Measured at {points}: {names}."
     shares = [100.0 * each.measured / each.predicted for each in verdict.points if each.predicted > 0.0]
     if verdict.kind == "bound" and verdict.verdict != "violated" and shares:
-        least = f", the farthest {min(shares):.2g} %" * (len(shares) > 1)
+        least = f", the farthest {min(shares):.3g} %" * (min(shares) < 97.0)
         reached = f" The closest reaches {max(shares):.3g} % of it{least}." * (verdict.verdict != records.LOOSE)
         return f"{said} No measurement contradicts the bound.{reached}"
     effect, near = _curves.effect_of(row, verdict.kind), abs(deviation)

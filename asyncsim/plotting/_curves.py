@@ -32,9 +32,9 @@ COUNTS = {"cells"}
 REFUSALS = (checks.InputError, ArithmeticError, AttributeError, IndexError, KeyError, TypeError, ValueError)
 WIDTH, HEIGHT = 600, 270
 LEFT, RIGHT, TOP, BOTTOM = 72, 16, 34, 52
-ASIDE, LINE = 236, 16
+ASIDE, LINE = 240, 17
 """Width at the right for the names of several curves, and height of a line of a name."""
-NAME, SHORT, ABSENT = 40, 30, ("False", "None")
+NAME, SHORT, ABSENT = 40, 26, ("False", "None")
 """Most characters that name a point, those of one line beside a curve, and values that are not named."""
 REACH = 1.25
 """Effects either side of 0 that a deviation's mark can show."""
