@@ -284,7 +284,8 @@ def formula(text: str) -> Markup:
     except Exception:
         # What is no mathematics after all, such as two indices of one letter, is shown as it is written.
         return Markup("<code>{}</code>").format(text)
-    return Markup("<wbr>".join(f"<math>{each}</math>" for each in made))
+    whole = "<wbr>".join(f"<math>{each}</math>" for each in made)
+    return Markup(whole.replace('<mo stretchy="false">&#x0007C;</mo>', "<mi>|</mi>"))  # no space beside a bar
 
 
 def _torn(piece: str) -> bool:
