@@ -95,11 +95,8 @@ def test_the_file_holds_no_script_of_elsewhere_and_no_import(tmp_path):
 
 def test_everything_given_is_escaped(page):
     evil = '<script>alert("x")</script>&'
-    made = page(
-        [verdict(statement=evil, reason=evil, defects=({"name": evil, "verdict": "violated"},))],
-        title=evil,
-        references={"family/claim": evil},
-    )
+    odd = verdict(statement=evil, reason=evil, defects=({"name": evil, "verdict": "violated"},))
+    made = page([odd], title=evil, references={"family/claim": evil})
     assert made.text.count(evil) == 7  # title, heading, table, section, source, reason, defect
 
 
@@ -132,12 +129,8 @@ def test_a_claim_outside_its_domain_and_a_diverged_one_are_shown(page):
     missing = {"verdict": "outside", "measured": math.nan, "predicted": math.nan}
     outside = dataclasses.replace(verdict().points[0], **missing, reason="no law")
     gone = validation.judge(Estimate(math.nan), 1.0, "expectation", 1.0, 0.1)
-    made = page(
-        [
-            verdict("a/outside", **missing, points=(outside,), false_fail=math.nan),
-            verdict("a/gone", verdict="violated", points=(gone,), measured=math.nan),
-        ]
-    )
+    beyond = verdict("a/outside", **missing, points=(outside,), false_fail=math.nan)
+    made = page([beyond, verdict("a/gone", verdict="violated", points=(gone,), measured=math.nan)])
     assert "no law" in made.text and "diverged" in made.text and "1 outside" in made.text
     assert "nan" not in made.text.lower() and "called held with probability" not in made.text
 

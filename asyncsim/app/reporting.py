@@ -150,16 +150,16 @@ def finding(verdict: records.Verdict) -> str:
     deviation, row = farthest(verdict)
     if row is None or not math.isfinite(deviation):
         return "" if row is None else "A measurement diverged."
-    words = (verdict.kind, verdict.id.partition("/")[0])
+    words = (verdict.kind, verdict.id.partition("/")[0], verdict.id)
     stems = dict.fromkeys(_curves.meaning(each.quantity.partition("[")[0], words) for each in verdict.points)
     names = " and ".join(", ".join(stems).rsplit(", ", 1)) if len(stems) <= NAMED else f"{len(stems)} quantities"
     points = plural(len({repr(each.point) for each in verdict.points}), "point")
     said = f"Measured at {points}: {names}."
     shares = [100.0 * each.measured / each.predicted for each in verdict.points if each.predicted > 0.0]
-    if verdict.kind == "bound" and deviation <= 0.0 and shares:
-        least = f", the farthest {min(shares):.2g} %" * (len(shares) > 1)
+    if verdict.kind == "bound" and verdict.verdict != "violated" and shares:
+        least = f", the farthest {min(shares):.3g} %" * (min(shares) < 97.0)
         reached = f" The closest reaches {max(shares):.3g} % of it{least}." * (verdict.verdict != records.LOOSE)
-        return f"{said} No measurement exceeds the bound.{reached}"
+        return f"{said} No measurement contradicts the bound.{reached}"
     effect, near = _curves.effect_of(row, verdict.kind), abs(deviation)
     size = f"{near:.2g} times" if near >= 1.0 else f"{100.0 * near:.2g} % of" if near >= EXACT else "below 1 % of"
     share = f", {100.0 * effect / abs(row.predicted):.2g} % of the prediction" if row.predicted else ""
@@ -284,7 +284,8 @@ def formula(text: str) -> Markup:
     except Exception:
         # What is no mathematics after all, such as two indices of one letter, is shown as it is written.
         return Markup("<code>{}</code>").format(text)
-    return Markup("<wbr>".join(f"<math>{each}</math>" for each in made))
+    whole = "<wbr>".join(f"<math>{each}</math>" for each in made)
+    return Markup(whole.replace('<mo stretchy="false">&#x0007C;</mo>', "<mi>|</mi>"))  # no space beside a bar
 
 
 def _torn(piece: str) -> bool:

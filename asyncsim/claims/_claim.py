@@ -1,9 +1,9 @@
 """A claim in one class: what it says, computed twice, and how it is measured on the product (EXTENDING.md has one).
 
-The second paragraph of its file, or its own docstring where it has one, is the statement. Its parameters are those of a
-point. `predict` and `check` compute quantities by name on independent routes, `wrong` by known mistakes that the
-measurement must contradict. `measure` estimates the same quantities on the product at `points`, `defects` are mistakes
-planted there, which must flip the verdict.
+The second paragraph of its file, or its own docstring, is the statement, whose letters `symbols.toml` explains. Its
+parameters are those of a point. `predict` and `check` compute quantities by name on independent routes, `wrong` by
+known mistakes that the measurement must contradict. `measure` estimates the same quantities on the product at `points`,
+`defects` are mistakes planted there, which must flip the verdict.
 
 The two sides stay apart by what they may reach. A prediction reaches neither `sim` nor `lab`; a measurement reaches no
 formula. Reading a claim loads neither torch nor numba: the measured side names the product through `sim` and `lab`.

@@ -102,9 +102,9 @@ _symbols = cache(lambda: checks.table(__file__, "symbols.toml"))
 def symbols(id: str, statement: str) -> tuple[dict[str, str], dict[str, str]]:
     """Meanings of the symbols in a statement's formulas: those that its family declares, and those of its own."""
     table = _symbols()
-    own = table.get(id, {})
+    family, own = table.get(id.partition("/")[0], {}), table.get(id, {})
     tokens = TOKEN.findall(" ".join(re.findall("`([^`]+)`", statement)))
-    known = table["*"] | table.get(id.partition("/")[0], {}) | own
+    known = (table["*"] if family else {}) | family | own
     used = {part for token in tokens for part in ([token] if token in known else re.split(r"_|(?=\d)", token))}
     told = {name: meaning for name, meaning in known.items() if name in used and meaning}
     return {name: told[name] for name in told if name not in own}, {name: told[name] for name in told if name in own}

@@ -32,10 +32,10 @@ COUNTS = {"cells"}
 REFUSALS = (checks.InputError, ArithmeticError, AttributeError, IndexError, KeyError, TypeError, ValueError)
 WIDTH, HEIGHT = 600, 270
 LEFT, RIGHT, TOP, BOTTOM = 72, 16, 34, 52
-ASIDE, LINE = 236, 16
+ASIDE, LINE = 240, 17
 """Width at the right for the names of several curves, and height of a line of a name."""
-NAME, SHORT = 40, 30
-"""Most characters that name a point, and those of one line beside a curve."""
+NAME, SHORT, ABSENT = 40, 26, ("False", "None")
+"""Most characters that name a point, those of one line beside a curve, and values that are not named."""
 REACH = 1.25
 """Effects either side of 0 that a deviation's mark can show."""
 EFFECT = 32
@@ -144,8 +144,8 @@ def name_points(points: Sequence[Point]) -> list[str]:
 
     def name(point: Point, chosen: Sequence[str], brief: Callable[[Any], str]) -> str:
         told = [key for key in changing if key in chosen and key in point]
-        # A flag is named where it is set.
-        words = [f"{key} {brief(point[key])}".removesuffix(" True") for key in told if point[key] is not False]
+        # A flag is named where it is set, a value where there is one.
+        words = [f"{key} {brief(point[key])}".removesuffix(" True") for key in told if str(point[key]) not in ABSENT]
         return ", ".join(words or [f"not {key}" for key in told]).replace("_", " ")
 
     def names(chosen: Sequence[str], brief: Callable[[Any], str] = in_few_signs) -> list[str]:

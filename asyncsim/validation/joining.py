@@ -94,7 +94,7 @@ def join(
         attained = max((term.false_pass for term in terms), default=1.0)
         if verdict in ("held", LOOSE):
             loose = [str(term) for term in terms if not term.tight]
-            verdict, reason = "held", f"in each term, the bound is within {100.0 * (1.0 - TIGHT):g} % of a measurement"
+            verdict, reason = "held", f"every term of the bound is attained within {100.0 * (1.0 - TIGHT):g} %"
             if not terms or loose:
                 verdict = "inconclusive" if undecided else LOOSE
                 reason = "; ".join(loose) or "a lower bound would change none of its quantities"

@@ -175,12 +175,8 @@ def test_a_deviation_is_drawn_in_units_of_the_effect():
     assert middle == pytest.approx(0.5) and f"--x:{_curves.EFFECT * middle:.3g}" in text
     assert f"--h:{_curves.EFFECT * reach:.3g}" in text
     style = (Path(reporting.__file__).with_name(reporting.TEMPLATE)).read_text(encoding="utf-8")
-    assert (
-        "width: 80px" in style
-        and "40px + (var(--x) - var(--h)) * 1px" in style
-        and _curves.REACH * _curves.EFFECT == 40
-        and text.endswith("></i> 0.50")
-    )
+    assert "width: 80px" in style and "40px + (var(--x) - var(--h)) * 1px" in style
+    assert _curves.REACH * _curves.EFFECT == 40 and text.endswith("></i> 0.50")
 
 
 def test_what_lies_far_off_is_a_number_with_an_arrow():

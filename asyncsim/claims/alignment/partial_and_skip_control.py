@@ -1,7 +1,7 @@
 r"""Partial projection raises the stability limit only in part, and skipping leaves out updates with strong signals.
 
 if a share `alpha` of the parallel part is removed, descent is stable up to learning rate `a_c(staleness) / ((1 - alpha)
-curvature)`; skipping such updates leaves out most of them if the squared signal exceeds `n^2 c / (1 - c)`
+* curvature)`; skipping such updates leaves out most of them if the squared signal exceeds `n^2 c / (1 - c)`
 
 Projection that removes the share `strength` of the part along the raw gradient before leaves, far from the minimum, the
 gain 1 - strength. So the largest `step` at which |x| does not grow is a_c(staleness) / ((1 - strength) curvature).

@@ -1,6 +1,6 @@
 r"""Under projection, an unstable mode ends in a cycle whose size depends on the noise of the other coordinates.
 
-under projection, an unstable mode moves by `x_(t+1) = x_t - step s (1 - alpha p^2/(p^2 + n^2))`, with stale gradients
+under projection, an unstable mode moves by `x_(t+1) = x_t - step * s (1 - alpha p^2/(p^2 + n^2))`, with stale gradients
 `s` and `p`, and noise of energy `n^2` in the other coordinates
 
 x' = x - step g with g read `staleness` updates ago, in a mode of the curvature lambda; `others` coordinates carry noise

@@ -1,6 +1,6 @@
 r"""Gradient descent with prescribed staleness: its mean sets the noise, its maximum the highest learning rate.
 
-at staleness fixed in advance, the mean squared gradient is `<= 2 Delta/(a T) + a L s^2 + 2 (a L)^2 s^2 mean staleness`
+with staleness fixed in advance, a mean squared gradient is `<= 2 Delta/(a T) + a L s^2 + 2 (a L s)^2 * mean staleness`
 
 (1/T) sum_t E|grad f(x_t)|^2 <= 2 Delta/(step T) + step L noise^2 + 2 (step L)^2 mean noise^2 if step L + 2 (step L)^2
 maximum in_flight <= 1. `maximum` and `mean` are those of the delays; `in_flight` is the most gradients that are read

@@ -1,6 +1,6 @@
 r"""Softmax policy gradients approach the best arm as (1 - 1/K)/(step t), whatever the rewards and the staleness.
 
-with exact gradients of any staleness, a softmax bandit's return approaches the best as `r* - J = (1 - 1/K)/(step t)`
+with exact gradients of any staleness, a softmax bandit's return approaches the best as `r* - J = (1 - 1/K)/(step * t)`
 
 K arms, exact gradients tau updates old. Late in a run the best arm has nearly all mass and x_a = pi_a (r* - r_a) of any
 other arm obeys d log x_a = -step (x_a + X) dt, X = sum x = r* - J: its own logit falls with x_a, that of the best arm

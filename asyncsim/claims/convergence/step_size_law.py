@@ -1,7 +1,7 @@
 r"""Delay and drift both limit the step by 1/staleness, but only drift collapses at a constant step * time.
 
-drift leads to collapse at a constant `step t_c = r/curvature`; delay leads to it at `step t_c = step ln R/ln|z|`, about
-`c ln R/(curvature Re W_0(-c))`, which grows without bound as `c` falls to `pi/2`
+drift leads to collapse at a constant `step * t_c = r/curvature`; delay leads to it at `step * t_c = step * ln R/ln|z|`,
+about `c ln R/(curvature * Re W_0(-c))`, which grows without bound as `c` falls to `pi/2`
 
 Cumulative drift: data frozen at x = x_0 pull with the same gradient at every update, so x leaves a radius r |x_0| after
 t_c = r/(step * curvature) updates, and t_c * step = r/curvature whatever the step and the staleness ("drift"). Delay:

@@ -1,6 +1,6 @@
 r"""A small step changes the entropy by a covariance of log pi with the change of logits, not with the advantages.
 
-a step changes the entropy by `-step Cov_pi(log pi, y)`, with `y` the direction of the logits: `mu (r - mu.r)` for
+a step changes the entropy by `-step * Cov_pi(log pi, y)`, with `y` the direction of the logits: `mu (r - mu.r)` for
 REINFORCE on data of `mu`, the advantages `r - pi.r` for the natural gradient
 
 Logits that move by step y change the entropy of one softmax by dH = -step Cov_pi(log pi, y) to first order: dpi = step

@@ -1,6 +1,6 @@
 r"""With the behavior's mean reward as baseline, REINFORCE on frozen data ends at one arm, often not the best arm.
 
-with the baseline `V_mu`, REINFORCE on frozen data moves logits by `step mu (r - V_mu)` in every update; the arm with
+with the baseline `V_mu`, REINFORCE on frozen data moves logits by `step * mu (r - V_mu)` in every update; the arm with
 the largest `mu_a (r_a - V_mu)` wins, often not the best arm
 
 Take frozen behavior mu and V_mu = mu . r. The mean gradient is mu (r - V_mu) - (mu . (r - V_mu)) pi, whose last term is

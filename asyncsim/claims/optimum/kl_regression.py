@@ -1,6 +1,6 @@
 r"""Regression on the sampling policy, solved exactly, tilts it by e^{r/beta}; staleness only slows this process.
 
-`n` exact regressions on stale data end at `start e^(k r/beta)`, with `k = ceil(n / (lag + 1))`; the value estimated
+`n` exact regressions on stale data end at `start * e^(k r/beta)`, with `k = ceil(n / (lag + 1))`; the value estimated
 from `N` samples is too low by about `beta Var(e^(r/beta)) / (2 N (E e^(r/beta))^2)`
 
 The residual r - V - beta log(pi/mu), V = beta log E_mu e^{r/beta}, vanishes for every sample at pi ~ mu e^{r/beta}. So

@@ -1,7 +1,7 @@
 r"""Without noise, trajectory balance converges to reference e^{r/beta}, and its step limit ignores staleness.
 
-trajectory balance on data of any staleness converges to `reference e^(r/beta)`, without noise; it is stable iff `step
-lambda_max(F) < 1`, with `F` at that optimum, or at the policy of frozen data
+trajectory balance on data of any staleness converges to `reference * e^(r/beta)`, without noise; it is stable iff `step
+* lambda_max(F) < 1`, with `F` at that optimum, or at the policy of frozen data
 
 A group's residuals are x_a = r_a/beta - log(pi_a / reference_a), less their mean over the group; the direction is 2
 E_mu[x score]. All are 0 at pi* ~ reference e^{r/beta}, so nothing is left to sample, and how data were drawn does not

@@ -1,7 +1,7 @@
 r"""Logits that differ by at most D give E w^2 <= cosh(D)^{2 T} over T tokens; stale REINFORCE moves them slowly.
 
 if logits changed by at most `D`, then `E w^2 <= cosh(D)^(2 T)`; stale REINFORCE with even `N` moves them by at most
-`step spread N/(4 (N - 1))` per update
+`step * spread * N/(4 (N - 1))` per update
 
 "second_moment": ratios of one token have M/m <= e^{2D}, so E w^2 <= (m + M)^2/(4 m M) = cosh^2 D; attained by two arms,
 the one with behavior probability e^{-D}/(2 cosh D) raised by D and the other lowered by D. "move": on a group of N with

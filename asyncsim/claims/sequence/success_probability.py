@@ -1,7 +1,7 @@
 r"""The success probability of a chain of independent bits is an upper tail of a Poisson binomial distribution.
 
-the success probability of a chain of bits is the Poisson binomial tail of its right bits, on stale data after
-weighting; its gradient in a bit is `p (1 - p)` times the probability that the others are one short
+a chain's success probability is the Poisson binomial tail of its right bits, also on weighted stale data; its gradient
+in a bit is `p (1 - p)` times the probability that the others are one short
 
 J = P(K >= k), K the number of right bits, k = ceil(f H). Under stale data from mu the mean reward is J(mu); weighted by
 the sequence ratio it is J(pi). A bit contributes to the gradient only where it decides the outcome: dJ/dm_t = p_t (1 -

@@ -1,7 +1,7 @@
 r"""Adam's maximum step per coordinate has a limit, and gradients that grow geometrically reach this limit.
 
-Adam's largest step at update `t` is `lr sqrt(sum_k a_k^2/b_k)`, with `a` and `b` the weights in its two moments;
-gradients `(beta2/beta1)^t` reach its limit `lr (1 - beta1)/sqrt((1 - beta2) (1 - beta1^2/beta2))`
+Adam's largest step at update `t` is `lr * sqrt(sum_k a_k^2/b_k)`, with `a` and `b` the weights in its two moments;
+gradients `(beta2/beta1)^t` reach its limit `lr * (1 - beta1)/sqrt((1 - beta2) (1 - beta1^2/beta2))`
 
 m/sqrt(v) is a linear form of the gradients over the root of a quadratic one. By Cauchy-Schwarz its largest value is
 sqrt(sum_k a_k^2/b_k), a_k and b_k the weights of the gradient k updates back in m and v, and g_k ~ a_k/b_k reaches it.

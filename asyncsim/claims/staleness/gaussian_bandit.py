@@ -1,6 +1,6 @@
 r"""Stale REINFORCE on the Gaussian bandit is a delayed linear recursion; its noise grows with the distance.
 
-stale REINFORCE on a Gaussian bandit has `E e^2 = width^2 (5/2 - 2/N) kappa/(1 - 2 kappa)`, with `kappa = Q/(N - 1)`
+stale REINFORCE on a Gaussian bandit has `E e^2 = width^2 * (5/2 - 2/N) kappa/(1 - 2 kappa)`, with `kappa = Q/(N - 1)`
 
 Actions a ~ N(theta, width^2), reward -h (a - c)^2/2, groups of N with the leave-one-out baseline, no ratio, data tau
 updates old, e = theta_{t - tau} - c. Advantages add up to 0, so the trainer's own mean drops out, and

@@ -1,7 +1,7 @@
 r"""With exponential workers, asynchrony acts on the mean as momentum 1 - 1/M, whatever the loss.
 
 with `M` workers of exponential duration that update on arrival, mean descent has momentum: `E[x_(t+1) - x_t] = (1 -
-1/M) E[x_t - x_(t-1)] - (step/M) E grad f(x_t)`
+1/M) E[x_t - x_(t-1)] - (step/M) E[grad f(x_t)]`
 
 E[x_{t+1} - x_t] = (1 - 1/M) E[x_t - x_{t-1}] + (step/M) E g(x_t) for t >= 1, x_1 - x_0 = step g(x_0), g the mean ascent
 direction. Derivation: the mean over workers of g at what they have read changes by (g(x_t) - g(read)) / M an update. On

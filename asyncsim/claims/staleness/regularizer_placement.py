@@ -1,6 +1,6 @@
 r"""The log-probs in a KL penalty determine how much staleness a regularized softmax bandit tolerates.
 
-a KL penalty from behavior log-probs leaves a softmax bandit fully stale, `step < a_c(tau) / (kl lambda_max(F))`; from
+a KL penalty from behavior log-probs leaves a softmax bandit fully stale, `step < a_c(tau) / (kl * lambda_max(F))`; from
 current log-probs in the reward, it removes the limit by staleness; as a loss beside stale rewards, it leaves the stale
 share `m = (r_1 - r_2) tanh(D/2) / kl`
 

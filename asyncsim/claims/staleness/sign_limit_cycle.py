@@ -1,7 +1,7 @@
 r"""Steps of a fixed size do not diverge on stale gradients: they end in a cycle whose range grows with staleness.
 
-steps of fixed size on stale gradients end in a cycle of range `(2 tau + 1) step`, period `4 tau + 2` and variance
-`step^2 ((2 tau + 1)^2 + 2)/12`
+steps of fixed size on stale gradients end in a cycle of range `(2 tau + 1) * step`, period `4 tau + 2` and variance
+`step^2 * ((2 tau + 1)^2 + 2)/12`
 
 x_{t+1} = x_t - step sign(x_{t-tau}), which is Adam without memory (beta1 = beta2 = eps = 0). Behind a change of sign x
 goes on for tau updates more, to either side, so the range is (2 tau + 1) step and the period 4 tau + 2: that of the

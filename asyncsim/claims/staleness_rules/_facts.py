@@ -66,14 +66,13 @@ Answer = PredictedStaleness | str
 class Facts:
     """Settings of `asyncsim/systems/MODEL.md` as `describe_at` writes them: distributions as text, infinity as None.
 
-    `batches` S of a publish, `batch` P, groups of a batch, `publish` M = S P, groups of a publish, `returned`, group
-    permits that return together. `started`, samples that a group starts; `drawn`, those whose work is independent, 1
-    where all have the same. `rate_curve`, speed with n active samples, None where it is that of one. `follows`: the
-    generators have every snapshot before the next batch trains. `cuts`: an age rule drops groups. `work_alone`: the
-    seconds of a sample are those of its work at the rate of its place. `serial`: a batch of groups is admitted only
-    when all of the batch before have left their places. `instant`: training takes no time; `immediate`: nor does the
-    install. `speeds`, work per second of each place, or one number for all; `rate`, that of all where they are alike,
-    else None.
+    `batches` S of a publish, `batch` P, groups of a batch, `publish` M = S P groups, `returned`, group permits that
+    return together. `started`, samples that a group starts; `drawn`, those whose work is independent, 1 where all have
+    the same. `rate_curve`, speed with n active samples, None where it is that of one. `follows`: the generators have
+    every snapshot before the next batch trains. `cuts`: an age rule drops groups. `work_alone`: the seconds of a sample
+    are those of its work at the rate of its place. `serial`: a batch of groups is admitted only when all of the batch
+    before have left their places. `instant`: training takes no time; `immediate`: nor does the install. `speeds`, work
+    per second of each place, or one number for all; `rate`, that of all where they are alike, else None.
     """
 
     def __init__(self, settings: Mapping[str, Any], samples: int) -> None:

@@ -1,6 +1,6 @@
 r"""Q samples in any order on k slots end between the mean load and the mean load plus one straggler.
 
-samples on `k` slots all end between `max(total/k, longest)` and `total/k + (1 - 1/k) longest`
+samples on `k` slots all end between `max(total/k, longest)` and `total/k + (1 - 1/k) * longest`
 
 With works L and generation time T of a batch: max(sum L/k, max L) <= T <= sum L/k + (1 - 1/k) max L, always.
 Derivation: for the lower bound, slots do no more than one unit a second each. For the upper bound, all k slots are busy
