@@ -51,14 +51,14 @@ def _lines(rows: Sequence[dict[str, str]], kind: str = "") -> str:
     indent = " " * (2 * brief + (4 if below else width))
     wrapper = textwrap.TextWrapper(wide, indent, indent, break_on_hyphens=False)
     families: dict[str, list[str]] = {}
-    for row in rows:
+    first = commands.FIRST * brief
+    for row in sorted(rows, key=lambda row: first.index(row["name"]) if row["name"] in first else len(first)):
         name, text = "  " * brief + row["name"], wrapper.fill(row["summary"])
         line = f"{name}\n{text}" if below else name + text[len(name) :]
         families.setdefault(commands.family(kind, row["name"]) if brief else "", []).append(line)
-    # Large groups first: what is made from other parts is rare.
-    pages = sorted(families.items(), key=lambda family: -len(family[1]))
+    pages = sorted(families.items(), key=lambda family: family[0] == commands.MADE)
     page = "\n\n".join("\n".join([textwrap.fill(name, wide), *each]).lstrip("\n") for name, each in pages)
-    return page + f"\n\nasyncsim list {kind} NAME describes one" * brief
+    return page + f"\n\nasyncsim list {kind} NAME describes one of these {len(rows)}." * brief
 
 
 def _signature(text: str) -> str:
@@ -114,7 +114,7 @@ def list_names(o: Options) -> int:
     family = [row for row in several if kind == "papers" or row["name"].startswith(f"{str(o.name).lower()}/")]
     if kind is None:
         about = commands.kinds()
-        page = _lines(about)
+        page = f"{_lines(about)}\n\nOne kind: asyncsim list systems. One of its names: asyncsim list systems areal."
     elif family:
         about, page = family, _lines(family)
     elif checks.one_of("kind", kind, KINDS, remedy) and o.name is not None:

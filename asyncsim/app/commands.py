@@ -34,6 +34,9 @@ SETTINGS = 10
 """Maximum number of settings whose final values are printed."""
 MANY = 20
 """Length above which a list on a terminal has a line for each name, below headings."""
+FIRST = "reinforce ppo_clip grpo truncated_is full_is a2c group_mean synchronous trained_return ess".split()
+"""Names at the head of a long list, with their families: what others are compared with."""
+MADE = "Made from other parts"
 
 
 def names(kind: str, of: str = "") -> list[dict[str, str]]:
@@ -71,7 +74,7 @@ def family(kind: str, name: str) -> str:
     if home is None:
         return re.split("[/_]", name)[0]
     if home.startswith("_"):
-        return "Made from other parts"
+        return MADE
     text = (Path(__file__).parents[1] / kind / f"{home}.py").read_text(encoding="utf-8")
     return re.split("[:;.]", ast.get_docstring(ast.parse(text)) or "")[0]
 

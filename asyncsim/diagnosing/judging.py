@@ -94,7 +94,7 @@ def judge_runs(
     power: float = 0.9,
     columns: Any = None,
 ) -> Judgment:
-    """Judge whether setting B is better than setting A on fresh seeds, from logs of finished runs of each.
+    """Judge from the logs of finished runs whether setting B is better than setting A on fresh seeds.
 
     A run is one number: the mean of its metric over the last share of the steps, or seconds, that all runs have. The
     interval of the difference is between runs, never between steps (`comparing.judging.between_runs`). With one run of

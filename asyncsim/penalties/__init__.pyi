@@ -18,7 +18,7 @@ def k1(
     to: Literal["reference", "behavior", "proximal"] = "reference",
     ratio: Literal["none", "token", "sequence"] = "none",
 ) -> Penalty:
-    """KL penalty k1 as a loss: c = -beta, with an expected gradient of zero."""
+    """KL penalty k1 = D as a loss: c = -beta; on fresh data, its expected gradient is zero."""
 
 def k2(
     coefficient: Number = 0.04,
@@ -33,7 +33,7 @@ def k3(
     to: Literal["reference", "behavior", "proximal"] = "reference",
     ratio: Literal["none", "token", "sequence"] = "none",
 ) -> Penalty:
-    """KL penalty k3 = exp(-D) - 1 + D, whose expected gradient is that of KL(other || pi), the other direction."""
+    """KL penalty k3 = exp(-D) - 1 + D; its expected gradient is that of KL(other || pi), which is the other direction."""
 
 def reward(
     coefficient: Number = 0.04,

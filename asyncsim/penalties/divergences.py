@@ -90,7 +90,7 @@ def _penalty(source: str, *, spread: bool = False) -> Callable[[type[T]], type[T
 
 @_penalty('Schulman 2020, "Approximating KL divergence" (value); gradient derived here')
 class k1(Sampled):
-    """KL penalty k1 as a loss: c = -beta, with an expected gradient of zero.
+    """KL penalty k1 = D as a loss: c = -beta; on fresh data, its expected gradient is zero.
 
     Sampled log ratio D_t = log pi - log other, differentiated: c_t = -beta. The mean of D is the KL divergence, but
     d/dtheta of D at a given token is the score itself, so that the expected gradient under pi is -beta E[grad log pi] =
@@ -140,7 +140,7 @@ class k2(Sampled):
 
 @_penalty("2402.03300, equation 4; gradient derived here")
 class k3(Sampled):
-    """KL penalty k3 = exp(-D) - 1 + D, whose expected gradient is that of KL(other || pi), the other direction.
+    """KL penalty k3 = exp(-D) - 1 + D; its expected gradient is that of KL(other || pi), which is the other direction.
 
     Low-variance estimate exp(-D_t) - 1 + D_t with D_t = log pi - log other, differentiated: c_t = -beta (1 - e^-D). The
     value is an unbiased estimate of KL(pi || other). Its gradient is not that of the value's mean, since the tokens are

@@ -73,7 +73,7 @@ def advise(
     seed: int = 0,
     **settings: Any,
 ) -> Advice:
-    """Recommend the smallest staleness limit whose seconds per update are within `share` of the minimum.
+    """Recommend the smallest staleness limit whose updates take at most `share` longer than those of the fastest limit.
 
     Every limit is simulated with the same responses, for today's machines and for others in the description.
 

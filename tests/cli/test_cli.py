@@ -78,7 +78,7 @@ def test_a_long_list_on_a_terminal_has_headings_and_a_line_for_each_name(
     flat = call("list", kind).output.splitlines()
     monkeypatch.setenv("COLUMNS", "80")
     lines = call("list", kind).output.splitlines()
-    assert max(map(len, lines)) <= 80 and lines[-1] == f"asyncsim list {kind} NAME describes one"
+    assert max(map(len, lines)) <= 80 and lines[-1] == f"asyncsim list {kind} NAME describes one of these {len(flat)}."
     assert sorted(line.split()[0] for line in lines if line[:2] == "  " != line[1:3]) == sorted(
         line.split()[0] for line in flat
     )
