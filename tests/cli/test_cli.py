@@ -357,7 +357,7 @@ def test_everything_can_be_described(kind: str, tmp_path: Path) -> None:
 
 def test_sgd_has_its_default_in_any_chain() -> None:
     alone = call("run", *SMALL, "--link", "momentum", "--set", "momentum.beta=0.5", "--link", "sgd")
-    assert alone.exit_code == 0 and "Sgd lr=0.1" in alone.output
+    assert alone.exit_code == 0 and "sgd lr=0.1" in alone.output
 
 
 def test_coupled_takes_its_lengths_from_the_policy(tmp_path: Path) -> None:
