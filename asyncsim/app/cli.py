@@ -35,7 +35,9 @@ app = typer.Typer(
     # Help is as wide as the terminal.
     context_settings={"max_content_width": streams.WIDEST, "help_option_names": ["-h", "--help"]},
     help="Simulate how stale rollouts become in asynchronous RL, and what staleness costs.\n\n"
-    "\b\nExample:\n  asyncsim run --method grpo --staleness 16 --plot out.png",
+    "\b\nSimulate a trainer:\n  asyncsim timeline areal --set max_head_offpolicyness=2 --set load=1.5 \\\n"
+    "    --set consumer_batch_size=4 --set length=lognormal:1:1\n\n"
+    "\b\nTrain on stale data:\n  asyncsim run --method grpo --staleness 16 --plot out.png",
 )
 
 results = typer.Typer(no_args_is_help=True, help="Inspect stored sweeps: ls, show, verify, gc.")
@@ -225,7 +227,7 @@ def sweep(o: Options) -> int:
 
     A sweep uses all cores or a cluster. A stopped sweep resumes, and does not repeat the settings in the store.
     Examples of --grid: staleness=0,4,16; method=grpo,my.py:loss; lr=0.01:1:9 (min:max:count, logarithmic). Give
-    settings that all share as options of `run`, such as --method my.py:loss, or with --set.
+    settings that all runs share as options of `run`, such as --method my.py:loss, or with --set.
     """
     for option, path in (("--plot", o.plot), ("--csv", o.csv)):
         checks.require(not (o.dry_run and path), option, str(path), "left out beside --dry-run", "nothing is run then")
@@ -356,8 +358,9 @@ def timeline(o: Options) -> int:
 def advise(o: Options) -> int:
     """Recommend a staleness limit for your system.
 
-    The file describes machines, slots, tokens per second, response lengths and seconds. The answer gives seconds per
-    update and slot-hours. If the file has several numbers of machines or both rollout modes, the answer compares them.
+    The file describes machines, slots, tokens per second, response lengths and training seconds. The answer gives
+    seconds per update and slot-hours. If the file has several numbers of machines or both rollout modes, the answer
+    compares them.
     """
     from asyncsim.sweeping import advising
 
@@ -492,8 +495,8 @@ def diagnose(o: Options) -> int:
 def judge(o: Options) -> int:
     """Decide from logs of finished runs whether B beats A.
 
-    The interval is between runs, so it applies to new seeds. If there are too few runs, the answer says what they show,
-    and how many seeds would decide.
+    The interval counts differences between runs, so it applies to new seeds. If there are too few runs, the answer says
+    what they show, and how many seeds would decide.
     """
     from asyncsim.diagnosing.judging import judge_runs, seeds_for
 

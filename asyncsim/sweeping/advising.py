@@ -430,6 +430,6 @@ def _about(trainer: Trainer, given: Mapping[str, Any]) -> str:
     return (
         f"{given['trainer']} ({trainer.preset}): {slots} slots on {plural(given['machines'][0], 'machine')}, {speed} "
         f"tokens per second each; {given['prompts_per_batch']} prompts x {given['samples_per_prompt']} responses of "
-        f"{length:.4g} tokens on average{spread}; {train:g} s a training step, {sync:g} s a sync after every "
+        f"{length:.4g} tokens on average{spread}; {train:g} s per training step, {sync:g} s per sync after every "
         f"{f'{every} steps' if every > 1 else 'step'}{note}. The limit is {trainer.limit}.{doubt}"
     )

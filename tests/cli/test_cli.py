@@ -56,7 +56,7 @@ def told(folder: Path, words: object, *arguments: object) -> tuple[str, Any]:
 
 def test_the_example_of_help_works(tmp_path: Path) -> None:
     text = call("--help").output
-    example = " ".join(text.split("Example:")[1].split("Options")[0].split())
+    example = " ".join(text.split("stale data:")[1].split("Options")[0].split())
     words = example.split()[1 : example.split().index("out.png") + 1]
     assert words[:3] == ["run", "--method", "grpo"]
     words[words.index("out.png")] = str(tmp_path / "out.png")
