@@ -54,7 +54,8 @@ def test_seconds_are_those_of_the_closed_form():
     assert [each.mean("generator_idle_seconds") for each in advice.curve()] == pytest.approx([s - 5 for s in seconds])
     assert [each.mean("trainer_idle_seconds") for each in advice.curve()] == pytest.approx([s - 8 for s in seconds])
     assert advice.standstill == (
-        "Per update, the trainer waits 0 s [0, 0] and a generator slot waits 3 s [3, 3]. The bottleneck is the trainer side."
+        "Per update, the trainer waits 0 s [0, 0] and a generator slot waits 3 s [3, 3]. "
+        "The bottleneck is the trainer side."
     )
     for own, cause in (
         ({"staleness_limit": [0]}, ", since the longest response of a batch takes 10 s on average, on any number"),
