@@ -49,7 +49,7 @@ def otb(where: Literal["inside", "outside"] = "inside", alone: Literal["none", "
     """OTB, optimal token baseline: at each position, a mean return weighted by the accumulated squared score."""
 
 def pass_at_k(k: int = 2, standardize: bool = False) -> Advantage:
-    """Pass@k: A = mean maximum reward of sets of k samples with this sample, minus that of sets without it."""
+    """Pass@k: A = mean of the maximum reward of k samples with this sample, minus that of k samples without it."""
 
 def reinforce_plus_plus(
     baseline: Literal["none", "group"] = "none", discount: Number = 1.0, unbiased: bool = False
@@ -60,7 +60,7 @@ def remax() -> Advantage:
     """ReMax, with the greedy response's reward as baseline: A = r - r(greedy)."""
 
 def retrace(discount: Number = 0.99, trace: Number = 1.0) -> Advantage:
-    """Retrace: returns with an action critic, cut off where the policy has moved away from the action."""
+    """Retrace: returns corrected by an action-value critic, cut where the policy has moved away from an action."""
 
 def returns_to_go(discount: Number = 1.0, baseline: Literal["none", "batch"] = "none") -> Advantage:
     """Sum of rewards from each token to the end of its episode."""

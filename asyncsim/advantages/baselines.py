@@ -149,7 +149,7 @@ def soft_value(
     raises="a run with groups of fewer than k",
 )
 class pass_at_k(GroupBaseline):
-    """Pass@k: A = mean maximum reward of sets of k samples with this sample, minus that of sets without it.
+    """Pass@k: A = mean of the maximum reward of k samples with this sample, minus that of k samples without it.
 
     A_i = mean over sets S of k samples with i of (max S - max S without i).
 

@@ -222,7 +222,7 @@ class vtrace(Baseline):
     raises='a run whose policy has no values of actions (`policies.mlp(critic="action")` has)',
 )
 class retrace(Baseline):
-    """Retrace: returns with an action critic, cut off where the policy has moved away from the action.
+    """Retrace: returns corrected by an action-value critic, cut where the policy has moved away from an action.
 
     Action values corrected along the trajectory: A_t = Q_ret(s_t, a_t) - V(s_t), V = sum_a pi(a|s) Q(s, a). Q_ret_t =
     Q_t + sum_(j >= t) discount^(j-t) (prod_(i=t+1)^j k_i)(r_j + discount V(s_(j+1)) - Q_j), k_i = trace min(1,

@@ -97,7 +97,8 @@ def everything(
 def list_names(o: Options) -> int:
     """List the parts of asyncsim, or describe one of them.
 
-    Examples: `asyncsim list`, `asyncsim list systems`, `asyncsim list systems areal`. `--json` alone prints JSON.
+    Examples: `asyncsim list`, `asyncsim list systems`, `asyncsim list systems areal`. `--json` without a path prints
+    JSON.
     """
     kind = ALSO.get(o.kind or "", o.kind)
     about: Any
@@ -392,8 +393,8 @@ def calibrate(o: Options) -> int:
 def forecast(o: Options) -> int:
     """Forecast your run at another setting.
 
-    Forecasts staleness, seconds, idle slots, discarded prompts, ESS and clipped share, each with a 95 % band and its
-    formula, beside what the log measured. Several --set change several settings at once.
+    Forecasts staleness, seconds, idle slots, discarded prompts, ESS and clipped share, each with a 95 % band, its
+    formula and the number of the log. Several --set change several settings at once.
     """
     from asyncsim.forecasting import forecasting
 
@@ -411,7 +412,7 @@ def read_log(o: Options) -> int:
     """Measure how stale a real run was, from its log.
 
     Prints the distribution of staleness, the fate of the samples, and open questions. --delays reports the
-    autocorrelation of a column of delays, or of a multiple (ms*0.001). Names for --set: unit, batches_per_publish,
+    autocorrelation of a column of delays, or of a multiple (ms*0.001). --set takes unit, batches_per_publish,
     updates_per_batch, samples_per_publish, train_offset, stamp_offset, start_is, first_version.
     """
     own = {"stack": o.stack, "columns": o.columns}
@@ -443,8 +444,9 @@ def conformance(o: Options) -> int:
 def export(o: Options) -> int:
     """Write a method as the loss function of a trainer.
 
-    Writes one torch function with the signature of the trainer's hook. Before writing, asyncsim compares gradients, and
-    check_loss must identify the method. The links ess_scaling and gac become steps around a torch optimizer.
+    Writes one torch function with the signature of the trainer's hook. Before writing, asyncsim compares its gradients
+    with those of the method, and check_loss must identify the method. The links ess_scaling and gac become steps around
+    a torch optimizer.
     """
     from asyncsim.exporting import exports
 
@@ -520,7 +522,7 @@ def device(o: Options) -> int:
     """Check in a minute that a device agrees with the CPU.
 
     Compares log-probs, gradients, greedy tokens and resumed runs of a language model; the exit status is 1 if one
-    differs. Further output: sampler mismatch by number format, tokens per second, updates per minute, peak memory.
+    differs. It also reports sampler mismatch by number format, tokens per second, updates per minute, peak memory.
     """
     from asyncsim.app import devices
 

@@ -250,7 +250,7 @@ class Trace(calls.Told):
         return text + f" (last recorded before: {', '.join(shown)})" * bool(shown)
 
     def staleness(self) -> np.ndarray:
-        """Share of trajectories by head staleness 0, 1, ... versions, over all batches and realizations."""
+        """Share of trajectories with head staleness 0, 1, ... versions, over all batches and realizations."""
         heads = self.schedule.staleness()[..., 0]
         return np.bincount(heads[np.isfinite(heads)].astype(int)) / max(1, np.isfinite(heads).sum())
 

@@ -139,7 +139,7 @@ def diagnose(
     columns: Any = None,
     run: str | None = None,
 ) -> Diagnosis:
-    """Compare a run's telemetry with theory: a verdict, an interval and a claim for every question.
+    """Compare the metrics that a run has logged with theory: each question has a verdict, an interval and a claim.
 
     Verdicts are *as predicted*, *differs* and *cannot tell*. In a healthy run, the probability that any finding
     *differs* is at most 0.002, by Holm's correction over all questions. The 95 percent intervals of means over steps

@@ -121,7 +121,7 @@ def mean_weight(step: Step, of: str = "sequence") -> Tensor:
 token_ratio_mean = mean_weight(
     "token",
     name="token_ratio_mean",
-    doc="Mean token ratio, which is 1 if the logged probabilities are those of the sampler.",
+    doc="Mean token ratio; its expectation is 1 if the logged probabilities are those of the sampler.",
     **_TEXTS["token_ratio_mean"],
 )
 

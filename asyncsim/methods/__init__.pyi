@@ -320,7 +320,7 @@ def opmd(
     advantage: Advantage | None = None,
     aggregator: _Aggregator = "token_mean",
 ) -> Method:
-    """OPMD: REINFORCE without ratios, divided by 1 + tau."""
+    """OPMD: REINFORCE without ratios, with advantages divided by 1 + tau."""
 
 def p3o(
     kl: Literal["ratio", "code"] = "ratio",
@@ -356,7 +356,7 @@ def reinforce(
     entropy: float = 0.0,
     critic: float = 0.0,
 ) -> Method:
-    """REINFORCE: the score of the current policy times the advantage, without a ratio even on stale data."""
+    """REINFORCE: the advantage weights the score of the current policy; no ratio corrects for stale data."""
 
 def retrace(
     cap: Number | None = None,

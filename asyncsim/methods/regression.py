@@ -52,7 +52,7 @@ _BETA = number(1.0, "positive price of a nat in units of reward", 0.0, above=Tru
 
 @method("Williams 1992; leave-one-out 2402.14740", advantage=advantages.leave_one_out, aggregator="sequence_sum")
 def reinforce(*, at: str = AT, entropy: float = ENTROPY, critic: float = CRITIC.but(0.0)) -> Weight:
-    """REINFORCE: the score of the current policy times the advantage, without a ratio even on stale data.
+    """REINFORCE: the advantage weights the score of the current policy; no ratio corrects for stale data.
 
     REINFORCE: g = sum_it a_it m_it A_i grad log pi(y_it), whatever policy generated the data. Staleness enters through
     the data only: with a group baseline on a one-context bandit this is delayed gradient ascent path by path
@@ -134,7 +134,7 @@ def opmd(
     tau: Any = number(1.0, "units of reward, above 0 for soft", -1.0, above=True, remedy="give a temperature above -1"),
     baseline: str = choice("mean", "soft", words="what rewards are compared with"),
 ) -> Tensor:
-    """OPMD: REINFORCE without ratios, divided by 1 + tau.
+    """OPMD: REINFORCE without ratios, with advantages divided by 1 + tau.
 
     Online policy mirror descent as released: c_i = (r_i - b)/(1 + tau), no ratio. `baseline` "mean": b the group's mean
     reward; "soft": b = tau log mean_j exp(r_j / tau). Regularization towards the current policy amounts to this factor.

@@ -11,7 +11,7 @@ def exact(
     ratio: Literal["none", "sequence"] = "none",
     reverse: bool = False,
 ) -> Penalty:
-    """KL penalty summed over all actions in each token's state, without sampling noise in the action."""
+    """KL penalty summed over all actions in each token's state, so that sampled actions add no noise."""
 
 def k1(
     coefficient: Number = 0.04,
@@ -26,7 +26,7 @@ def k2(
     ratio: Literal["none", "token", "sequence"] = "none",
     level: Literal["token", "sequence"] = "token",
 ) -> Penalty:
-    """KL penalty k2 = D^2/2, whose expected gradient is that of KL(pi || other)."""
+    """KL penalty k2 = D^2/2; its expected gradient is that of KL(pi || other)."""
 
 def k3(
     coefficient: Number = 0.04,

@@ -109,7 +109,7 @@ class k1(Sampled):
 
 @_penalty('Schulman 2020, "Approximating KL divergence" (value); gradient derived here')
 class k2(Sampled):
-    """KL penalty k2 = D^2/2, whose expected gradient is that of KL(pi || other).
+    """KL penalty k2 = D^2/2; its expected gradient is that of KL(pi || other).
 
     Half the squared log ratio, D_t^2/2 with D_t = log pi - log other: c_t = -beta D_t. The value is a biased estimate
     of KL(pi || other), but E_pi[D grad log pi] = grad KL(pi || other) exactly, state by state, with the chance of
@@ -192,7 +192,7 @@ class reward(Sampled):
 
 @_penalty("textbook", spread=True)
 class exact(Penalty):
-    """KL penalty summed over all actions in each token's state, without sampling noise in the action.
+    """KL penalty summed over all actions in each token's state, so that sampled actions add no noise.
 
     -beta KL(pi || other) of each token's state: e_v = -beta pi_v (d_v - KL), d = log pi - log other, on log pi_v. In
     the logits of the state that is -beta pi_v (d_v - KL), since sum_v e_v = 0. With `reverse`, -beta KL(other || pi):

@@ -406,7 +406,7 @@ class Spec(calls.Told):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], trust: Sequence[str] = ()) -> "Spec":
-        """Read a spec from a JSON or YAML file, such as one from `save`; `trust` as in `from_dict`."""
+        """Read a spec from a JSON or YAML file, such as one from `save`; `from_dict` explains `trust`."""
         return cls.from_dict(files.read_mapping(path), trust)
 
     def _repr_html_(self) -> str:

@@ -82,7 +82,7 @@ def megatron_rl(
     sync_time: float = 0.0,
     model: Mapping[str, Any] | None = None,
 ) -> System:
-    """Megatron-RL with partial rollouts: the limit counts rollouts, groups or batches; so does the trainer."""
+    """Megatron-RL with partial rollouts: the limit counts rollouts, groups or batches; training takes the last two."""
 
 def miles(
     rollout_batch_size: int,
@@ -100,7 +100,7 @@ def miles(
     sync_time: float = 0.0,
     model: Mapping[str, Any] | None = None,
 ) -> System:
-    """miles, fully asynchronous: finished groups wait in a bounded buffer; a limit refuses old engine calls."""
+    """miles, fully asynchronous: finished groups wait in a bounded buffer; a limit may refuse groups of old versions."""
 
 def minimax_forge(
     train_batch_size: int,
@@ -285,7 +285,7 @@ def roll_environment_groups(
     sync_time: float = 0.0,
     model: Mapping[str, Any] | None = None,
 ) -> System:
-    """ROLL Flash with environment groups: each has a queue, consumed in order, and runs full steps ahead."""
+    """ROLL Flash with environment groups: each group fills a queue, whose episodes are trained in order."""
 
 def roll_single_turn(
     rollout_batch_size: int,
@@ -416,7 +416,7 @@ def torchtitan(
     sync_time: float = 0.0,
     model: Mapping[str, Any] | None = None,
 ) -> System:
-    """torchtitan RL: the target staleness sets the size of the buffer; groups leave it in order, up to a window."""
+    """torchtitan RL: the target staleness sets the buffer size; groups are trained in order, up to a window."""
 
 def trl(
     samples_per_step: int,

@@ -46,7 +46,7 @@ def torchtitan(
         'w in batches, or None, or "unset" for the earlier revision, beside which f has its default', "unset"
     ),
 ) -> dict[str, Any]:
-    """torchtitan RL: the target staleness sets the size of the buffer; groups leave it in order, up to a window.
+    """torchtitan RL: the target staleness sets the buffer size; groups are trained in order, up to a window.
 
     K = (S' + 1) P permits return after the weight pull. Mean staleness: S'; with window W, each sample has at most S' +
     ceil((W - 1) / P). Laws `systems/cap-binds` and `systems/hard-bounds`. A window that is a share f of the buffer has
@@ -111,7 +111,7 @@ def roll_environment_groups(
     async_generation_ratio: int = k.count("a >= 1 in whole steps", 1, "0 is synchronous; give whole steps ahead"),
     group_size_redundancy: int = k.count("samples of an episode beyond those of a group", 0, "count samples", 0),
 ) -> dict[str, Any]:
-    """ROLL Flash with environment groups: each has a queue, consumed in order, and runs full steps ahead.
+    """ROLL Flash with environment groups: each group fills a queue, whose episodes are trained in order.
 
     E slots, batches of P = E T episodes, and K = (a + 1) P permits, which return at each publish. In this order,
     staleness is 0 .. a. Every environment group plays its episodes one after the other, and a batch takes T of each in
@@ -188,7 +188,7 @@ def miles(
     num_steps_per_rollout: int = k.count("U", 1, "count updates on a rollout"),
     n_samples_per_prompt: int = k.count("samples of a group, as in the run", 1, "count samples"),
 ) -> dict[str, Any]:
-    """miles, fully asynchronous: finished groups wait in a bounded buffer; a limit refuses old engine calls.
+    """miles, fully asynchronous: finished groups wait in a bounded buffer; a limit may refuse groups of old versions.
 
     C groups run in an open loop, and floor(c P) wait in the buffer. Mean staleness: C / P + c + 1 if the trainer is
     slower. Law `systems/mean-staleness-identity`. The next rollout is collected while this one trains, and the publish
