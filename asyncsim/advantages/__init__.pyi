@@ -26,7 +26,7 @@ def mean() -> Advantage:
     """Batch mean: A = r - mean reward of the full step."""
 
 def n_step(steps: int = 5, discount: Number = 0.99) -> Advantage:
-    """Returns of n steps, and after them the critic's value."""
+    """n-step returns: the rewards of n steps, plus the critic's value after them."""
 
 def none() -> Advantage:
     """No baseline: A = r."""

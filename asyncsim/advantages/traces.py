@@ -144,7 +144,7 @@ class gae(Baseline):
 
 @advantage("1602.01783, section 4", shape=TOKENS, raises=NO_CRITIC)
 class n_step(Baseline):
-    """Returns of n steps, and after them the critic's value.
+    """n-step returns: the rewards of n steps, plus the critic's value after them.
 
     Return of n steps minus V: A_t = sum_(k < n) discount^k r_(t+k) + discount^n V_(t+n) - V_t. The sum stops where an
     episode ends. The value behind it is 0 after termination, and the critic's value of the next observation where a

@@ -480,7 +480,7 @@ def export(o: Options) -> int:
 def diagnose(o: Options) -> int:
     """Compare the metrics of a run with theory.
 
-    Checks staleness, engine mismatch, drift, ESS, cosine, the stability boundary, and known bugs.
+    Checks staleness, engine mismatch, drift, ESS, gradient cosine, the stability boundary, and known bugs.
     """
     from asyncsim.app import diagnosing
     from asyncsim.diagnosing import diagnose as ask

@@ -419,7 +419,7 @@ def three_policy_tis(
     aggregator: _Aggregator = "token_mean",
     floor: Number | None = None,
 ) -> Method:
-    """Truncated importance weights for staleness and mismatch, times PPO's clip for the updates within a batch."""
+    """Truncated weights for staleness and engine mismatch, times PPO's clip for the updates within a batch."""
 
 def topr(advantage: Advantage | None = None, aggregator: _Aggregator = "sequence_sum") -> Method:
     """TOPR: samples with A >= 0 have no ratio; samples with A < 0 are weighted by the truncated sequence ratio."""

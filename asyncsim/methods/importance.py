@@ -247,7 +247,7 @@ def truncated_is(
     anchor="proximal",
 )
 def three_policy_tis(cap: Any = CAP, low: Any = LOW, high: Any = HIGH, *, floor: Any = _FLOOR) -> Weight:
-    """Truncated importance weights for staleness and mismatch, times PPO's clip for the updates within a batch.
+    """Truncated weights for staleness and engine mismatch, times PPO's clip for the updates within a batch.
 
     Truncated importance sampling between three policies: c_t = min(h_t, cap) c_PPO(u_t). r = h u with h = pi_prox/mu
     (staleness and engine mismatch, constant over the updates on a batch) and u = pi/pi_prox (what those updates
