@@ -20,13 +20,13 @@ def leave_one_out() -> Advantage:
     """Leave-one-out: A = r - mean reward of the other samples in the group."""
 
 def maxrl(eps: float = 1e-06) -> Advantage:
-    """MaxRL: A = (r - group mean) / group mean, so that rare successes count as in a log-likelihood."""
+    """MaxRL: A = (r - group mean) / group mean; rare successes count as in a log-likelihood."""
 
 def mean() -> Advantage:
     """Batch mean: A = r - mean reward of the full step."""
 
 def n_step(steps: int = 5, discount: Number = 0.99) -> Advantage:
-    """Returns of n steps, bootstrapped by the critic's value."""
+    """n-step returns: the rewards of n steps, plus the critic's value after them."""
 
 def none() -> Advantage:
     """No baseline: A = r."""
@@ -43,13 +43,13 @@ def opob(
     leave_one_out: bool = False,
     standardize: bool = False,
 ) -> Advantage:
-    """Plug-in optimal baseline: rewards weighted by the squared norm of the applied score vector (OPOB)."""
+    """OPOB, a plug-in optimal baseline: each reward is weighted by the squared norm of its applied score vector."""
 
 def otb(where: Literal["inside", "outside"] = "inside", alone: Literal["none", "own"] = "none") -> Advantage:
-    """Optimal token baseline (OTB): returns at a token position weighted by the accumulated squared score."""
+    """OTB, optimal token baseline: at each position, a mean return weighted by the accumulated squared score."""
 
 def pass_at_k(k: int = 2, standardize: bool = False) -> Advantage:
-    """Pass@k: A = mean maximum of sets of k samples that include this sample, minus that of sets without it."""
+    """Pass@k: A = mean of the maximum reward of k samples with this sample, minus that of k samples without it."""
 
 def reinforce_plus_plus(
     baseline: Literal["none", "group"] = "none", discount: Number = 1.0, unbiased: bool = False
@@ -60,7 +60,7 @@ def remax() -> Advantage:
     """ReMax, with the greedy response's reward as baseline: A = r - r(greedy)."""
 
 def retrace(discount: Number = 0.99, trace: Number = 1.0) -> Advantage:
-    """Retrace: returns corrected by a critic of actions, truncated where the policy has moved away from the action."""
+    """Retrace: returns corrected by an action-value critic, cut where the policy has moved away from an action."""
 
 def returns_to_go(discount: Number = 1.0, baseline: Literal["none", "batch"] = "none") -> Advantage:
     """Sum of rewards from each token to the end of its episode."""
@@ -72,4 +72,4 @@ def soft_value(temperature: Number = 1.0) -> Advantage:
     """Soft value: A = r - beta log mean exp(r / beta)."""
 
 def vtrace(discount: Number = 0.99, trace: Number = 1.0, rho_cap: Number = 1.0, trace_cap: Number = 1.0) -> Advantage:
-    """V-trace: returns corrected by truncated ratios towards the values of the current policy."""
+    """V-trace: truncated ratios correct the returns of stale data towards the values of the current policy."""

@@ -79,7 +79,7 @@ def remax(step: Step) -> Tensor:
 
 @advantage("2602.02710; SkyRL, `compute_maxrl_advantage`, for eps", unit="a pure number")
 def maxrl(step: Step, eps: float = EPS) -> Tensor:
-    """MaxRL: A = (r - group mean) / group mean, so that rare successes count as in a log-likelihood.
+    """MaxRL: A = (r - group mean) / group mean; rare successes count as in a log-likelihood.
 
     Mean reward of the group as baseline and as scale: A_i = (r_i - m) / (m + eps), m = mean_j r_j; 0 where m <= 0. For
     rewards 0 and 1, on-policy and with eps = 0, its mean gradient is that of sum_(k=1)^(N-1) (1/k) pass@k, the first
@@ -149,7 +149,7 @@ def soft_value(
     raises="a run with groups of fewer than k",
 )
 class pass_at_k(GroupBaseline):
-    """Pass@k: A = mean maximum of sets of k samples that include this sample, minus that of sets without it.
+    """Pass@k: A = mean of the maximum reward of k samples with this sample, minus that of k samples without it.
 
     A_i = mean over sets S of k samples with i of (max S - max S without i).
 

@@ -1,4 +1,4 @@
-"""Baselines that weight rewards by a sample's effect on the gradient."""
+"""Optimal baselines: rewards are weighted by a sample's effect on the gradient."""
 
 from dataclasses import dataclass
 
@@ -46,7 +46,7 @@ def opo(step: Step, leave_one_out: bool = ALONE) -> Tensor:
     raises="a robust leave-one-out baseline, a run with groups of one (scope group), and a policy that has no score",
 )
 class opob(GroupBaseline):
-    """Plug-in optimal baseline: rewards weighted by the squared norm of the applied score vector (OPOB).
+    """OPOB, a plug-in optimal baseline: each reward is weighted by the squared norm of its applied score vector.
 
     Off-policy optimal baseline, plug-in: b = sum_i omega_i^2 n_i^2 r_i / sum_i omega_i^2 n_i^2, A_i = r_i - b. omega_i
     n_i is the norm of the score vector that the loss really applies to sample i (weight included exactly once, divided
@@ -81,7 +81,7 @@ class opob(GroupBaseline):
 
 @advantage("2602.07078", shape="[R, G, N, T]", raises="a run with groups of one, and a policy that has no `log_probs`")
 class otb(GroupBaseline):
-    """Optimal token baseline (OTB): returns at a token position weighted by the accumulated squared score.
+    """OTB, optimal token baseline: at each position, a mean return weighted by the accumulated squared score.
 
     A baseline for each token position: b_t = sum_i G_it Om_it / sum_i Om_it over the samples that got so far. G is the
     return from the token on; Om_it = sum_(k <= t) omega_ik^2 n_ik with n = 1 - 2 pi(y) + sum_v pi_v^2, the squared

@@ -144,7 +144,7 @@ class gae(Baseline):
 
 @advantage("1602.01783, section 4", shape=TOKENS, raises=NO_CRITIC)
 class n_step(Baseline):
-    """Returns of n steps, bootstrapped by the critic's value.
+    """n-step returns: the rewards of n steps, plus the critic's value after them.
 
     Return of n steps minus V: A_t = sum_(k < n) discount^k r_(t+k) + discount^n V_(t+n) - V_t. The sum stops where an
     episode ends. The value behind it is 0 after termination, and the critic's value of the next observation where a
@@ -175,7 +175,7 @@ class n_step(Baseline):
 
 @advantage("1802.01561, equation 1 and section 4.2; `trace` is that of its remark 2", shape=TOKENS, raises=NO_CRITIC)
 class vtrace(Baseline):
-    """V-trace: returns corrected by truncated ratios towards the values of the current policy.
+    """V-trace: truncated ratios correct the returns of stale data towards the values of the current policy.
 
     Off-policy returns with truncated ratios: A_t = r_t + discount [trace v_(t+1) + (1 - trace) V_(t+1)] - V_t. v_s =
     V_s + sum_(t >= s) discount^(t-s) (prod_(i=s)^(t-1) k_i) rho_t delta_t, rho_t = min(rho_cap, r_t), k_t = trace
@@ -222,7 +222,7 @@ class vtrace(Baseline):
     raises='a run whose policy has no values of actions (`policies.mlp(critic="action")` has)',
 )
 class retrace(Baseline):
-    """Retrace: returns corrected by a critic of actions, truncated where the policy has moved away from the action.
+    """Retrace: returns corrected by an action-value critic, cut where the policy has moved away from an action.
 
     Action values corrected along the trajectory: A_t = Q_ret(s_t, a_t) - V(s_t), V = sum_a pi(a|s) Q(s, a). Q_ret_t =
     Q_t + sum_(j >= t) discount^(j-t) (prod_(i=t+1)^j k_i)(r_j + discount V(s_(j+1)) - Q_j), k_i = trace min(1,

@@ -35,7 +35,9 @@ app = typer.Typer(
     # Help is as wide as the terminal.
     context_settings={"max_content_width": streams.WIDEST, "help_option_names": ["-h", "--help"]},
     help="Simulate how stale rollouts become in asynchronous RL, and what staleness costs.\n\n"
-    "\b\nExample:\n  asyncsim run --method grpo --staleness 16 --plot out.png",
+    "\b\nSimulate a trainer:\n  asyncsim timeline areal --set max_head_offpolicyness=2 --set load=1.5 \\\n"
+    "    --set consumer_batch_size=4 --set length=lognormal:1:1\n\n"
+    "\b\nTrain on stale data:\n  asyncsim run --method grpo --staleness 16 --plot out.png",
 )
 
 results = typer.Typer(no_args_is_help=True, help="Inspect stored sweeps: ls, show, verify, gc.")
@@ -51,14 +53,14 @@ def _lines(rows: Sequence[dict[str, str]], kind: str = "") -> str:
     indent = " " * (2 * brief + (4 if below else width))
     wrapper = textwrap.TextWrapper(wide, indent, indent, break_on_hyphens=False)
     families: dict[str, list[str]] = {}
-    for row in rows:
+    first = commands.FIRST * brief
+    for row in sorted(rows, key=lambda row: first.index(row["name"]) if row["name"] in first else len(first)):
         name, text = "  " * brief + row["name"], wrapper.fill(row["summary"])
         line = f"{name}\n{text}" if below else name + text[len(name) :]
         families.setdefault(commands.family(kind, row["name"]) if brief else "", []).append(line)
-    # Large groups first: what is made from other parts is rare.
-    pages = sorted(families.items(), key=lambda family: -len(family[1]))
+    pages = sorted(families.items(), key=lambda family: family[0] == commands.MADE)
     page = "\n\n".join("\n".join([textwrap.fill(name, wide), *each]).lstrip("\n") for name, each in pages)
-    return page + f"\n\nasyncsim list {kind} NAME describes one" * brief
+    return page + f"\n\nasyncsim list {kind} NAME describes one of these {len(rows)}." * brief
 
 
 def _signature(text: str) -> str:
@@ -95,7 +97,8 @@ def everything(
 def list_names(o: Options) -> int:
     """List the parts of asyncsim, or describe one of them.
 
-    Examples: `asyncsim list`, `asyncsim list systems`, `asyncsim list systems areal`. `--json` alone prints JSON.
+    Examples: `asyncsim list`, `asyncsim list systems`, `asyncsim list systems areal`. `--json` without a path prints
+    JSON.
     """
     kind = ALSO.get(o.kind or "", o.kind)
     about: Any
@@ -114,7 +117,7 @@ def list_names(o: Options) -> int:
     family = [row for row in several if kind == "papers" or row["name"].startswith(f"{str(o.name).lower()}/")]
     if kind is None:
         about = commands.kinds()
-        page = _lines(about)
+        page = f"{_lines(about)}\n\nOne kind: asyncsim list systems. One of its names: asyncsim list systems areal."
     elif family:
         about, page = family, _lines(family)
     elif checks.one_of("kind", kind, KINDS, remedy) and o.name is not None:
@@ -225,7 +228,7 @@ def sweep(o: Options) -> int:
 
     A sweep uses all cores or a cluster. A stopped sweep resumes, and does not repeat the settings in the store.
     Examples of --grid: staleness=0,4,16; method=grpo,my.py:loss; lr=0.01:1:9 (min:max:count, logarithmic). Give
-    settings that all share as options of `run`, such as --method my.py:loss, or with --set.
+    settings that all runs share as options of `run`, such as --method my.py:loss, or with --set.
     """
     for option, path in (("--plot", o.plot), ("--csv", o.csv)):
         checks.require(not (o.dry_run and path), option, str(path), "left out beside --dry-run", "nothing is run then")
@@ -356,8 +359,9 @@ def timeline(o: Options) -> int:
 def advise(o: Options) -> int:
     """Recommend a staleness limit for your system.
 
-    The file describes machines, slots, tokens per second, response lengths and seconds. The answer gives seconds per
-    update and slot-hours. If the file has several numbers of machines or both rollout modes, the answer compares them.
+    The file describes machines, slots, tokens per second, response lengths and training seconds. The answer gives
+    seconds per update and slot-hours. If the file has several numbers of machines or both rollout modes, the answer
+    compares them.
     """
     from asyncsim.sweeping import advising
 
@@ -389,8 +393,8 @@ def calibrate(o: Options) -> int:
 def forecast(o: Options) -> int:
     """Forecast your run at another setting.
 
-    Forecasts staleness, seconds, idle slots, discarded prompts, ESS and clipped share, each with a 95 % band and its
-    formula, beside what the log measured. Several --set change several settings at once.
+    Forecasts staleness, seconds, idle slots, discarded prompts, ESS and clipped share, each with a 95 % band, its
+    formula and the number of the log. Several --set change several settings at once.
     """
     from asyncsim.forecasting import forecasting
 
@@ -408,7 +412,7 @@ def read_log(o: Options) -> int:
     """Measure how stale a real run was, from its log.
 
     Prints the distribution of staleness, the fate of the samples, and open questions. --delays reports the
-    autocorrelation of a column of delays, or of a multiple (ms*0.001). Names for --set: unit, batches_per_publish,
+    autocorrelation of a column of delays, or of a multiple (ms*0.001). --set takes unit, batches_per_publish,
     updates_per_batch, samples_per_publish, train_offset, stamp_offset, start_is, first_version.
     """
     own = {"stack": o.stack, "columns": o.columns}
@@ -440,8 +444,9 @@ def conformance(o: Options) -> int:
 def export(o: Options) -> int:
     """Write a method as the loss function of a trainer.
 
-    Writes one torch function with the signature of the trainer's hook. Before writing, asyncsim compares gradients, and
-    check_loss must identify the method. The links ess_scaling and gac become steps around a torch optimizer.
+    Writes one torch function with the signature of the trainer's hook. Before writing, asyncsim compares its gradients
+    with those of the method, and check_loss must identify the method. The links ess_scaling and gac become steps around
+    a torch optimizer.
     """
     from asyncsim.exporting import exports
 
@@ -475,7 +480,7 @@ def export(o: Options) -> int:
 def diagnose(o: Options) -> int:
     """Compare the metrics of a run with theory.
 
-    Checks staleness, engine mismatch, drift, ESS, cosine, the stability boundary, and known bugs.
+    Checks staleness, engine mismatch, drift, ESS, gradient cosine, the stability boundary, and known bugs.
     """
     from asyncsim.app import diagnosing
     from asyncsim.diagnosing import diagnose as ask
@@ -492,8 +497,8 @@ def diagnose(o: Options) -> int:
 def judge(o: Options) -> int:
     """Decide from logs of finished runs whether B beats A.
 
-    The interval is between runs, so it applies to new seeds. If there are too few runs, the answer says what they show,
-    and how many seeds would decide.
+    The interval counts differences between runs, so it applies to new seeds. If there are too few runs, the answer says
+    what they show, and how many seeds would decide.
     """
     from asyncsim.diagnosing.judging import judge_runs, seeds_for
 
@@ -517,7 +522,7 @@ def device(o: Options) -> int:
     """Check in a minute that a device agrees with the CPU.
 
     Compares log-probs, gradients, greedy tokens and resumed runs of a language model; the exit status is 1 if one
-    differs. Further output: sampler mismatch by number format, tokens per second, updates per minute, peak memory.
+    differs. It also reports sampler mismatch by number format, tokens per second, updates per minute, peak memory.
     """
     from asyncsim.app import devices
 

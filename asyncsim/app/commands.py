@@ -34,6 +34,9 @@ SETTINGS = 10
 """Maximum number of settings whose final values are printed."""
 MANY = 20
 """Length above which a list on a terminal has a line for each name, below headings."""
+FIRST = ["reinforce", "ppo_clip", "grpo", "truncated_is", "full_is", "a2c", "group_mean", "synchronous"]
+"""Names at the head of a long list, with their families: what others are compared with."""
+MADE = "Made from other parts"
 
 
 def names(kind: str, of: str = "") -> list[dict[str, str]]:
@@ -71,7 +74,7 @@ def family(kind: str, name: str) -> str:
     if home is None:
         return re.split("[/_]", name)[0]
     if home.startswith("_"):
-        return "Made from other parts"
+        return MADE
     text = (Path(__file__).parents[1] / kind / f"{home}.py").read_text(encoding="utf-8")
     return re.split("[:;.]", ast.get_docstring(ast.parse(text)) or "")[0]
 
@@ -330,7 +333,7 @@ def _print_ends(trace: Trace, ends: dict[str, Any], brief: bool) -> None:
         print(f"\nlast tenth of {notation.plural(updates, 'update')}, mean and 95 percent interval over {of}:")
         width = max([24, *(len(notation.whose(metric)) for metric in ends[name])])
         constant = []
-        for metric, end in ends[name].items():
+        for metric, end in sorted(ends[name].items(), key=lambda pair: pair[0] != notation.TRAINED):
             if brief and end["value"] == end["low"] == end["high"] is not None and metric not in notation.RETURNS:
                 constant.append(f"{metric} {end['value']:.5g}")
             elif end["value"] is not None:
@@ -372,9 +375,10 @@ def _brief(header: dict[str, Any], given: set[str], made: calls.Made | None) -> 
     system = header.get("system", header)
     if "task" in header:
         own = _listed({k: v for k, v in header.items() if k in given and k not in (*SIZES, "advantage")})
-        short = (re.sub(r"\((.*?)(, \w+=.*)?\)$", r" \1", text).strip() for text in header["update"])
+        links = [re.sub(r"(?<=[a-z])(?=[A-Z])", "_", t).lower() if t[-1] == ")" else t for t in header["update"]]
+        short = (re.sub(r"\((.*?)(, \w+=.*)?\)$", r" \1", text).strip() for text in links)
         # An argument that was given is not left out.
-        both = zip(header["update"], short, strict=True)
+        both = zip(links, short, strict=True)
         steps = (text if given & {*re.findall(r"(\w+)=", text)[1:]} else first for text, first in both)
         mean = f"aggregator {header['aggregator']}" if header.get("weight") == "loss" else ""
         method = ", ".join(filter(None, (f"{header['method']}", mean, f"advantage {header.get('advantage')}", own)))
@@ -383,7 +387,8 @@ def _brief(header: dict[str, Any], given: set[str], made: calls.Made | None) -> 
         yield f"{header['task']} ({policy}) with {method}; {', '.join(steps)}"
     usual = {k: v for k, v in system["knobs"].items() if made and v is not None and k not in made.arguments}
     chosen = {k: v for k, v in {**system["knobs"], **system}.items() if k in {*system["knobs"], *given} - {*usual}}
-    yield f"system {system['name']}: {_listed(chosen)}{f'; defaults: {_listed(usual)}' * bool(usual)}"
+    kind = "schedule" if system["name"] in plugins.summaries("asyncsim.schedules") else "system"
+    yield f"{kind} {system['name']}: {_listed(chosen)}{f'; defaults: {_listed(usual)}' * bool(usual)}"
     said = (name for name in SIZES if header.get(name, 1) != 1 or name == SIZES[0])
     sizes = [f"{header[name]} {name.replace('_', ' ')}" for name in said]
     others = ((k, v) for k, v in system["knobs"].items() if k in GROUPS and v not in (1, header[SIZES[0]]))

@@ -24,7 +24,13 @@ LISTED = 24
 
 
 class Sections(typer.core.TyperGroup):
-    """A group of commands whose help lists them by purpose."""
+    """A group of commands whose help lists them by purpose, and options after them."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands, then the options."""
+        self.format_commands(ctx, formatter)
+        with formatter.section("Options"):
+            formatter.write_dl([record for each in self.get_params(ctx) if (record := each.get_help_record(ctx))])
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the commands, a section for each purpose."""
@@ -51,7 +57,7 @@ class Grouped(typer.core.TyperCommand):
             group = "Sizes and sampling" if name in SIZES else group
             section = "Arguments" if parameter.param_type_name == "argument" else group if describes else "Options"
             if record := parameter.get_help_record(ctx):
-                sections.setdefault(section, []).append(record)
+                sections.setdefault(section, []).append((re.sub(r" <list\[\w+\]>", "", record[0]), record[1]))
         for section, records in sections.items():
             with formatter.section(section):
                 formatter.write_dl(records)

@@ -86,20 +86,20 @@ def lines(result: Mapping[str, Any], verbose: bool) -> list[str]:
     page = [f"staleness in versions, of the groups trained after batch {result['warm_up_batches']}"]
     page.append(f"  {'':16}{'measured':>12}{'predicted':>12}")
     page += [f"  {name:15} {realized:>11} {expected:>11}".rstrip() for name, realized, expected in rows]
-    remark = f"  {law['law'] or 'no formula'}: {law['reason']}"
+    remark = f"{law['law'] or 'no formula'}: {law['reason']}"
     if remark.endswith("slots or more") and result["system"]["name"] in plugins.summaries("asyncsim.systems"):
         remark += f" ({vars(plugins.load('asyncsim.systems', result['system']['name'], 'system'))['places']})"
     if not result["steady"]:
         recommended = {**feeds.USUAL, **result["system"]["recommended"]}
         enough = 2 * result["ramp_batches"] * recommended["epochs"] * recommended["minibatches"]
         start = f"the start alone takes {result['ramp_batches']} batches; use --updates {enough} or more"
-        remark = f"  too short for {'the prediction for ' * (not without)}the steady state: {start}{without}"
-    page.append(remark)
+        remark = f"too short for {'the prediction for ' * (not without)}the steady state: {start}{without}"
+    page += ["", remark]
     if tail.low < tail.high or not tail.stands:
         longer = "" if tail.stands else "; longer ones may give another: raise --updates"
         many = f"{REALIZATIONS} realizations of {tail.batches} batches{longer}"
         more = "; the other numbers are of this run alone" * alone
-        page.append(f"  99th percentile with its 95 % interval: groups in the second halves of {many}{more}")
+        page.append(f"99th percentile and its 95 % interval: from groups in the second halves of {many}{more}")
     # The mean by counting: groups outstanding at an install over groups trained between two.
     r, settings = result, result["system"]
     trained = settings["groups_per_batch"] * settings["batches_per_publish"]
@@ -120,6 +120,9 @@ def lines(result: Mapping[str, Any], verbose: bool) -> list[str]:
     slots = [("", samples)] if groups in (None, samples) else [("group ", groups), ("sample ", samples)]
     kind = "sample permits" if groups is None and settings["slots"] is None else "slots"
     busy = (f"{each['used']} of {each['named']} {of}{kind} used, busy {each['busy']:.1%}" for of, each in slots)
+    gone = f"{r['dropped_fraction']:.2%} of groups as too old, {r['rejected_fraction']:.2%} filtered out"
+    wasted = r["wasted_token_fraction"]
+    gone = f"{gone}; {wasted:.2%} of tokens wasted" if lost or wasted else "none"
     counting = [
         f"  identity: {counted}{less}",
         f"parts of the mean: {r['in_flight']:.4g} in flight, {r['in_queue']:.4g} in the queue; mean staleness of "
@@ -128,8 +131,7 @@ def lines(result: Mapping[str, Any], verbose: bool) -> list[str]:
     return [
         *page,
         *counting * verbose,
-        f"discarded: {r['dropped_fraction']:.2%} of groups as too old, {r['rejected_fraction']:.2%} filtered out; "
-        f"{r['wasted_token_fraction']:.2%} of tokens wasted{filtered}",
+        f"discarded: {gone}{filtered}",
         f"mean length: {r['mean_length_generated']:.4g} generated, {r['mean_length_trained']:.4g} trained,{unit}"
         f"{shortest}",
         f"speed: {r['throughput']:.4g} groups per second, {r['seconds_per_update']:.4g} s per update; trainer busy "

@@ -186,7 +186,7 @@ class Advice(calls.Told):
                 "To compare limits, write staleness_limit as a list, [0, 1, 2, 4], or leave it out."
             )
         return (
-            f"Set {self.knob} to {knee.limit:g} ({self.reach}): {mean:.4g} s [{least:.4g}, {most:.4g}] an update, "
+            f"Set {self.knob} to {knee.limit:g} ({self.reach}): {mean:.4g} s [{least:.4g}, {most:.4g}] per update, "
             f"within {100.0 * self.share:g} % of the fastest limit tried, at a mean staleness of "
             f"{knee.mean('staleness'):.2g} versions per token, 99th percentile {knee.p99}."
         )
@@ -196,7 +196,7 @@ class Advice(calls.Told):
         """Idle seconds per update of both sides at the recommended setting, and which side is the bottleneck."""
         knee, words, busy = self.knee, [], []
         sync, seconds = knee.mean("sync_seconds"), knee.mean("seconds")
-        for side, who in (("trainer", "the trainer waits"), ("generator", "a generator slot")):
+        for side, who in (("trainer", "the trainer waits"), ("generator", "a generator slot waits")):
             mean, low, high = knee.interval(f"{side}_idle_seconds")
             words.append(f"{who} {mean:.3g} s [{low:.3g}, {high:.3g}]")
             busy += [side] if mean - sync < BUSY * seconds else []
@@ -206,7 +206,7 @@ class Advice(calls.Told):
         slower = "Both sides are busy" if busy else f"Each side waits for the other{cause}"
         slower = f"The bottleneck is the {busy[0]} side" if len(busy) == 1 else slower
         own = f", of which the sync takes {sync:.3g} s" if sync else ""
-        return f"Per update {' and '.join(words)}{own}. {slower}."
+        return f"Per update, {' and '.join(words)}{own}. {slower}."
 
     def gains(self) -> list[str]:
         """Compare other machines and rollout modes with today's, at equal limits and knee with knee."""
@@ -214,7 +214,7 @@ class Advice(calls.Told):
         for own in self.knees()[1:]:
             limits = sorted({knee.limit, own.limit}, reverse=True)
             pairs = [(f"at the same limit of {k:g}", self._at(k, own), self._at(k, knee)) for k in limits]
-            knees = f"at its knee of {own.limit:g} against today's knee of {knee.limit:g}"
+            knees = f"with its knee of {own.limit:g} instead of today's knee of {knee.limit:g}"
             for where, one, other in [*pairs, *[(knees, own, knee)] * (len(pairs) > 1)]:
                 seconds = _signed(mean_interval(one.numbers["seconds"] - other.numbers["seconds"]), "s per update")
                 hours = _signed(mean_interval(one.slot_hours - other.slot_hours), "slot-hours")
@@ -237,14 +237,14 @@ class Advice(calls.Told):
         table = aligned(cells)
         short = [] if all(each.mean("steady") == 1.0 for each in self.settings) else [_SHORT]
         if not all(each.p99.stands for each in self.settings):
-            short.append("A percentile with 'about' still moves as the runs get longer: ask for more with --updates.")
+            short.append("A percentile with 'about' still changes in longer runs: raise --updates.")
         if knee.mean("dropped") >= RARE:
-            longer = f"the trained responses have {knee.mean('kept_length'):.0%} of the mean length that is generated"
-            short.append(f"There {knee.mean('dropped'):.1%} of the prompts are discarded as too stale, and {longer}.")
+            longer = f"trained responses have {knee.mean('kept_length'):.0%} of the mean length of generated ones"
+            short.append(f"There, {knee.mean('dropped'):.1%} of the prompts are discarded as too stale, and {longer}.")
         ends = [self._with(each) or "your present system" for each in knees if each.limit == self.curve()[-1].limit]
         where = f" ({', '.join(ends)})" * (len(knees) > 1)
         short += [self.gaps] * bool(self.gaps and len(self.curve()) > 1)
-        short += [f"The knee is at the largest limit tried{where}: larger ones may be faster still."] * bool(ends)
+        short += [f"The knee is the largest limit tried{where}: larger limits may be faster."] * bool(ends)
         parts = [self.sentence, "", self.about, "", *table, "", *_KEY, "", self.standstill, *self.gains(), *short, ""]
         knobs = ", ".join(f"{name}={value}" for name, value in knee.knobs.items())
         parts += [f"Options of {self.trainer} for that setting: {knobs}.", knee.defaults, "", BLIND]
@@ -262,12 +262,12 @@ class Advice(calls.Told):
 
 _KEY = (
     "*           knee: the smallest limit that is nearly as fast as the fastest",
-    "wait, idle  seconds per update: trainer does not train; slot does not decode",
+    "wait, idle  seconds per update without training (trainer) or decoding (slot)",
     "stale, p99  mean and 99th percentile of staleness in versions, per token",
     "slot-h      generator slot-hours per 1,000 updates",
     "± and []    95 % intervals over realizations",
 )
-_SHORT = "Some settings are still filling up in so few updates: ask for more with --updates."
+_SHORT = "Some settings have not reached their steady state in so few updates: raise --updates."
 
 
 def _signed(numbers: tuple[float, float, float], unit: str) -> str:

@@ -226,7 +226,7 @@ class Law(calls.Told):
 
 @calls.named
 def constant(value: float) -> Law:
-    """The constant `value` > 0.
+    """A constant: every draw is `value` > 0.
 
     >>> constant(2.0).mean()
     2.0
@@ -236,7 +236,7 @@ def constant(value: float) -> Law:
 
 @calls.named
 def exponential(mean: float, maximum: float = math.inf) -> Law:
-    """Exponential distribution: P(X > x) = exp(-x / mean), mean > 0; the `maximum` (> 0) replaces larger numbers.
+    """Exponential distribution, P(X > x) = exp(-x / mean), with mean > 0. Draws above `maximum` become `maximum`.
 
     >>> exponential(2.0).mean()
     2.0
@@ -246,7 +246,7 @@ def exponential(mean: float, maximum: float = math.inf) -> Law:
 
 @calls.named
 def lognormal(mean: float, sigma: float, maximum: float = math.inf) -> Law:
-    """Lognormal distribution with sd of log X `sigma` >= 0 and E[X] = `mean` > 0: E[log X] = log mean - sigma^2/2.
+    """Lognormal distribution with E[X] = `mean` > 0; log X has standard deviation `sigma` >= 0.
 
     If `maximum` (> 0) is given, it replaces larger numbers, which lowers the mean.
 
@@ -261,7 +261,7 @@ def lognormal(mean: float, sigma: float, maximum: float = math.inf) -> Law:
 
 @calls.named
 def pareto(minimum: float, alpha: float, maximum: float = math.inf) -> Law:
-    """Pareto: P(X > x) = (minimum / x)^alpha for x >= minimum > 0, tail index alpha > 0; infinite mean for alpha <= 1.
+    """Pareto distribution, P(X > x) = (minimum / x)^alpha for x >= minimum > 0. Its mean is infinite for alpha <= 1.
 
     If `maximum` (> 0) is given, it replaces larger numbers.
 
@@ -273,7 +273,7 @@ def pareto(minimum: float, alpha: float, maximum: float = math.inf) -> Law:
 
 @calls.named
 def gamma(mean: float, shape: float, maximum: float = math.inf) -> Law:
-    """Gamma: density proportional to x^(shape-1) exp(-shape x / mean), mean > 0, shape > 0; shape 1 is exponential.
+    """Gamma distribution with mean and shape > 0: density ~ x^(shape-1) exp(-shape x / mean); exponential for shape 1.
 
     If `maximum` (> 0) is given, it replaces larger numbers.
 
@@ -311,7 +311,7 @@ def recorded(values: object) -> Law:
 
 @calls.named
 def uniform(low: int, high: int) -> tuple[float, ...]:
-    """Probabilities of 0, 1, ..., high that are uniform on low..high, for `schedules.random`.
+    """Probabilities of 0, 1, ..., high for `schedules.random`: equal from low to high, 0 below low.
 
     >>> uniform(1, 2)
     (0.0, 0.5, 0.5)

@@ -205,7 +205,7 @@ class Tightness:
 
 @dataclass(frozen=True)
 class Verdict(calls.Told):
-    """The verdict on one claim: all comparisons, with the decisive comparison in the scalar fields.
+    """The verdict on one claim, with all its comparisons; the scalar fields describe the decisive comparison.
 
     The decisive comparison has the smallest margin; for a bound that is not tight, it is the sharpest test of its
     loosest part. `terms` says how closely each part of a bound was tested. `p`: probability that a true claim deviates
@@ -354,12 +354,12 @@ class Schedule(calls.Told):
 
     @property
     def recommended(self) -> Mapping[str, Any]:
-        """Settings of a `Spec` that are recommended by the system of this schedule."""
+        """Settings of a `Spec` that the system of this schedule recommends."""
         return dict(self.header.get("recommended") or {})
 
     @property
     def redundant(self) -> int:
-        """Redundant samples per group that the system started and numbered, but that are not in this schedule."""
+        """Redundant samples per group: the system started and numbered them, but this schedule leaves them out."""
         number = self.header.get("redundant", 0)
         return checks.integer("schedule.header.redundant", number, 0, "make the schedule again", checks.LARGEST)
 
@@ -369,7 +369,7 @@ class Schedule(calls.Told):
         return np.where(self.version < 0, np.nan, gap)
 
     def packed(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """Arrays and scalars for a file; the inverse of `unpacked`."""
+        """The schedule as arrays and scalars for a file; the inverse of `unpacked`."""
         every = {name: getattr(self, name) for name in ("version", "trajectory", "work", "seconds")}
         arrays = {name: array for name, array in every.items() if array is not None}
         scalars = {"batches_per_publish": self.batches_per_publish, "random": self.random, "header": self.header}

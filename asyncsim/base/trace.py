@@ -121,12 +121,12 @@ class Trace(calls.Told):
 
     @property
     def settings(self) -> dict[str, np.ndarray]:
-        """Knobs that differ between replicates, each float64 `[R]`; `split` gives a trace for each setting."""
+        """Settings that differ between replicates, by name, each float64 `[R]`; `split` returns one trace per value."""
         knobs = self.header.get("settings") or {}
         return {name: np.asarray(values, dtype=np.float64) for name, values in knobs.items()}
 
     def split(self) -> dict[str, Trace]:
-        """One trace per setting of the knobs that differ between replicates, by name; the trace itself if none does.
+        """Traces by name, one for each combination of the settings that differ; the trace itself if none differs.
 
         Names are such as "sgd.lr=0.05", in ascending order; the name is "" if there is only one setting.
         """
@@ -180,7 +180,7 @@ class Trace(calls.Told):
         return self.metrics[name]
 
     def estimate(self, values: np.ndarray) -> records.Estimate:
-        """Mean of one number per replicate `[R]` over all settings, with its standard error between realizations.
+        """Mean over realizations of numbers given per replicate, `[R]`, with its standard error.
 
         If schedules are not random, the standard error is between replicates.
         """
@@ -250,7 +250,7 @@ class Trace(calls.Told):
         return text + f" (last recorded before: {', '.join(shown)})" * bool(shown)
 
     def staleness(self) -> np.ndarray:
-        """Share of trajectories by head staleness 0, 1, ... versions, over all batches and realizations."""
+        """Share of trajectories with head staleness 0, 1, ... versions, over all batches and realizations."""
         heads = self.schedule.staleness()[..., 0]
         return np.bincount(heads[np.isfinite(heads)].astype(int)) / max(1, np.isfinite(heads).sum())
 
@@ -348,7 +348,7 @@ class Trace(calls.Told):
         return xarray.Dataset(variables, coordinates, described)
 
     def policy(self, given: Any = None, trust: Sequence[str] = ()) -> Any:
-        """The trained policy, rebuilt from its recorded call; if a policy is `given`, that policy, after a check.
+        """The trained policy, rebuilt from its recorded call; or the `given` policy, after a check that it fits.
 
         Raises `InputError` that names what is missing: the call that made it, its model, the model's original weights,
         or the parameters. A user's code runs only if `trust` lists it (my.py:name).
@@ -371,7 +371,7 @@ class Trace(calls.Told):
         return given
 
     def module(self, replicate: int = 0, policy: Any = None, trust: Sequence[str] = ()) -> Any:
-        """The trained network of a replicate as a `torch.nn.Module`; `policy` and `trust` as in the method `policy`.
+        """The trained network of a replicate as a `torch.nn.Module`; the method `policy` explains `policy` and `trust`.
 
         A perceptron maps observations `[n, D]` to logits or means `[n, A]` (with a critic also to values); a language
         model is the network of `transformers`. Raises `InputError` for a policy that is no network.

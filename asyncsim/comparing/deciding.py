@@ -511,7 +511,7 @@ def power(
     pilot: int = FIRST,
     seed: int = 0,
 ) -> Plan:
-    """Number of replicates after which `compare` detects a true difference of `effect`, from a pilot of paired runs.
+    """Number of replicates that `compare` needs to detect a true difference of `effect`, from a pilot of paired runs.
 
     With s the spread of a paired difference and K looks at 64, 128, ..., n replicates,
         r_n + z_power s'/sqrt(n) <= effect,    s' = s sqrt((m - 1)/chi2_{0.05}(m - 1)):

@@ -43,7 +43,7 @@ def largest(values: np.ndarray, width: int = WINDOW) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Signal:
-    """A causal statistic of one metric; larger values are more alarming.
+    """A number computed at every update from the past of one metric; larger numbers are more alarming.
 
     s_t = +-F(x_(t-w+1), ..., x_t), F the mean, the largest or the smallest of the last w = `window` numbers; with
     `past` > 0 the mean of the `past` numbers before the window is subtracted, so that a change counts and not a level.

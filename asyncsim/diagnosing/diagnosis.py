@@ -31,7 +31,7 @@ ORDER = ("differs", "as predicted", "cannot tell")
 
 @dataclass(frozen=True)
 class Diagnosis(calls.Told):
-    """Findings of one run. `columns`: quantity to (column, scope of averaging).
+    """Findings of one run; `columns` maps a quantity to its column and to what each of its values averages over.
 
     `unknown` maps columns that were not understood to known names of similar spelling. `refused` maps known columns
     that were not used to the reason. `idle`: columns of which no answer but "impossible values" makes use.
@@ -53,12 +53,12 @@ class Diagnosis(calls.Told):
 
     @property
     def causes(self) -> list[str]:
-        """Distinct causes of the findings that differ, most important first."""
+        """Causes of the findings that differ from theory, each cause once, the most important first."""
         return list(dict.fromkeys(each.cause for each in self.ordered if each.verdict == "differs"))
 
     @property
     def ordered(self) -> list[Finding]:
-        """Findings ordered with those that differ first, and first among them those on which others depend."""
+        """Findings that differ first, and of these, first the ones on which others depend."""
         rank = {question: place for place, question in enumerate(FIRST)}
         return sorted(self.findings, key=lambda each: (ORDER.index(each.verdict), rank.get(each.question, len(rank))))
 
@@ -75,13 +75,13 @@ class Diagnosis(calls.Told):
         return f"Log {more}one row per token (--tokens) with sampler_log_prob, trainer_log_prob and staleness."
 
     def json(self) -> dict[str, Any]:
-        """Return everything as plain values."""
+        """All findings as values that JSON can store."""
         about = {name: getattr(self, name) for name in ("unknown", "refused", "idle", "steps", "level")}
         columns = {name: {"column": c, "scope": s} for name, (c, s) in self.columns.items()}
         return {"findings": [each.row() for each in self.findings], "columns": columns, **about, "counts": self.counts}
 
     def text(self, width: int = 100, verbose: bool = False) -> str:
-        """Format findings, a line each, then their numbers; `verbose` lists open questions and columns as well."""
+        """Findings as text, one line each, then their numbers; `verbose` adds open questions and columns."""
         counts = [f"{n} {name if n == 1 else name.removesuffix('s')}" for name in ORDER for n in (self.counts[name],)]
         lines = [f"{plural(self.steps, 'step')}: {', '.join(counts)}"]
 
@@ -139,7 +139,7 @@ def diagnose(
     columns: Any = None,
     run: str | None = None,
 ) -> Diagnosis:
-    """Compare a run's telemetry with theory: a verdict, an interval and a claim for every question.
+    """Compare the metrics that a run has logged with theory: each question has a verdict, an interval and a claim.
 
     Verdicts are *as predicted*, *differs* and *cannot tell*. In a healthy run, the probability that any finding
     *differs* is at most 0.002, by Holm's correction over all questions. The 95 percent intervals of means over steps

@@ -94,7 +94,7 @@ def judge_runs(
     power: float = 0.9,
     columns: Any = None,
 ) -> Judgment:
-    """Judge whether setting B is better than setting A on fresh seeds, from logs of finished runs of each.
+    """Judge from the logs of finished runs whether setting B is better than setting A on fresh seeds.
 
     A run is one number: the mean of its metric over the last share of the steps, or seconds, that all runs have. The
     interval of the difference is between runs, never between steps (`comparing.judging.between_runs`). With one run of
@@ -190,7 +190,7 @@ def _stretch(
     first, end, longest = max(c.x[0] for c in curves), min(c.x[-1] for c in curves), max(c.x[-1] for c in curves)
     checks.require(end > first, over, [first, end], "shared by all runs", "give runs that have a stretch in common")
     if at is None and longest > end + SLACK * (end - first):
-        notes.append(f"the runs end between {over} {end:.6g} and {longest:.6g}; all are cut at {end:.6g}")
+        notes.append(f"the runs end between {over} {end:.5g} and {longest:.5g}; all are cut at {end:.5g}")
     remedy = f"end the stretch where all runs are, from {first:g} to {end:g}"
     stop = float(end) if at is None else checks.real("at", at, remedy, first, end, open_low=True)
     start = float(stop - last * (stop - first))

@@ -42,7 +42,7 @@ def predict(
     cut: str = "matched",
     seed: int = 0,
 ) -> Prediction:
-    """Test whether a signal predicts, before collapse, which runs will collapse: AUC, precision and lead times.
+    """Test how well a signal predicts which runs will collapse: AUC, precision, and lead times before collapse.
 
     With m_t the mean of the last `window` returns and p_t its running peak, a run collapses at the first t from which
     m_t < start + (p_t - start)/2 up to the end; one that comes back has recovered and is counted apart. It has to have

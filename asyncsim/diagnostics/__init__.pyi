@@ -22,7 +22,7 @@ clip_active: Metric
 clip_dual: Metric
 
 def clip_outside(low: float | None = None, high: float | None = None) -> Metric:
-    """Fraction of tokens whose ratio is outside of the method's clip band, for either sign of the advantage."""
+    """Fraction of tokens whose ratio is outside of the method's clip band, whatever the sign of the advantage."""
 
 entropy: Metric
 episode_return: Metric
@@ -37,7 +37,7 @@ ess_token: Metric
 def ess_token_clamped(
     high: float = 2.0, low: float | None = None, level: Literal["sequence", "token"] = "token"
 ) -> Metric:
-    """Effective sample size of clamped ratios over tokens, which cannot fall below a floor."""
+    """Effective sample size of clamped token ratios, which cannot fall below a floor."""
 
 ess_within: Metric
 exact_cosine: Metric

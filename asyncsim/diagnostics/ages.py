@@ -1,4 +1,4 @@
-"""How old the tokens of a step are, in versions or in updates."""
+"""Staleness of the tokens of a step, in versions or in updates."""
 
 import math
 
@@ -14,7 +14,7 @@ _VERSIONS = "in versions, NaN where a version is unknown"
 
 @metric(_VERSIONS, POSITIVE, "textbook", default=True)
 def staleness(step: Step) -> Tensor:
-    """Mean staleness of the batch's first tokens, in versions.
+    """Mean staleness of the first tokens of all samples in the batch, in versions.
 
     s = mean_i (v_train - v_i1), the version trained at minus the behavior version of the first token. Blind to the
     spread in the batch, to later tokens of a trajectory, which may be fresher, and to updates made since the publish.
@@ -66,7 +66,7 @@ def staleness_max(step: Step) -> Tensor:
 
 @metric(f"{_VERSIONS}, 0 where every trajectory has one", POSITIVE, "textbook")
 def staleness_span(step: Step) -> Tensor:
-    """Mean range of staleness inside a trajectory, in versions.
+    """Mean difference between the maximum and minimum staleness inside a trajectory, in versions.
 
     s = E_i (max_t - min_t)(v_train - v_it) over the generated tokens of each sample, by mass. Blind to how old the
     tokens are.

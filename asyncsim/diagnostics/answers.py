@@ -168,7 +168,7 @@ def texts(samples: Any = 4, every: Any = 1) -> Texts:
 
 @metric("in units of reward", ANY, "this package", default=True, subject="policy")
 def trained_return(step: Step) -> Tensor:
-    """Expected reward of the policy in training, which `compare`, `sweep` and `boundary` use by default.
+    """Expected reward of the policy in training; the default metric of `compare`, `sweep` and `boundary`.
 
     J(theta) = E_pi r at the weights before the update, less the penalty of a task, averaged over prompts. Where the
     task has a formula or a short list, as all but the longest tables do, it is `exact_return` at a few percent of an
@@ -199,7 +199,7 @@ def batch_return(step: Step) -> Tensor:
 
 @metric("a pure number in [0, 1], 0 without late rewards", SHARE, "this package")
 def late_share(step: Step) -> Tensor:
-    """Fraction of the step's samples that are trained late, or with a substitute reward.
+    """Fraction of the step's samples that are trained late or with a substitute reward.
 
     share = E_i [i was reinjected, or its reward had not arrived], over the step's samples by mass. Blind to how late
     they are; see `staleness`.
@@ -244,7 +244,7 @@ def episodes(step: Step) -> Tensor:
 
 @metric("a pure number, 1 without tools", POSITIVE, "this package", subject="batch")
 def turns(step: Step) -> Tensor:
-    """Mean number of policy turns per sample.
+    """Mean number of turns of the policy per sample.
 
     n = E_i of the runs of own tokens, between which the environment wrote (a tool's reply, say). Groups that the method
     drops count too. Blind to a reply in front of the first turn or behind the last, and to how long replies are.

@@ -1,4 +1,4 @@
-"""Gradients of updates, and quantities that need every outcome of a task: exact values, bias."""
+"""Gradients of updates, and exact quantities that need every outcome of a task: exact values, bias."""
 
 import dataclasses
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ def gradient_norm(step: Step) -> Tensor:
 
 @metric("a pure number in [-1, 1]", COSINE, "as a precursor of collapse 2603.01501", default=True, subject="policy")
 def gradient_cosine(step: Step) -> Tensor:
-    """Cosine between this gradient and that of the previous update; NaN if there is none.
+    """Cosine between the gradients of this update and the previous one; NaN if there is none.
 
     kappa_t = <g_t, g_(t-1)> / (|g_t| |g_(t-1)|), before the update chain; NaN too where either is zero or not finite.
     Blind to why gradients agree: about |E g|^2 / (|E g|^2 + tr Var g) for a steady mean at any staleness, so it
@@ -78,7 +78,7 @@ def exact_cosine(step: Step) -> Tensor:
 
 @metric("in units of advantage per parameter", POSITIVE, "textbook", enumerates=True, subject="policy")
 def bias(step: Step) -> Tensor:
-    """Norm of the difference between the method's population gradient and the exact gradient.
+    """Norm of the method's gradient with infinitely many samples minus the exact gradient.
 
     |b| = |g(N -> infinity) - grad J(theta)|, both at the weights before the update, data from the batch's own behavior
     versions. Blind to what a finite group adds, such as the factor 1 - 1/N of a group mean (`oracle.moments` has it);
@@ -140,7 +140,7 @@ class Autocorrelogram:
 
 
 def autocorrelogram(lags: int = 8, after: Any = 0) -> Autocorrelogram:
-    """Mean products of gradients k updates apart, C_k = mean_t <g_t, g_(t-k)>, 0 <= k <= K, per replicate.
+    """Mean inner products of gradients k updates apart, C_k = mean_t <g_t, g_(t-k)>, for 0 <= k <= K.
 
     The ratio of averages C_k / C_0 obeys exact identities (`alignment/lag1-closed-form`), an average of cosines does
     not. Blind to drift: products of a run that is not stationary mix its stages.

@@ -1,4 +1,4 @@
-"""Log ratios of a step and estimates from them: moments, extremes, quantiles, divergences, stale caches."""
+"""Log ratios and KL divergences of a step: moments, extremes, quantiles, estimates, stale caches."""
 
 import math
 from typing import Any
@@ -28,7 +28,7 @@ def log_ratio_mean(step: Step) -> Tensor:
 
 @metric("in nats^2", POSITIVE, "textbook", READS, default=True, of=OF)
 def log_ratio_variance(step: Step, of: str = "sequence") -> Tensor:
-    """Variance of the sequence log ratio in the batch.
+    """Variance of the sequence log ratios in the batch.
 
     v = Var log w = E (log w - E log w)^2, divided by n,
 
@@ -89,7 +89,7 @@ def log_ratio_quantile(
 
 @metric("in nats per sequence, never negative", POSITIVE, "textbook (Schulman's k3)", READS, default=True)
 def kl(step: Step) -> Tensor:
-    """Mean KL divergence KL(behavior || current) per sequence, k3 estimate on the batch.
+    """Mean KL(behavior || current) per sequence, estimated by k3 from the batch.
 
     KL(mu || pi) = E (W_i - 1 - log W_i) with W_i = pi(y_i) / mu(y_i) untruncated. Assumes E W = 1 and is off by E W - 1
     where it is not, as with top-p: `kl_k1` is right then, and its parts `kl_staleness` and `kl_mismatch`. Blind to
@@ -100,7 +100,7 @@ def kl(step: Step) -> Tensor:
 
 @metric("in nats per sequence", ANY, "textbook (Schulman's k1)", READS, of=("sequence", "staleness", "mismatch"))
 def kl_k1(step: Step, of: str = "sequence") -> Tensor:
-    """Mean KL divergence KL(behavior || current) per sequence, k1 estimate on the batch.
+    """Mean KL(behavior || current) per sequence, estimated by k1 from the batch.
 
     k = E (-log w)
 
@@ -113,21 +113,21 @@ def kl_k1(step: Step, of: str = "sequence") -> Tensor:
 kl_staleness = kl_k1(
     "staleness",
     name="kl_staleness",
-    doc="Part of the divergence of behavior from current policy that is due to stale weights, k1 estimate.",
+    doc="Part of KL(behavior || current) that is due to stale weights, estimated by k1.",
     **_TEXTS["kl_staleness"],
 )
 
 kl_mismatch = kl_k1(
     "mismatch",
     name="kl_mismatch",
-    doc="Divergence between the sampler and the trainer at equal weights, k1 estimate.",
+    doc="KL divergence between sampler and trainer at equal weights, estimated by k1.",
     **_TEXTS["kl_mismatch"],
 )
 
 
 @metric("in nats squared per sequence", POSITIVE, "textbook (Schulman's k2). Equation: k2 = (log W)^2 / 2", READS)
 def kl_k2(step: Step) -> Tensor:
-    """Mean KL divergence KL(behavior || current) per sequence, k2 estimate on the batch.
+    """Mean KL(behavior || current) per sequence, estimated by k2 from the batch.
 
     KL(mu || pi) ~ E (log W_i)^2 / 2 with W_i = pi(y_i) / mu(y_i) untruncated: never negative, biased, right to second
     order in the drift. Blind to the sign of log ratios.
@@ -137,7 +137,7 @@ def kl_k2(step: Step) -> Tensor:
 
 @metric("in nats per sequence", ANY, "textbook", READS)
 def kl_reverse(step: Step) -> Tensor:
-    """Mean KL divergence KL(current || behavior) per sequence, estimated on the batch.
+    """Mean KL(current || behavior) per sequence, estimated from the batch.
 
     KL(pi || mu) = E_mu W_i log W_i with W_i = pi(y_i) / mu(y_i) untruncated: the other direction of `kl`. Unbiased on
     full support, and negative in batches that miss the heavy ratios. Blind to a tail that the batch has not drawn.
@@ -159,7 +159,7 @@ def m2_all(step: Step) -> Tensor:
 
 @metric("in nats squared, 0 where H is empty", POSITIVE, "2510.01161", READS)
 def m2_harmful(step: Step) -> Tensor:
-    """Mean squared token log ratio over harmful tokens, which moved in the direction of their advantage.
+    """Mean squared log ratio of harmful tokens: those that have already moved along their advantage.
 
     M2 = E [l^2 | H] with l_it = log pi/mu and H = {A > 0, l > 0} or {A < 0, l < 0}, by mass. Blind to tokens that moved
     back, and to how many are harmful.
@@ -204,7 +204,7 @@ def cache_gap(step: Step) -> Tensor:
 
 @metric("in nats per sequence", ANY, "this package", READS)
 def cache_kl(step: Step) -> Tensor:
-    """Divergence between sampling with old cache entries and with a recomputed cache, k1 estimate.
+    """KL divergence between sampling with old cache entries and with a recomputed cache, estimated by k1.
 
     KL(mu || mu_reread) = E sum_t (log mu - log mu_reread)(y_t), the part of `kl_mismatch` that is due to old entries.
     Unbiased, and negative in unlucky batches. Blind to staleness of the version itself (`kl_staleness`).

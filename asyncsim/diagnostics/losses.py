@@ -1,4 +1,4 @@
-"""Effects of the loss on a step: tokens and sequences that are clipped, masked, or without a gradient."""
+"""Clips, masks and zero gradients: effects of the loss on the tokens and sequences of a step."""
 
 import math
 from typing import Any
@@ -17,7 +17,7 @@ from asyncsim.step.step import Step
 
 @metric("a pure number in [0, 1]", SHARE, "textbook", READS)
 def clip_active(step: Step) -> Tensor:
-    """Fraction of tokens with an advantage whose gradient the method's weight stops.
+    """Fraction of tokens with an advantage but no gradient, because the method's weight is 0.
 
     share = E [c_it = 0 and A_it != 0] over the tokens of the step by mass, c the score weight without factors and
     penalties. Aware of signs: a ratio outside the band that is on its way back counts as open, one that keeps a part of
@@ -38,7 +38,7 @@ def clip_outside(
     low: Any = number(None, "distance of the lower bound from 1", 0.0, 1.0, varies=False, optional=True),
     high: Any = number(None, "distance of the upper bound from 1", 0.0, varies=False, optional=True),
 ) -> Tensor:
-    """Fraction of tokens whose ratio is outside of the method's clip band, for either sign of the advantage.
+    """Fraction of tokens whose ratio is outside of the method's clip band, whatever the sign of the advantage.
 
     share = E [rho_it < 1 - low or rho_it > 1 + high], before any clipping. Without bounds the band is the method's own.
     rho is the ratio to the method's anchor, of the token or, for a method of that level, its geometric mean over the
@@ -60,7 +60,7 @@ def clip_outside(
 
 @metric("a pure number in [0, 1], NaN for a method without a dual clip", SHARE, "1912.09729", READS)
 def clip_dual(step: Step) -> Tensor:
-    """Fraction of tokens that a dual clip stops: a ratio above its bound and a negative advantage.
+    """Fraction of tokens that a dual clip stops: their ratio exceeds its bound, and their advantage is negative.
 
     share = E [rho_it > dual and A_it < 0] over the tokens of the step by mass, rho the token ratio to the method's
     anchor. Blind to the band of the plain clip (`clip_active` has both).

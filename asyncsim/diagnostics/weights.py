@@ -1,4 +1,4 @@
-"""How evenly the ratios of a step weigh its samples: effective sample sizes, means, shares of the heaviest, tails.
+"""Importance ratios and effective sample sizes: means, shares of the heaviest samples and tails of the ratios too.
 
 `of` says which ratios: "sequence" W_i = pi(y_i)/mu(y_i), "token" r_it, "applied" |c/A| with factors, "staleness" and
 "mismatch" the two parts of W_i; all by mass over the whole step.
@@ -37,7 +37,7 @@ def ess(step: Step, of: str = "sequence") -> Tensor:
 
 ess_token = ess(
     "token",
-    doc="Effective sample size of the token ratios divided by the number of tokens, full step.",
+    doc="Effective sample size of the token ratios divided by the number of tokens, over the full step.",
     **_TEXTS["ess_token"],
 )
 
@@ -92,7 +92,7 @@ def ess_token_clamped(
     low: Any = number(None, "lower bound of the clamp, 1/high unless given", 0.0, 1.0, varies=False, optional=True),
     level: Any = LEVEL.but("token"),
 ) -> Tensor:
-    """Effective sample size of clamped ratios over tokens, which cannot fall below a floor.
+    """Effective sample size of clamped token ratios, which cannot fall below a floor.
 
     ESS = 1 / mean_it (w_it / mean w)^2, w = clip(r, low, high). With low = 1/high it cannot fall below 4/(C + 1/C)^2, C
     = high: 0.64 for 2, 0.36 for 3, 0.148 for 5, whatever the truth. So an alarm below the floor never fires. With low =
@@ -108,7 +108,7 @@ def ess_token_clamped(
 
 @metric("a pure number", POSITIVE, "textbook", READS, default=True, of=OF)
 def mean_weight(step: Step, of: str = "sequence") -> Tensor:
-    """Mean sequence ratio, which is 1 if the logged probabilities are those of the sampler.
+    """Mean sequence ratio; its expectation is 1 if the logged probabilities are those of the sampler.
 
     mean = E w
 
@@ -121,7 +121,7 @@ def mean_weight(step: Step, of: str = "sequence") -> Tensor:
 token_ratio_mean = mean_weight(
     "token",
     name="token_ratio_mean",
-    doc="Mean token ratio, which is 1 if the logged probabilities are those of the sampler.",
+    doc="Mean token ratio; its expectation is 1 if the logged probabilities are those of the sampler.",
     **_TEXTS["token_ratio_mean"],
 )
 
@@ -135,7 +135,7 @@ applied_mean = mean_weight(
 
 @metric("a pure number in [1/n, 1], 0 for a population", SHARE, "textbook", READS, of=OF)
 def max_weight_share(step: Step, of: str = "sequence") -> Tensor:
-    """Maximum fraction of the step's total weight on one sample.
+    """Maximum share of one sample in the step's total weight.
 
     share = max w / (n E w)
 
@@ -155,7 +155,7 @@ max_applied_share = max_weight_share(
 
 @metric("a pure number", (-1.0, math.inf), "textbook", READS, of=OF)
 def chi_square(step: Step, of: str = "sequence") -> Tensor:
-    """Second moment of the sequence ratios minus one.
+    """Mean squared sequence ratio minus one.
 
     chi^2 = E w^2 - 1
 
@@ -165,7 +165,7 @@ def chi_square(step: Step, of: str = "sequence") -> Tensor:
     return ratios.chi_square(*weights_of(step, of)[:2])
 
 
-chi_square_token = chi_square("token", doc="Second moment of the token ratios minus one.", **_TEXTS["chi_square_token"])
+chi_square_token = chi_square("token", doc="Mean squared token ratio minus one.", **_TEXTS["chi_square_token"])
 
 
 @metric("a pure number, infinite where it exceeds the largest float", POSITIVE, "textbook", READS)
@@ -203,7 +203,7 @@ def ratio_below(step: Step, bound: Any = _BOUND.but(0.5), level: Any = LEVEL) ->
 
 @metric("a pure number; NaN below 6 samples too", POSITIVE, "Hill 1975; m as in 1507.02646", READS)
 def tail_index(step: Step) -> Tensor:
-    """Hill estimate of the tail exponent of the step's sequence ratios; NaN for counts and populations.
+    """Hill estimate of the tail exponent of the step's sequence ratios; NaN if sampling is counts or enumerate.
 
     1/alpha = mean of log W_i over the m largest minus the log of the (m+1)-th, m = min(n/5, 3 sqrt n) rounded up.
     Variances are finite above 2, means above 1. Blind to whether there is a tail: bounded ratios (softmax bandits) have
@@ -214,7 +214,7 @@ def tail_index(step: Step) -> Tensor:
 
 @metric("a pure number", ANY, "1507.02646; Zhang and Stephens 2009 (Technometrics 51) for the fit", READS)
 def pareto_k(step: Step) -> Tensor:
-    """Pareto k-hat of the step's sequence ratios, as in PSIS; NaN for counts and populations.
+    """Pareto k-hat of the step's sequence ratios, as in PSIS; NaN if sampling is counts or enumerate.
 
     k = shape of the generalized Pareto law fitted to the m largest W_i less the (m+1)-th, m = min(n/5, 3 sqrt n)
     rounded up as in loo and ArviZ (posterior and arviz-stats round n/5 down to 255 samples), shrunk to (m k + 5)/(m +

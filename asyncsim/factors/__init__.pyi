@@ -19,7 +19,7 @@ def k2_mask(
 def k3_mask(
     high: Number = 0.01, reduce: Literal["token", "sum", "mean", "max"] = "mean", ratio: Literal["r", "h"] = "r"
 ) -> Factor:
-    """Drop sequences, or single tokens, with a large sampled divergence of behavior from current policy."""
+    """Drop sequences, or single tokens, with a large k3 estimate of KL(behavior || current)."""
 
 def log_clamp(
     limit: Number = 20.0,
@@ -29,7 +29,7 @@ def log_clamp(
     """Stop the gradient of tokens whose log ratio is beyond a clamp, as a clamp inside a loss does."""
 
 def opsm(delta: Number = 0.0001, reference: Literal["behavior", "proximal"] = "behavior") -> Factor:
-    """Drop sequences with negative advantage that have moved far from another policy (off-policy sequence masking)."""
+    """Off-policy sequence masking: drop sequences with negative advantage that the policy has moved away from."""
 
 def sequence_mask(low: Number = 0.5, high: Number = 2.0, ratio: Literal["r", "h"] = "r") -> Factor:
     """Drop sequences whose ratio is outside of a band."""
@@ -47,7 +47,7 @@ def token_mask(low: Number = 0.5, high: Number = 2.0, ratio: Literal["r", "h"] =
     """Drop tokens whose ratio is outside of a band (IcePop, masked importance sampling)."""
 
 def token_veto(threshold: Number = 0.0001, ratio: Literal["r", "h"] = "r") -> Factor:
-    """Drop all sequences that contain a token with a very small ratio under the current policy."""
+    """Drop every sequence that contains a token with a very small ratio."""
 
 def tv_mask(high: Number = 0.2, signed: bool = False, ratio: Literal["r", "h"] = "r") -> Factor:
     """Drop sequences whose estimated total variation from the behavior policy is large."""

@@ -76,7 +76,7 @@ class k2_mask(Bounded):
 
 @factor("verl, documentation of rollout correction, rejection by k3")
 class k3_mask(Bounded):
-    """Drop sequences, or single tokens, with a large sampled divergence of behavior from current policy.
+    """Drop sequences, or single tokens, with a large k3 estimate of KL(behavior || current).
 
     Mask by a sampled divergence: c_t -> c_t [stat <= high], stat of k3_t = e^l_t - 1 - l_t >= 0. l_t = log r_t, or log
     h_t. E_mu[k3_t] = KL(mu, pi) in the token's state, since E_mu[e^l] = 1. A ratio far above 1 counts more than its
@@ -93,7 +93,7 @@ class k3_mask(Bounded):
 
 @factor("verl, documentation of rollout correction, veto threshold (older versions)", shape="1")
 class token_veto(Mask):
-    """Drop all sequences that contain a token with a very small ratio under the current policy.
+    """Drop every sequence that contains a token with a very small ratio.
 
     Mask of sequences: c_t -> c_t [min_k rho_k >= threshold], one token vetoes all of its sequence. rho is r = pi/mu or
     h = pi_prox/mu. One-sided: a token that became likelier vetoes nothing, however much (`k2_mask(9.21**2 / 2, "max")`
@@ -113,7 +113,7 @@ class token_veto(Mask):
 
 @factor("2512.02556, off-policy sequence masking")
 class opsm(Mask):
-    """Drop sequences with negative advantage that have moved far from another policy (off-policy sequence masking).
+    """Off-policy sequence masking: drop sequences with negative advantage that the policy has moved away from.
 
     Mask of sequences: c_t -> c_t (1 - [A < 0 and mean_t(log pi_x - log pi) > delta]). The mean over the sequence's own
     tokens estimates KL(x, pi) from samples of x. The current policy has come to avoid what x drew, and a negative

@@ -138,7 +138,7 @@ def calibrate(
     stack: str | None = None,
     **given: Any,
 ) -> Calibration:
-    """Estimate a run's lengths, rates, seconds and drift from its log, for `advise` and `forecast`.
+    """Estimate response lengths, rates, seconds and drift of a run from its log, for `advise` and `forecast`.
 
     Means are over the steps after the warm-up, with 95 percent intervals from the spread between stretches of steps.
     Drift is v(s) = floor + a s + b s^2 in nats^2 per token, s in training steps since a token's weights (0 at first).

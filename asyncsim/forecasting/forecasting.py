@@ -57,7 +57,7 @@ def forecast(
     seed: int = 0,
     **settings: Any,
 ) -> Forecast:
-    """Forecast staleness, speed, discarded fraction and ratios of a calibrated run at other settings, with bands.
+    """Forecast staleness, speed, discarded share and ratios of a calibrated run at other settings, with 95 % bands.
 
     Each draw samples the calibrated numbers within their errors, simulates a realization, and applies the laws of
     ratios with v(s) over its staleness. A band is the prediction interval of one further draw: mean +- t sd sqrt(1 +

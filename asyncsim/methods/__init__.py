@@ -1,4 +1,4 @@
-"""Methods: loss functions, each an advantage, a weight on the score and an aggregator."""
+"""Methods: loss functions, each with an advantage, a weight on the score and an aggregator."""
 
 from asyncsim.base import plugins
 

@@ -1,4 +1,4 @@
-"""Methods: loss functions, each an advantage, a weight on the score and an aggregator."""
+"""Methods: loss functions, each with an advantage, a weight on the score and an aggregator."""
 
 from typing import Any, Literal
 
@@ -30,12 +30,12 @@ def a3c(
     entropy: float = 0.0,
     aggregator: _Aggregator = "token_mean",
 ) -> Method:
-    """Asynchronous actor-critic (A3C): the full gradient is taken at the parameters that sampled the data."""
+    """Asynchronous actor-critic (A3C): all gradients are taken at the parameters that sampled the data."""
 
 def a3po(
     low: Number = 0.2, high: Number = 0.2, advantage: Advantage | None = None, aggregator: _Aggregator = "token_mean"
 ) -> Method:
-    """A-3PO: decoupled PPO with a proximal policy interpolated by staleness instead of computed."""
+    """A-3PO: decoupled PPO whose proximal policy is interpolated according to staleness, instead of computed."""
 
 def acer(
     cap: Number = 10.0,
@@ -44,7 +44,7 @@ def acer(
     entropy: float = 0.0,
     aggregator: _Aggregator = "token_mean",
 ) -> Method:
-    """ACER: a truncated ratio on the sampled action, and a bias correction over all actions."""
+    """ACER: a truncated ratio for the sampled action, and a bias correction that sums over all actions."""
 
 def bapo_code(
     target: Number = 1.0,
@@ -62,7 +62,7 @@ def bapo_code(
     scope: Literal["step", "micro_batch"] = "step",
     micro_batches: int = 1,
 ) -> Method:
-    """BAPO as released (scans the step's tokens): the lower clip bound is raised first, with a dual clip."""
+    """BAPO as released: the lower clip bound is raised first, and there is a dual clip."""
 
 def bapo_paper(
     target: Number = 0.4,
@@ -80,7 +80,7 @@ def bapo_paper(
     scope: Literal["step", "micro_batch"] = "step",
     micro_batches: int = 1,
 ) -> Method:
-    """BAPO, paper form (scans the step's tokens): raise clip bounds until positive advantages have their share."""
+    """BAPO, paper form: clip bounds are raised until positive advantages supply their share of the loss."""
 
 def cispo(
     low: Number = 1.0,
@@ -91,7 +91,7 @@ def cispo(
     aggregator: _Aggregator = "token_mean",
     mask: tuple[Number, Number] | None = None,
 ) -> Method:
-    """CISPO: a clipped importance weight on the score, so that no token loses its gradient."""
+    """CISPO: a clipped importance weight multiplies the score, so that no token loses its gradient."""
 
 def clip_cov(
     share: Number = 0.0002,
@@ -103,7 +103,7 @@ def clip_cov(
     advantage: Advantage | None = None,
     aggregator: _Aggregator = "token_mean",
 ) -> Method:
-    """Clip-Cov: PPO's clip, and no gradient for a part of the tokens with high covariance of advantage and log-prob."""
+    """Clip-Cov: PPO's clip; some tokens with high covariance of advantage and log-prob lose their gradient, too."""
 
 def dapo(
     low: Number = 0.2,
@@ -112,7 +112,7 @@ def dapo(
     advantage: Advantage | None = None,
     aggregator: _Aggregator = "token_mean",
 ) -> Method:
-    """DAPO: PPO's clip with a higher upper bound, token-mean aggregation, and groups of equal rewards dropped."""
+    """DAPO: PPO's clip with a higher upper bound and token-mean aggregation; groups of equal rewards are dropped."""
 
 def decoupled_ppo(
     low: Number = 0.2,
@@ -127,7 +127,7 @@ def decoupled_ppo(
 def delight(
     temperature: Number = 1.0, advantage: Advantage | None = None, aggregator: _Aggregator = "token_mean"
 ) -> Method:
-    """Delightful policy gradient: no ratio; every token is gated by advantage times surprisal."""
+    """Delightful policy gradient: every token is weighted by a gate of advantage times surprisal, without a ratio."""
 
 def dppo_kl(
     low: Number = 0.05,
@@ -136,7 +136,7 @@ def dppo_kl(
     advantage: Advantage | None = None,
     aggregator: _Aggregator = "token_mean",
 ) -> Method:
-    """DPPO with binary KL divergence: mask tokens that have left the trust region outward."""
+    """DPPO, binary KL: mask tokens outside the trust region that the update would move further away."""
 
 def dppo_prime(
     low: Number = 0.2,
@@ -145,7 +145,7 @@ def dppo_prime(
     advantage: Advantage | None = None,
     aggregator: _Aggregator = "token_mean",
 ) -> Method:
-    """DPPO as in prime-rl: the total-variation mask, untruncated ratios, and a squared log ratio on every token."""
+    """DPPO as in prime-rl: untruncated ratios, the mask of `dppo_tv`, and a squared log-ratio penalty on every token."""
 
 def dppo_tv(
     low: Number = 0.2,
@@ -154,7 +154,7 @@ def dppo_tv(
     advantage: Advantage | None = None,
     aggregator: _Aggregator = "token_mean",
 ) -> Method:
-    """DPPO with binary total variation: mask tokens whose probability has moved too far outward."""
+    """DPPO, binary total variation: mask tokens whose probability has moved too far along their advantage."""
 
 def dro(
     tau: Number = 0.1,
@@ -162,7 +162,7 @@ def dro(
     advantage: Advantage | None = None,
     aggregator: _Aggregator = "token_mean",
 ) -> Method:
-    """DRO per token (also Kimi's loss, as coded per token): c = A - tau l."""
+    """DRO: regression per token with weight A - tau l, l the token's log ratio (also Kimi's loss as coded per token)."""
 
 def estr(
     limit: Number = 0.5,
@@ -170,14 +170,14 @@ def estr(
     advantage: Advantage | None = None,
     aggregator: _Aggregator = "token_mean",
 ) -> Method:
-    """ESTR: token ratios inside a trust region whose width is proportional to the token's entropy."""
+    """ESTR: token ratios inside a trust region whose width is proportional to the entropy at the token."""
 
 def full_is(
     level: Literal["token", "sequence"] = "sequence",
     advantage: Advantage | None = None,
     aggregator: _Aggregator = "sequence_sum",
 ) -> Method:
-    """Untruncated importance sampling: c = W A (sequence) or r A (token)."""
+    """Untruncated importance sampling: the advantage is multiplied by the ratio of the sequence or of the token."""
 
 def geometric_rs(
     low: Any = 0.999,
@@ -203,7 +203,7 @@ def gipo(
 def gmc_grpo(
     cap: Number = 2.0, advantage: Advantage | None = None, aggregator: _Aggregator = "sequence_mean"
 ) -> Method:
-    """Sequence ratios scaled down together if their mean over the group exceeds a cap (group-mass capping)."""
+    """Group-mass capping: sequence ratios of a group are scaled down together if their mean exceeds a cap."""
 
 def gmpo(
     low: Number = 0.4,
@@ -212,7 +212,7 @@ def gmpo(
     advantage: Advantage | None = None,
     aggregator: _Aggregator = "sequence_mean",
 ) -> Method:
-    """GMPO: the geometric mean of token ratios, each clipped in log space."""
+    """GMPO: the geometric mean of token ratios, each of which is clipped in log space."""
 
 def grpo(
     low: Number = 0.2,
@@ -233,7 +233,7 @@ def gspo(
     advantage: Advantage | None = None,
     aggregator: _Aggregator = "sequence_mean",
 ) -> Method:
-    """GSPO: PPO's clip on the geometric mean of a sequence's token ratios."""
+    """GSPO: PPO's clip applied to the geometric mean of a sequence's token ratios."""
 
 def icepop(
     low: Any = 0.5,
@@ -242,7 +242,7 @@ def icepop(
     advantage: Advantage | None = None,
     aggregator: _Aggregator = "token_mean",
 ) -> Method:
-    """Token ratio inside a band, and 0 outside the band (IcePop, masked importance sampling)."""
+    """IcePop, masked importance sampling: the weight is the token ratio inside a band, and 0 outside of it."""
 
 def ipo_mask(
     threshold: Number = 0.1,
@@ -259,7 +259,7 @@ def kimi(
     advantage: Advantage | None = None,
     aggregator: _Aggregator = "sequence_sum",
 ) -> Method:
-    """Kimi k1.5: policy mirror descent as a regression on sequences, c = A - tau L."""
+    """Kimi k1.5: policy mirror descent as a regression with weight A - tau L, L the log ratio of the sequence."""
 
 def kl_cov(
     share: Number = 0.0002,
@@ -268,7 +268,7 @@ def kl_cov(
     advantage: Advantage | None = None,
     aggregator: _Aggregator = "token_mean",
 ) -> Method:
-    """KL-Cov: a token ratio without a clip, and a KL penalty to the anchor on the tokens of highest covariance."""
+    """KL-Cov: token ratios without a clip; a KL penalty holds the tokens of highest covariance near the anchor."""
 
 def kpop(
     threshold: Number = 0.05,
@@ -276,7 +276,7 @@ def kpop(
     advantage: Advantage | None = None,
     aggregator: _Aggregator = "token_mean",
 ) -> Method:
-    """KPop: mask tokens with a large binary KL divergence from behavior in either direction."""
+    """KPop: mask tokens with a large binary KL divergence between behavior and current policy, in either direction."""
 
 def m2po_areal(
     tau: Number = 0.04,
@@ -287,7 +287,7 @@ def m2po_areal(
     scope: Literal["step", "micro_batch"] = "step",
     micro_batches: int = 1,
 ) -> Method:
-    """M2PO as in AReaL (sorts the step's tokens): drop tokens by log ratio, then PPO around the proximal policy."""
+    """M2PO as in AReaL: tokens with large log ratios are dropped, then PPO clips around the proximal policy."""
 
 def m2po_mask(
     tau: Number = 0.04,
@@ -298,7 +298,7 @@ def m2po_mask(
     scope: Literal["step", "micro_batch"] = "step",
     micro_batches: int = 1,
 ) -> Method:
-    """M2PO, mask form (sorts the step's tokens): drop harmful tokens until the mean squared log ratio is tau."""
+    """M2PO, mask form: harmful tokens are dropped until the mean squared log ratio is at most tau."""
 
 def m2po_waterfill(
     tau: Number = 0.04,
@@ -309,10 +309,10 @@ def m2po_waterfill(
     scope: Literal["step", "micro_batch"] = "step",
     micro_batches: int = 1,
 ) -> Method:
-    """M2PO as released (sorts the step's tokens): PPO's clip with bounds exp(+-theta), theta by water-filling."""
+    """M2PO as released: PPO's clip with bounds exp(+-theta), where water-filling finds theta."""
 
 def oapl(beta: Number = 1.0, advantage: Advantage | None = None, aggregator: _Aggregator = "sequence_sum") -> Method:
-    """OAPL: squared regression of the sequence log ratio on the optimal advantage."""
+    """OAPL: least-squares regression of a sequence's log ratio on its optimal advantage."""
 
 def opmd(
     tau: Number = 1.0,
@@ -320,7 +320,7 @@ def opmd(
     advantage: Advantage | None = None,
     aggregator: _Aggregator = "token_mean",
 ) -> Method:
-    """OPMD: REINFORCE without ratios, divided by 1 + tau."""
+    """OPMD: REINFORCE without ratios, with advantages divided by 1 + tau."""
 
 def p3o(
     kl: Literal["ratio", "code"] = "ratio",
@@ -329,7 +329,7 @@ def p3o(
     scope: Literal["step", "micro_batch"] = "step",
     micro_batches: int = 1,
 ) -> Method:
-    """P3O (scans the step's tokens): ratios capped at the step's token ESS, with a KL penalty of weight 1 - ESS."""
+    """P3O: ratios are capped at the step's token ESS, and a KL penalty has weight 1 - ESS."""
 
 def per_decision_is(advantage: Advantage | None = None, aggregator: _Aggregator = "sequence_sum") -> Method:
     """Per-decision importance sampling: every reward is weighted by the ratio of the tokens up to it."""
@@ -344,10 +344,10 @@ def ppo_clip(
     entropy: float = 0.0,
     dual: Number | None = None,
 ) -> Method:
-    """PPO with a clipped token ratio to the chosen anchor."""
+    """PPO: the token ratio to the chosen anchor policy is clipped."""
 
 def prefix_is(advantage: Advantage | None = None, aggregator: _Aggregator = "sequence_sum") -> Method:
-    """Importance sampling with the ratio of the prefix up to the token: c_t = P_t A_t."""
+    """Importance sampling of prefixes: every token is weighted by the product of the ratios up to it."""
 
 def reinforce(
     advantage: Advantage | None = None,
@@ -356,7 +356,7 @@ def reinforce(
     entropy: float = 0.0,
     critic: float = 0.0,
 ) -> Method:
-    """Score function without a ratio: c = A, with stale data and current scores."""
+    """REINFORCE: the advantage weights the score of the current policy; no ratio corrects for stale data."""
 
 def retrace(
     cap: Number | None = None,
@@ -365,7 +365,7 @@ def retrace(
     entropy: float = 0.0,
     aggregator: _Aggregator = "token_mean",
 ) -> Method:
-    """Actor-critic with Retrace: the full ratio times a corrected action value minus the state's value."""
+    """Actor-critic with Retrace: the ratio multiplies Retrace's action value minus the value of the state."""
 
 def sapo(
     positive: Number = 1.0,
@@ -387,7 +387,7 @@ def sat(
     scope: Literal["step", "micro_batch"] = "step",
     micro_batches: int = 1,
 ) -> Method:
-    """SAT (sorts the step's tokens): PPO's clip with a tighter bound where log ratios exceed a quantile."""
+    """SAT: PPO's clip, with a tighter bound for tokens whose log ratio exceeds a quantile."""
 
 def score_centering(
     weight: Literal["none", "truncated"] = "none",
@@ -406,10 +406,10 @@ def sequence_mis(
     advantage: Advantage | None = None,
     aggregator: _Aggregator = "token_mean",
 ) -> Method:
-    """Sequence ratio inside a band, and 0 outside the band (masked importance sampling of sequences)."""
+    """Masked importance sampling of sequences: the weight is the sequence ratio inside a band, and 0 outside of it."""
 
 def tba(beta: Number = 0.014, advantage: Advantage | None = None, aggregator: _Aggregator = "sequence_sum") -> Method:
-    """TBA, trajectory balance in VarGrad form: variance of log pi - log pi_ref - r/beta within the group."""
+    """TBA: trajectory balance in VarGrad form; it reduces the variance of log pi - log pi_ref - r/beta in each group."""
 
 def three_policy_tis(
     cap: Number = 2.0,
@@ -419,10 +419,10 @@ def three_policy_tis(
     aggregator: _Aggregator = "token_mean",
     floor: Number | None = None,
 ) -> Method:
-    """Truncated correction of staleness and mismatch, times PPO's clip of the drift inside a batch."""
+    """Truncated weights for staleness and engine mismatch, times PPO's clip for the updates within a batch."""
 
 def topr(advantage: Advantage | None = None, aggregator: _Aggregator = "sequence_sum") -> Method:
-    """TOPR: good samples without a ratio, bad samples with the truncated sequence ratio."""
+    """TOPR: samples with A >= 0 have no ratio; samples with A < 0 are weighted by the truncated sequence ratio."""
 
 def topr_roll(
     positive: Number = 1.0,
@@ -430,7 +430,7 @@ def topr_roll(
     advantage: Advantage | None = None,
     aggregator: _Aggregator = "token_mean",
 ) -> Method:
-    """TOPR as in ROLL: token ratios, split by the sign of the reward instead of the advantage."""
+    """TOPR as in ROLL: as `topr` with token ratios, but the sign of the reward decides, not that of the advantage."""
 
 def truncated_is(
     level: Literal["token", "sequence", "geometric"] = "sequence",
@@ -440,10 +440,10 @@ def truncated_is(
     normalize: Literal["none", "tokens", "sequences"] = "none",
     floor: Number | None = None,
 ) -> Method:
-    """Truncated importance sampling: c = min(W, cap) A (sequence) or min(r, cap) A (token)."""
+    """Truncated importance sampling: the ratio of the sequence or token, at most `cap`, multiplies the advantage."""
 
 def vcpo(cap: Number = 8.0, advantage: Advantage | None = None, aggregator: _Aggregator = "sequence_mean") -> Method:
-    """VCPO: truncated sequence ratios with the off-policy optimal baseline; the link `ess_step` scales its step."""
+    """VCPO: truncated sequence ratios and the off-policy optimal baseline; the link `ess_step` scales the step."""
 
 def vespo(
     k_positive: Number = 2.0,
@@ -453,7 +453,7 @@ def vespo(
     advantage: Advantage | None = None,
     aggregator: _Aggregator = "token_mean",
 ) -> Method:
-    """VESPO: a gamma-shaped weight of the sequence ratio, with separate parameters for each sign of the advantage."""
+    """VESPO: the weight of a sequence is a gamma-shaped function of its ratio, with parameters for each sign of A."""
 
 def vtrace(
     cap: Number = 1.0,

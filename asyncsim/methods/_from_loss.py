@@ -112,7 +112,7 @@ def from_loss(
     name: str | None = None,
     **settings: Any,
 ) -> Method:
-    """A method from a loss written as a function of log-probs: c = -d loss / d log pi, by autograd.
+    """A method from your own loss, a function of log-probs: autograd finds the weights c = -d loss / d log pi.
 
     A loss that returns one number for the batch is taken as it is, with its own average. One that returns a number for
     each token, `[B, T]`, is averaged by `aggregator`. Replicates never mix: the loss sees one at a time, by `vmap`. A

@@ -388,7 +388,7 @@ def _rows(x: np.ndarray, axis: int, low: int, high: int) -> np.ndarray:
 
 
 def added(method: Method, penalties: Sequence[Any] = (), factors: Sequence[Any] = ()) -> Method:
-    """The method with additional penalties (`sim.penalties`) and factors (`sim.factors`).
+    """A method with more penalties (`sim.penalties`) and factors (`sim.factors`) than it has itself.
 
     Arguments: what to add, in order. Returns a method. Raises `InputError` for what is no method, penalty or factor.
     Source: this package.

@@ -1,4 +1,4 @@
-"""Methods with a critic, and those with a term for all actions of a token's state."""
+"""Actor-critic, and methods with a term for all actions: a critic, or the distribution at each token, is read."""
 
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -100,7 +100,7 @@ def a3c(
     critic: float = CRITIC,
     entropy: float = ENTROPY,
 ) -> Weight:
-    """Asynchronous actor-critic (A3C): the full gradient is taken at the parameters that sampled the data.
+    """Asynchronous actor-critic (A3C): all gradients are taken at the parameters that sampled the data.
 
     A2C with delayed gradients: theta_(k+1) = theta_k + eta g(theta_(k-tau)), data and scores equally stale. g ascends
     A_t log pi(a_t|s_t) + entropy H(s_t) - critic (V(s_t) - G_t)^2, with n-step returns G and A = G - V, all of it at
@@ -124,7 +124,7 @@ def acer(
     critic: float = CRITIC,
     entropy: float = ENTROPY,
 ) -> Weight:
-    """ACER: a truncated ratio on the sampled action, and a bias correction over all actions.
+    """ACER: a truncated ratio for the sampled action, and a bias correction that sums over all actions.
 
     Truncation with bias correction: c_t = min(cap, r_t)(Q_ret - V), e_v = pi_v [1 - cap/r_v]_+ (Q_v - V). E_mu[min(cap,
     r) A grad log pi] + E_pi[[1 - cap/r]_+ A grad log pi] = E_pi[A grad log pi] at every state, since min(cap, r) + [r -
@@ -149,7 +149,7 @@ def retrace(
     critic: float = CRITIC,
     entropy: float = ENTROPY,
 ) -> Weight:
-    """Actor-critic with Retrace: the full ratio times a corrected action value minus the state's value.
+    """Actor-critic with Retrace: the ratio multiplies Retrace's action value minus the value of the state.
 
     Actor on Retrace returns: c_t = r_t (Q_ret(s_t, a_t) - V(s_t)), critic (Q(s_t, a_t) - Q_ret)^2. Retrace evaluates a
     policy. The actor's ratio r_t corrects for data from another one. With exact Q the mean is then right at every state

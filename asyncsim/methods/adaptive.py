@@ -1,4 +1,4 @@
-"""Methods that set a threshold from all tokens of a step, or of each micro-batch in it."""
+"""Adaptive thresholds: bounds and masks computed from all tokens of a step, or of each micro-batch in it."""
 
 import math
 from typing import Any, ClassVar
@@ -26,7 +26,7 @@ def _printed(over: str, **_: Any) -> str:
 
 @estimator("2510.01161, algorithm 1", anchored="behavior", status=_printed)
 class m2po_mask(Adaptive):
-    """M2PO, mask form (sorts the step's tokens): drop harmful tokens until the mean squared log ratio is tau.
+    """M2PO, mask form: harmful tokens are dropped until the mean squared log ratio is at most tau.
 
     Second-moment trust region as a mask: c_it = rho_it A_i, 0 for the harmful tokens with the largest (log rho)^2.
     Harmful: A > 0 and rho > 1, or A < 0 and rho < 1, where a step widens the gap. The largest are dropped until the
@@ -61,7 +61,7 @@ class m2po_mask(Adaptive):
 
 @estimator("2510.01161, in the form of its released code", anchored="behavior")
 class m2po_waterfill(Adaptive):
-    """M2PO as released (sorts the step's tokens): PPO's clip with bounds exp(+-theta), theta by water-filling.
+    """M2PO as released: PPO's clip with bounds exp(+-theta), where water-filling finds theta.
 
     Second-moment trust region as a clip: c_it = rho_it A_i where rho is inside [exp(-theta), exp(theta)]. The clip
     closes outward only, as PPO's: on harmful tokens (A > 0 and log rho > theta, or A < 0 and log rho < -theta). With v
@@ -105,7 +105,7 @@ class m2po_waterfill(Adaptive):
 
 @estimator("2510.01161, in the form of AReaL's code", anchor="proximal")
 class m2po_areal(Adaptive):
-    """M2PO as in AReaL (sorts the step's tokens): drop tokens by log ratio, then PPO around the proximal policy.
+    """M2PO as in AReaL: tokens with large log ratios are dropped, then PPO clips around the proximal policy.
 
     Second moment of log pi_prox/mu as a mask: c_it = M_it u_it A_i, PPO's clip on u = pi/pi_prox, M 0 if stale. With v
     = (log mu - log pi_prox)^2 of all generated tokens, the largest are dropped until the mean of the rest is below tau;
@@ -139,7 +139,7 @@ class m2po_areal(Adaptive):
 
 @estimator("2607.18722, as described second hand", anchored="behavior", status="reconstruction")
 class sat(Adaptive):
-    """SAT (sorts the step's tokens): PPO's clip with a tighter bound where log ratios exceed a quantile.
+    """SAT: PPO's clip, with a tighter bound for tokens whose log ratio exceeds a quantile.
 
     Clip that adapts to outlying ratios: c_it = rho_it A_i inside [1 - low H, 1 + high H], H < 1 beyond a quantile. With
     x = |log rho| and q its quantile over the tokens (the smallest x at or above that share of them), tokens with x > q
@@ -192,7 +192,7 @@ class sat(Adaptive):
 
 @estimator('2605.12380, and its code for the form "code"', status="reconstruction")
 class p3o(Adaptive):
-    """P3O (scans the step's tokens): ratios capped at the step's token ESS, with a KL penalty of weight 1 - ESS.
+    """P3O: ratios are capped at the step's token ESS, and a KL penalty has weight 1 - ESS.
 
     Policy-on policy-off optimization: c_it = min(r_it, E) A_i - (1 - E) k_it, E the token ESS of the step. E = (sum
     r)^2 / (n sum r^2) over the n generated tokens, detached and unclipped; below 1 it caps ordinary tokens too. k is
@@ -275,7 +275,7 @@ def _reaches(target: Any) -> Any:
 
 @estimator("2510.18927, algorithm 1", status="reconstruction", **_SEARCH)
 class bapo_paper(Searched):
-    """BAPO, paper form (scans the step's tokens): raise clip bounds until positive advantages have their share.
+    """BAPO, paper form: clip bounds are raised until positive advantages supply their share of the loss.
 
     Balanced clipping: c_it = rho_it A_i inside [c_low, c_high], bounds searched until rho_+ >= target. rho_+ =
     sum_{A>0} |s| / sum |s| over tokens, s = rho A with the pessimistic clip: min(rho, c_high) A for A > 0, max(rho,
@@ -315,7 +315,7 @@ class bapo_paper(Searched):
 
 @estimator("2510.18927, in the form of its released code", **_SEARCH)
 class bapo_code(Searched):
-    """BAPO as released (scans the step's tokens): the lower clip bound is raised first, with a dual clip.
+    """BAPO as released: the lower clip bound is raised first, and there is a dual clip.
 
     Balanced clipping as released: c_it = rho_it A_i inside [c_low, c_high], bounds searched until P >= target N. P =
     sum_{A>0} min(rho, c_high) A and N = sum_{A<0} max(rho, c_low) |A| over tokens (`count` "code"). While P < target N,

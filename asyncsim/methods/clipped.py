@@ -1,4 +1,4 @@
-"""Methods with a clip: a token whose ratio has left a band on the side of its advantage has no gradient."""
+"""PPO and other methods with a clip: a token whose ratio has left a band along its advantage has no gradient."""
 
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -39,7 +39,7 @@ def ppo_clip(
     entropy: float = ENTROPY,
     dual: Any = number(None, low=1.0, above=True, optional=True, **_TEXTS["dual"]),
 ) -> Weight:
-    """PPO with a clipped token ratio to the chosen anchor.
+    """PPO: the token ratio to the chosen anchor policy is clipped.
 
     Clipped surrogate: c_it = rho_it A_i where the clip is open, 0 where it is closed. The clip closes for A > 0 above 1
     + high and for A < 0 below 1 - low. rho is the token ratio to `anchor`: "behavior" (the policy that generated the
@@ -86,7 +86,7 @@ def grpo(
     on_policy="policy gradient of the groups that are kept",
 )
 def dapo(low: Any = LOW, high: Any = HIGH.but(0.28)) -> Weight:
-    """DAPO: PPO's clip with a higher upper bound, token-mean aggregation, and groups of equal rewards dropped.
+    """DAPO: PPO's clip with a higher upper bound and token-mean aggregation; groups of equal rewards are dropped.
 
     Decoupled clip and dynamic sampling: A_i = (r_i - mean) / (std + 1e-6), c_it = rho_it A_i where the clip is open.
     The clip closes for A > 0 above 1 + high and for A < 0 below 1 - low. Groups whose rewards are all equal leave the
@@ -107,7 +107,7 @@ def dapo(low: Any = LOW, high: Any = HIGH.but(0.28)) -> Weight:
     flags={"banded": True},
 )
 def gspo(step: Step, a: Tensor, low: Any = LOW.but(3e-4), high: Any = HIGH.but(4e-4)) -> Tensor:
-    """GSPO: PPO's clip on the geometric mean of a sequence's token ratios.
+    """GSPO: PPO's clip applied to the geometric mean of a sequence's token ratios.
 
     Group sequence policy optimization: c_it = s_i A_i where the clip of s is open, s_i = (prod_t rho_it)^(1/T_i). grad
     min(s A, clip(s) A) = s A mean_t grad log pi where the clip (for A > 0 above 1 + high, for A < 0 below 1 - low) is
@@ -133,7 +133,7 @@ def gmpo(
     low: Any = number(0.4, low=0.0, **_TEXTS["low"]),
     high: Any = number(0.4, low=0.0, **_TEXTS["high"]),
 ) -> Tensor:
-    """GMPO: the geometric mean of token ratios, each clipped in log space.
+    """GMPO: the geometric mean of token ratios, each of which is clipped in log space.
 
     Geometric-mean policy optimization: c_it = exp(mean_k lbar_ik) A_i k_it. lbar = min(l, high) for A > 0 and max(l,
     -low) for A < 0, l the log ratio to the anchor; k = 1 for the tokens that this leaves as they are, else 0. The
@@ -151,7 +151,7 @@ def gmpo(
 
 @estimator("2512.06547", applied=lambda step, **_: ratios.usable(step.log_ratio))
 def a3po(step: Step, a: Tensor, low: Any = LOW, high: Any = HIGH) -> Tensor:
-    """A-3PO: decoupled PPO with a proximal policy interpolated by staleness instead of computed.
+    """A-3PO: decoupled PPO whose proximal policy is interpolated according to staleness, instead of computed.
 
     Approximated proximal policy: c_it = r_it A_i where the clip of r_it^(1/d) is open, 0 where it is closed. d is the
     staleness of the token in versions. The snapshot log pi_prox = alpha log pi + (1 - alpha) log mu with alpha = 1 -
@@ -268,7 +268,7 @@ def cispo(
         kind="tuple[Number, Number] | None",
     ),
 ) -> Weight:
-    """CISPO: a clipped importance weight on the score, so that no token loses its gradient.
+    """CISPO: a clipped importance weight multiplies the score, so that no token loses its gradient.
 
     Clipped importance-sampling weight: c_it = clip(rho_it, 1 - low, 1 + high) A_i, the weight detached. PPO drops a
     token outside its band. CISPO keeps it with the weight of the bound, on both sides and for both signs of A. The
@@ -296,7 +296,7 @@ def _some(lower: Any, upper: Any, **_: Any) -> None:
     status="reconstruction",
 )
 class clip_cov(Clip):
-    """Clip-Cov: PPO's clip, and no gradient for a part of the tokens with high covariance of advantage and log-prob.
+    """Clip-Cov: PPO's clip; some tokens with high covariance of advantage and log-prob lose their gradient, too.
 
     PPO's clip without a share of the tokens of high covariance: c_t = c_PPO(rho_t) (1 - share / m [v_t in band]).
 
@@ -338,7 +338,7 @@ class clip_cov(Clip):
     anchored="behavior",
 )
 class kl_cov(Weight):
-    """KL-Cov: a token ratio without a clip, and a KL penalty to the anchor on the tokens of highest covariance.
+    """KL-Cov: token ratios without a clip; a KL penalty holds the tokens of highest covariance near the anchor.
 
     Ratio without a clip, and a pull to the anchor on few tokens: c_t = rho_t A_t - coefficient sign(l_t) [v_t >= q].
     v_t = (A_t - mean A)(log pi_t - mean log pi), means over the tokens of the step, and q the largest number that at

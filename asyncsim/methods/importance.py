@@ -154,7 +154,7 @@ _RATIO = handed_on("r", "pi/mu or pi_prox/mu", '"r" or "h"')
 
 @method("textbook", advantage=advantages.leave_one_out, aggregator="sequence_sum", shape="T or 1")
 def full_is(level: str = choice("token", "sequence", words=_SAYS, usual="sequence")) -> Weight:
-    """Untruncated importance sampling: c = W A (sequence) or r A (token).
+    """Untruncated importance sampling: the advantage is multiplied by the ratio of the sequence or of the token.
 
     Importance sampling without truncation: c_it = W_i A_i (sequence) or r_it A_i (token). r_it = pi/mu of one token,
     W_i = prod_t r_it. The sequence form is unbiased for outcome rewards on full support (`estimator/truncation-bias`).
@@ -170,7 +170,7 @@ def full_is(level: str = choice("token", "sequence", words=_SAYS, usual="sequenc
     aggregator="sequence_sum",
 )
 def prefix_is() -> Weight:
-    """Importance sampling with the ratio of the prefix up to the token: c_t = P_t A_t.
+    """Importance sampling of prefixes: every token is weighted by the product of the ratios up to it.
 
     Importance sampling of states and actions, not of continuations: c_t = P_t A_t, P_t = prod_{k<=t} r_k. grad J =
     E_pi[sum_t A^pi_t grad log pi_t] and E_pi[f(y_1..y_t)] = E_mu[P_t f(y_1..y_t)], so it is exact where A_t is what the
@@ -221,7 +221,7 @@ def truncated_is(
     normalize: str = choice("none", "tokens", "sequences", words="over what weights are averaged"),
     floor: Any = _FLOOR,
 ) -> Weight:
-    """Truncated importance sampling: c = min(W, cap) A (sequence) or min(r, cap) A (token).
+    """Truncated importance sampling: the ratio of the sequence or token, at most `cap`, multiplies the advantage.
 
     Importance sampling with the ratio truncated from above and detached: c = min(w, cap) A. Level "sequence": w = W_i,
     cap 8, sequence-mean. Level "token": w = r_it, cap 2, token-mean. Bias of the gradient: -E_mu[(w - cap)_+ A grad log
@@ -247,7 +247,7 @@ def truncated_is(
     anchor="proximal",
 )
 def three_policy_tis(cap: Any = CAP, low: Any = LOW, high: Any = HIGH, *, floor: Any = _FLOOR) -> Weight:
-    """Truncated correction of staleness and mismatch, times PPO's clip of the drift inside a batch.
+    """Truncated weights for staleness and engine mismatch, times PPO's clip for the updates within a batch.
 
     Truncated importance sampling between three policies: c_t = min(h_t, cap) c_PPO(u_t). r = h u with h = pi_prox/mu
     (staleness and engine mismatch, constant over the updates on a batch) and u = pi/pi_prox (what those updates
@@ -260,7 +260,7 @@ def three_policy_tis(cap: Any = CAP, low: Any = LOW, high: Any = HIGH, *, floor:
 
 @method("2602.17616", advantage=advantages.opob, aggregator="sequence_mean", shape="1")
 def vcpo(cap: Any = CAP.but(8.0)) -> Weight:
-    """VCPO: truncated sequence ratios with the off-policy optimal baseline; the link `ess_step` scales its step.
+    """VCPO: truncated sequence ratios and the off-policy optimal baseline; the link `ess_step` scales the step.
 
     Variance-controlled policy optimization, the loss: c_it = min(W_i, cap) A_i with A_i = r_i - b, b as in `opob`. W_i
     = prod_t pi/mu is detached, so that sequences above the cap keep their gradient. Two of its three parts are here.
@@ -279,7 +279,7 @@ def vcpo(cap: Any = CAP.but(8.0)) -> Weight:
     status="reconstruction",
 )
 def gmc_grpo(cap: Any = number(2.0, "largest mean sequence ratio of a group", 1.0)) -> Weight:
-    """Sequence ratios scaled down together if their mean over the group exceeds a cap (group-mass capping).
+    """Group-mass capping: sequence ratios of a group are scaled down together if their mean exceeds a cap.
 
     Group-mass capping: c_it = W_i A_i min(1, cap / m), m = sum_j mass_j W_j the mean sequence ratio of the group, W_i =
     prod_t pi/mu, detached. The weights of a group add up to at most cap N, so the update of a group is at most cap max
@@ -295,7 +295,7 @@ def gmc_grpo(cap: Any = number(2.0, "largest mean sequence ratio of a group", 1.
     factors=lambda low, high, ratio: (factors.token_mask(low, high, ratio),),
 )
 def icepop(low: Any = _LEAST, high: Any = _MOST, ratio: str = _RATIO) -> Weight:
-    """Token ratio inside a band, and 0 outside the band (IcePop, masked importance sampling).
+    """IcePop, masked importance sampling: the weight is the token ratio inside a band, and 0 outside of it.
 
     Masked importance sampling of tokens: c_t = r_t A [low <= rho_t <= high]. rho is r = pi/mu, or h = pi_prox/mu, which
     tests staleness and engine mismatch alone (then c_t = h_t u_t A inside the band, without a clip on u = pi/pi_prox).
@@ -317,7 +317,7 @@ def sequence_mis(
     weight: str = choice("sequence", "token", "none", words=_KEEPS),
     ratio: str = _RATIO,
 ) -> Weight:
-    """Sequence ratio inside a band, and 0 outside the band (masked importance sampling of sequences).
+    """Masked importance sampling of sequences: the weight is the sequence ratio inside a band, and 0 outside of it.
 
     Masked importance sampling of sequences: c_t = w A [low <= W_i <= high], w = W_i, or r_t under the same mask. W_i =
     prod_t r_t. The mask cuts what truncation would cap and also the weights near 0: bias -E_mu[W A grad log pi; W

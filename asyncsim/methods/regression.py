@@ -1,4 +1,4 @@
-"""Methods without a ratio, and regressions: advantages, or advantages minus a multiple of the log ratio."""
+"""REINFORCE, other methods without a ratio, and regressions: advantages, or these minus a multiple of the log ratio."""
 
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -52,7 +52,7 @@ _BETA = number(1.0, "positive price of a nat in units of reward", 0.0, above=Tru
 
 @method("Williams 1992; leave-one-out 2402.14740", advantage=advantages.leave_one_out, aggregator="sequence_sum")
 def reinforce(*, at: str = AT, entropy: float = ENTROPY, critic: float = CRITIC.but(0.0)) -> Weight:
-    """Score function without a ratio: c = A, with stale data and current scores.
+    """REINFORCE: the advantage weights the score of the current policy; no ratio corrects for stale data.
 
     REINFORCE: g = sum_it a_it m_it A_i grad log pi(y_it), whatever policy generated the data. Staleness enters through
     the data only: with a group baseline on a one-context bandit this is delayed gradient ascent path by path
@@ -83,7 +83,7 @@ def gradient(at: str = "behavior") -> Method:
 
 
 def asymre(dv: Number = -0.1, value: Number | None = None, aggregator: str = "sequence_sum") -> Method:
-    """AsymRE: REINFORCE without ratios, with a baseline shifted below the behavior's value.
+    """AsymRE: REINFORCE without ratios; the baseline lies below the mean reward of the behavior policy.
 
     Asymmetric REINFORCE: c_i = r_i - (V + dV) on stale data, V the behavior's value.
 
@@ -134,7 +134,7 @@ def opmd(
     tau: Any = number(1.0, "units of reward, above 0 for soft", -1.0, above=True, remedy="give a temperature above -1"),
     baseline: str = choice("mean", "soft", words="what rewards are compared with"),
 ) -> Tensor:
-    """OPMD: REINFORCE without ratios, divided by 1 + tau.
+    """OPMD: REINFORCE without ratios, with advantages divided by 1 + tau.
 
     Online policy mirror descent as released: c_i = (r_i - b)/(1 + tau), no ratio. `baseline` "mean": b the group's mean
     reward; "soft": b = tau log mean_j exp(r_j / tau). Regularization towards the current policy amounts to this factor.
@@ -146,7 +146,7 @@ def opmd(
 
 @method("2405.19107, as coded for tokens", anchored="behavior")
 def dro(tau: Any = _TAU) -> Weight:
-    """DRO per token (also Kimi's loss, as coded per token): c = A - tau l.
+    """DRO: regression per token with weight A - tau l, l the token's log ratio (also Kimi's loss as coded per token).
 
     Token regression: the gradient of A_i log pi(y_it) - (tau/2) l_it^2, so c_it = A_i - tau l_it. l = log(pi/anchor) of
     the token. Against the square of the sequence's L = sum_t l_t this leaves out the cross terms l_t l_s: for one token
@@ -158,7 +158,7 @@ def dro(tau: Any = _TAU) -> Weight:
 
 @estimator("2501.12599", aggregator="sequence_sum", anchored="proximal", shape="1")
 class kimi(Residual):
-    """Kimi k1.5: policy mirror descent as a regression on sequences, c = A - tau L.
+    """Kimi k1.5: policy mirror descent as a regression with weight A - tau L, L the log ratio of the sequence.
 
     Sequence regression: the gradient of A_i log pi(y_i) - (tau/2) L_i^2, so c_i = A_i - tau L_i. L_i = sum_t
     log(pi/anchor), the anchor being the policy at the start of the batch; it is blind to staleness unless it is the
@@ -186,7 +186,7 @@ class kimi(Residual):
     status="reconstruction",
 )
 def oapl(step: Step, a: Tensor, beta: Any = _BETA) -> Tensor:
-    """OAPL: squared regression of the sequence log ratio on the optimal advantage.
+    """OAPL: least-squares regression of a sequence's log ratio on its optimal advantage.
 
     Optimal-advantage regression: the gradient of -(r_i - V* - beta L_i)^2, so c_i = 2 beta (r_i - V* - beta L_i). L_i =
     sum_t log(pi/mu), V* = beta log mean_j exp(r_j / beta) over the group, whose population value is the normalizer of
@@ -209,7 +209,7 @@ def oapl(step: Step, a: Tensor, beta: Any = _BETA) -> Tensor:
     on_policy="2/beta times the policy gradient of the reward less beta KL to the reference",
 )
 def tba(step: Step, a: Tensor, beta: Any = _BETA.but(0.014)) -> Tensor:
-    """TBA, trajectory balance in VarGrad form: variance of log pi - log pi_ref - r/beta within the group.
+    """TBA: trajectory balance in VarGrad form; it reduces the variance of log pi - log pi_ref - r/beta in each group.
 
     Trajectory balance with a group's normalizer: c_i = (2/beta)(q_i - mean_j q_j), q_i = r_i - beta D_i. D_i = sum_t
     (log pi - log pi_ref). It is the gradient of -(log Z + D_i - r_i/beta)^2 with log Z = mean_j(r_j/beta - D_j);

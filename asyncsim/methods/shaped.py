@@ -1,4 +1,4 @@
-"""Methods that shape a weight smoothly or by the sign of an advantage or reward, or trust a region of probabilities."""
+"""Smooth weights and trust regions: weights that fall smoothly, or are 0 outside a trust region of probabilities."""
 
 import math
 from typing import Any
@@ -76,7 +76,7 @@ def vespo(
     k_negative: Any = _K.but(3.0),
     lam_negative: Any = _LAM.but(2.0),
 ) -> Tensor:
-    """VESPO: a gamma-shaped weight of the sequence ratio, with separate parameters for each sign of the advantage.
+    """VESPO: the weight of a sequence is a gamma-shaped function of its ratio, with parameters for each sign of A.
 
     Variational sequence weight: c_i = phi(W_i) A_i, phi(W) = W^k exp(lam (1 - W)), W_i = prod_t r_it, detached. phi(1)
     = 1, and phi falls to 0 on both sides of its peak at k/lam, whose height is (k/lam)^k e^(lam - k): 1.21 at 0.67 for
@@ -93,7 +93,7 @@ def vespo(
 
 @estimator("2503.14286", level="sequence", shape="1", aggregator="sequence_sum", status="reconstruction")
 def topr(step: Step, a: Tensor) -> Tensor:
-    """TOPR: good samples without a ratio, bad samples with the truncated sequence ratio.
+    """TOPR: samples with A >= 0 have no ratio; samples with A < 0 are weighted by the truncated sequence ratio.
 
     Tapered off-policy REINFORCE: c = A for A >= 0 and min(W_i, 1) A for A < 0, W_i = prod_t r_it. Good samples are
     imitated whatever the policy thinks of them; bad ones stop pushing once the policy has left them, since W -> 0. A
@@ -116,7 +116,7 @@ def topr_roll(
     positive: Any = number(1.0, "factor of rewarded samples, 1 for none", 0.0),
     negative: Any = number(1.0, "factor of unrewarded samples, 1 for none", 0.0),
 ) -> Tensor:
-    """TOPR as in ROLL: token ratios, split by the sign of the reward instead of the advantage.
+    """TOPR as in ROLL: as `topr` with token ratios, but the sign of the reward decides, not that of the advantage.
 
     Tapered off-policy REINFORCE by token: c_it = w+ A_i for r_i > 0, w- min(r_it, 1) A_i for r_i <= 0. (r_i the reward,
     r_it the token ratio to behavior.) Which branch a sample takes depends on its reward; its factor depends on its
@@ -139,7 +139,7 @@ def delight(
     a: Tensor,
     temperature: Any = number(1.0, "units of reward times nats; small ones make the gate a switch", 0.0, above=True),
 ) -> Tensor:
-    """Delightful policy gradient: no ratio; every token is gated by advantage times surprisal.
+    """Delightful policy gradient: every token is weighted by a gate of advantage times surprisal, without a ratio.
 
     Policy gradient gated by delight: c_it = sigmoid(A_i s_it / temperature) A_i, s_it = -log pi(y_it), detached.
     Delight is advantage times surprisal under the current policy. Rare failures are suppressed and rare successes kept,
@@ -167,7 +167,7 @@ def _capped(step: Step, cap: Any = None, **_: Any) -> Tensor:
 def dppo_tv(
     step: Step, a: Tensor, low: Any = _FALL, high: Any = _RISE, cap: Any = CAP.but(10.0, optional=True)
 ) -> Tensor:
-    """DPPO with binary total variation: mask tokens whose probability has moved too far outward.
+    """DPPO, binary total variation: mask tokens whose probability has moved too far along their advantage.
 
     Divergence PPO, binary total variation: c_it = min(r_it, cap) A_i where M_it holds, 0 elsewhere. M = [q <= high] for
     A > 0 and [q >= -low] otherwise, q = pi - mu of the token that was drawn. In this trust region a ratio of 5 may be
@@ -186,7 +186,7 @@ def dppo_kl(
     high: Any = number(0.05, "how far the binary KL divergence may have moved for A > 0", 0.0),
     cap: Any = CAP.but(10.0, optional=True),
 ) -> Tensor:
-    """DPPO with binary KL divergence: mask tokens that have left the trust region outward.
+    """DPPO, binary KL: mask tokens outside the trust region that the update would move further away.
 
     Divergence PPO, binary KL: c_it = min(r_it, cap) A_i, 0 for tokens that are too far out and would go further.
     Outside: mu log(mu/pi) + (1 - mu) log((1 - mu)/(1 - pi)) > high and pi > mu for A > 0, or > low and pi < mu
@@ -201,7 +201,7 @@ def dppo_kl(
 
 @estimator("prime-rl, default loss; 2602.04879 for the mask", applied=_capped, outside=("kl",), penalties=_square)
 def dppo_prime(step: Step, a: Tensor, low: Any = _FALL, high: Any = _RISE, kl: Any = _KL) -> Tensor:
-    """DPPO as in prime-rl: the total-variation mask, untruncated ratios, and a squared log ratio on every token.
+    """DPPO as in prime-rl: untruncated ratios, the mask of `dppo_tv`, and a squared log-ratio penalty on every token.
 
     Divergence PPO with a pull to behavior: c_it = M_it r_it A_i - 2 kl l_it, l = log r = log pi - log mu. M = [pi - mu
     <= high] for A > 0 and [pi - mu >= -low] otherwise, as in `dppo_tv`, but r is not truncated. The second term is the
@@ -231,7 +231,7 @@ def ipo_mask(
 def kpop(
     step: Step, a: Tensor, threshold: Any = number(0.05, "largest binary KL divergence in nats", 0.0), kl: Any = _KL
 ) -> Tensor:
-    """KPop: mask tokens with a large binary KL divergence from behavior in either direction.
+    """KPop: mask tokens with a large binary KL divergence between behavior and current policy, in either direction.
 
     Two-sided KL mask: c_it = r_it A_i [max(KL(pi, mu), KL(mu, pi)) <= threshold] - 2 kl l_it, l = log r. KL(p, q) = p
     log(p/q) + (1 - p) log((1 - p)/(1 - q)) of the probabilities of the token that was drawn, kept 1e-6 away from 0 and
@@ -256,7 +256,7 @@ def estr(
     limit: Any = number(0.5, "how far a log ratio may be, per nat of entropy", 0.0),
     floor: Any = number(0.01, "entropy in nats below which tokens share one bound", 0.0),
 ) -> Tensor:
-    """ESTR: token ratios inside a trust region whose width is proportional to the token's entropy.
+    """ESTR: token ratios inside a trust region whose width is proportional to the entropy at the token.
 
     Trust region scaled by entropy: c_t = r_t A [|l_t| <= limit max(H_t, floor)], l = log r, H_t of pi at the token. Log
     ratios of sure tokens are noise of sampler and trainer, which one bound for all lets pass. Those of uncertain tokens

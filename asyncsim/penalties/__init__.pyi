@@ -11,14 +11,14 @@ def exact(
     ratio: Literal["none", "sequence"] = "none",
     reverse: bool = False,
 ) -> Penalty:
-    """KL penalty summed over all actions in each token's state, without sampling noise in the action."""
+    """KL penalty summed over all actions in each token's state, so that sampled actions add no noise."""
 
 def k1(
     coefficient: Number = 0.04,
     to: Literal["reference", "behavior", "proximal"] = "reference",
     ratio: Literal["none", "token", "sequence"] = "none",
 ) -> Penalty:
-    """KL penalty k1 as a loss: c = -beta, with an expected gradient of zero."""
+    """KL penalty k1 = D as a loss: c = -beta; on fresh data, its expected gradient is zero."""
 
 def k2(
     coefficient: Number = 0.04,
@@ -26,14 +26,14 @@ def k2(
     ratio: Literal["none", "token", "sequence"] = "none",
     level: Literal["token", "sequence"] = "token",
 ) -> Penalty:
-    """KL penalty k2 = D^2/2, whose expected gradient is that of KL(pi || other)."""
+    """KL penalty k2 = D^2/2; its expected gradient is that of KL(pi || other)."""
 
 def k3(
     coefficient: Number = 0.04,
     to: Literal["reference", "behavior", "proximal"] = "reference",
     ratio: Literal["none", "token", "sequence"] = "none",
 ) -> Penalty:
-    """KL penalty k3 = exp(-D) - 1 + D, whose expected gradient is that of KL(other || pi), the other direction."""
+    """KL penalty k3 = exp(-D) - 1 + D; its expected gradient is that of KL(other || pi), which is the other direction."""
 
 def reward(
     coefficient: Number = 0.04,

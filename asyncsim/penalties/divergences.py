@@ -90,7 +90,7 @@ def _penalty(source: str, *, spread: bool = False) -> Callable[[type[T]], type[T
 
 @_penalty('Schulman 2020, "Approximating KL divergence" (value); gradient derived here')
 class k1(Sampled):
-    """KL penalty k1 as a loss: c = -beta, with an expected gradient of zero.
+    """KL penalty k1 = D as a loss: c = -beta; on fresh data, its expected gradient is zero.
 
     Sampled log ratio D_t = log pi - log other, differentiated: c_t = -beta. The mean of D is the KL divergence, but
     d/dtheta of D at a given token is the score itself, so that the expected gradient under pi is -beta E[grad log pi] =
@@ -109,7 +109,7 @@ class k1(Sampled):
 
 @_penalty('Schulman 2020, "Approximating KL divergence" (value); gradient derived here')
 class k2(Sampled):
-    """KL penalty k2 = D^2/2, whose expected gradient is that of KL(pi || other).
+    """KL penalty k2 = D^2/2; its expected gradient is that of KL(pi || other).
 
     Half the squared log ratio, D_t^2/2 with D_t = log pi - log other: c_t = -beta D_t. The value is a biased estimate
     of KL(pi || other), but E_pi[D grad log pi] = grad KL(pi || other) exactly, state by state, with the chance of
@@ -140,7 +140,7 @@ class k2(Sampled):
 
 @_penalty("2402.03300, equation 4; gradient derived here")
 class k3(Sampled):
-    """KL penalty k3 = exp(-D) - 1 + D, whose expected gradient is that of KL(other || pi), the other direction.
+    """KL penalty k3 = exp(-D) - 1 + D; its expected gradient is that of KL(other || pi), which is the other direction.
 
     Low-variance estimate exp(-D_t) - 1 + D_t with D_t = log pi - log other, differentiated: c_t = -beta (1 - e^-D). The
     value is an unbiased estimate of KL(pi || other). Its gradient is not that of the value's mean, since the tokens are
@@ -192,7 +192,7 @@ class reward(Sampled):
 
 @_penalty("textbook", spread=True)
 class exact(Penalty):
-    """KL penalty summed over all actions in each token's state, without sampling noise in the action.
+    """KL penalty summed over all actions in each token's state, so that sampled actions add no noise.
 
     -beta KL(pi || other) of each token's state: e_v = -beta pi_v (d_v - KL), d = log pi - log other, on log pi_v. In
     the logits of the state that is -beta pi_v (d_v - KL), since sum_v e_v = 0. With `reverse`, -beta KL(other || pi):

@@ -134,7 +134,7 @@ def draw_forecast(found: Forecast, held: Mapping[str, Sequence[float]] | None = 
     )
     said = f"{found.about.partition(' ')[0]}, {numbers}"
     if found.misses:
-        said = f"The forecast of today's setting misses the log: {', '.join(found.misses)}. Check what was given."
+        said = f"Today's forecast disagrees with the log: {', '.join(found.misses)}. Check what was given."
     figure.suptitle(said, ha="left", x=0.02)
     return figure
 

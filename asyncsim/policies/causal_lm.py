@@ -1,4 +1,4 @@
-"""A causal language model that is sampled with a key-value cache and trained in its last layers or all of them."""
+"""A causal language model, sampled with a key-value cache; all weights, last layers or adapters are trained."""
 
 from __future__ import annotations
 

@@ -150,7 +150,7 @@ def quadratic(
     noise: float = real(1.0, "standard deviation of a sample's gradient noise, per coordinate (0: mean dynamics)", 0.0),
     start: float = real(0.0, "initial value of every coordinate", remedy="give a finite start"),
 ) -> Quadratic:
-    """The iterate of a noisy quadratic as a policy with the single output `loss`, where staleness theory is exact.
+    """The iterate of noisy gradient descent on a quadratic loss, as a policy whose only output is `loss`.
 
     f(x) = 1/2 sum_i lambda_i x_i^2 with gradient noise: g = lambda x + xi, xi ~ N(0, noise^2 I).
 

@@ -1,4 +1,4 @@
-"""Rewards: their time of arrival, and the treatment of samples with late rewards."""
+"""Rewards: rewards that arrive late, and what happens to their samples."""
 
 from asyncsim.base import plugins
 

@@ -1,3 +1,3 @@
-"""Rewards: their time of arrival, and the treatment of samples with late rewards."""
+"""Rewards: rewards that arrive late, and what happens to their samples."""
 
 from asyncsim.rewards.late import late as late

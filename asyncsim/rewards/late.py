@@ -151,7 +151,7 @@ def late(
     above: float = 0.5,
     stand_in: float | None = None,
 ) -> Late:
-    """Rewards that are missing when their batch is trained, as with slow verifiers, each with a given probability.
+    """Late rewards: each reward is missing, with a given probability, when its batch is trained (slow verifiers).
 
     Then "drop" leaves the sample out for good. "bootstrap" trains it on the mean of the group's known rewards, or on
     `stand_in`. "reinject" trains it `by` batches later, at the staleness it has by then, and a share `reinjected` of

@@ -30,7 +30,7 @@ LARGE = 10_000_000
 
 
 class Interrupted(stopping.Stopped):
-    """Ctrl-C ended a run after a batch; `trace` contains all records up to it, or is None if there are none.
+    """Ctrl-C ended a run after a batch; `trace` has all records until then, or is None if there are none.
 
     `trace.partial` describes the progress.
     """

@@ -289,7 +289,7 @@ class Spec(calls.Told):
 
     @property
     def together(self) -> int:
-        """Replicates per block: by default as many as keep a batch's arrays within some hundred megabytes."""
+        """Replicates per block; by default so many that a batch's arrays take at most some hundred megabytes."""
         each = self.groups * self.samples_per_group * self.task.horizon
         most = self.trained_policy.together or self.replicates
         return min(most, self.block or max(1, min(self.replicates, ELEMENTS // each)))
@@ -406,7 +406,7 @@ class Spec(calls.Told):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], trust: Sequence[str] = ()) -> "Spec":
-        """Read a spec from a file of `save`, in JSON or YAML; `trust` as in `from_dict`."""
+        """Read a spec from a JSON or YAML file, such as one from `save`; `from_dict` explains `trust`."""
         return cls.from_dict(files.read_mapping(path), trust)
 
     def _repr_html_(self) -> str:

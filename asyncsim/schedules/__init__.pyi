@@ -1,4 +1,4 @@
-"""Schedules: the version that generated each training token, imposed, or taken from a system or a log."""
+"""Schedules: which version generated each training token: imposed, or taken from a system or a log."""
 
 from asyncsim.schedules.coupled import coupled as coupled
 from asyncsim.schedules.imposed import delays as delays

@@ -16,7 +16,7 @@ from asyncsim.systems._system import System, refuse_standstill, stepped
 
 
 def coupled(system: System) -> Coupled:
-    """The system with lengths from the policy instead of its length distribution; all other settings are the same.
+    """A system whose response lengths come from the policy, not from its distribution of lengths; the rest is the same.
 
     Whenever samples start, the learning loop is asked for their numbers of tokens, given the version of each token as
     far as known. In mode keep (and restart) it is asked again for samples in flight when weights are installed. Works

@@ -95,7 +95,7 @@ class Imposed(Source, calls.Told):
 
 
 def fixed(staleness: int, *, groups_per_batch: int = 1, batches_per_publish: int = 1) -> Imposed:
-    """Staleness min(version, L) for every token: the first L versions are trained on version 0.
+    """Staleness min(version, L) for every token: the first L versions train on data of version 0.
 
     A run that ends before version L warns (`checks.ShortRunWarning`).
 
@@ -115,7 +115,7 @@ def fixed(staleness: int, *, groups_per_batch: int = 1, batches_per_publish: int
 
 
 def sawtooth(batches: int, *, groups_per_batch: int = 1) -> Imposed:
-    """Staleness 0 and update staleness 0, 1, ..., n - 1 in turn, for n batches of one update each.
+    """Staleness 0 in versions; update staleness runs through 0, 1, ..., n - 1 in n batches of one update each.
 
     Arguments: `batches` n between publishes; `groups_per_batch`, a count >= 1. Returns an imposed schedule, versions
     `[M, B, G, N, 1]`. Raises `InputError` for counts below one. Source: OAPL (2602.19362), buffer cleared at every
@@ -130,7 +130,7 @@ def sawtooth(batches: int, *, groups_per_batch: int = 1) -> Imposed:
 
 
 def frozen(*, groups_per_batch: int = 1, batches_per_publish: int = 1) -> Imposed:
-    """Version 0 throughout: staleness grows by one with every publish.
+    """All data come from version 0, so staleness grows by one with every publish.
 
     Arguments: `groups_per_batch` and `batches_per_publish`, counts >= 1. Returns an imposed schedule, versions `[M, B,
     G, N, 1]`. Raises `InputError` for counts below one. Source: textbook (a fixed behavior policy, as in 2506.20520).
@@ -148,7 +148,7 @@ def random(
     groups_per_batch: int = 1,
     batches_per_publish: int = 1,
 ) -> Imposed:
-    """Staleness min(version, s) with independent s, P(s = k) = p_k.
+    """Random staleness min(version, s), with independent draws of s from P(s = k) = p_k.
 
     A run that ends before the version of the largest s warns (`checks.ShortRunWarning`).
 
@@ -178,7 +178,7 @@ def delays(
     groups_per_batch: int = 1,
     batches_per_publish: int = 1,
 ) -> Delays:
-    """Recorded delays replayed in order: each realization starts at a different row, and correlation is preserved.
+    """Recorded delays, replayed in order from a different row in each realization, which keeps their correlation.
 
     Staleness min(version, s_{j+k}) of the k-th update, s the record and j its start; the first follows the last.
     Autocorrelation is that of the record. `report()` has its correlation time, and what independent draws would change.

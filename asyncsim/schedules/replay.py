@@ -32,7 +32,7 @@ def replay(
     first_version: int = 0,
     unknown: str = "refuse",
 ) -> Replay:
-    """Replay a real run's log: staleness = trained version - generating version of every token, both as logged.
+    """The staleness of a real run: trained version minus generating version of every token, as its log has them.
 
     One row for each sample (rows of one sample in one batch are its segments). Columns have these names, those of the
     trainer or those given. Needed: sample_id; start_version or versions; train_version, or train_step with its offset.

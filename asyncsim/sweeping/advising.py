@@ -73,7 +73,7 @@ def advise(
     seed: int = 0,
     **settings: Any,
 ) -> Advice:
-    """Recommend the smallest staleness limit whose seconds per update are within `share` of the minimum.
+    """Recommend the smallest staleness limit whose updates take at most `share` longer than those of the fastest limit.
 
     Every limit is simulated with the same responses, for today's machines and for others in the description.
 
@@ -430,6 +430,6 @@ def _about(trainer: Trainer, given: Mapping[str, Any]) -> str:
     return (
         f"{given['trainer']} ({trainer.preset}): {slots} slots on {plural(given['machines'][0], 'machine')}, {speed} "
         f"tokens per second each; {given['prompts_per_batch']} prompts x {given['samples_per_prompt']} responses of "
-        f"{length:.4g} tokens on average{spread}; {train:g} s a training step, {sync:g} s a sync after every "
+        f"{length:.4g} tokens on average{spread}; {train:g} s per training step, {sync:g} s per sync after every "
         f"{f'{every} steps' if every > 1 else 'step'}{note}. The limit is {trainer.limit}.{doubt}"
     )

@@ -52,7 +52,7 @@ def boundary(
     seed: int = 0,
     progress: bool | None = None,
 ) -> Boundary:
-    """Find the value of a setting at which a given share of replicates has an event, for every arm.
+    """Find the value of a setting at which a given share of replicates collapses or reaches a target, for every arm.
 
     With p(x) the probability of the event at value x of the knob, assumed to rise with x, the boundary is the x* with
     p(x*) = share. Bisection keeps a bracket: p is significantly below the share at its low end and above it at its high

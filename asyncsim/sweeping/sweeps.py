@@ -112,7 +112,7 @@ def sweep(
 
 @calls.named
 def stored(store: str | os.PathLike[str], sweep: str | None = None) -> Sweep:
-    """Return a sweep from the store where it was made, by `asyncsim sweep` or in Python, without running anything.
+    """The results of a sweep that was made earlier, by `asyncsim sweep` or in Python, read from its store.
 
     Arguments: `store`, the folder or address; `sweep`, the first characters of its id (default: the only one). Units
     that are not there yet count as lost. Returns a `Sweep`. Raises `InputError` unless there is one such sweep.

@@ -17,7 +17,7 @@ def areal(
     sync_time: float = 0.0,
     model: Mapping[str, Any] | None = None,
 ) -> System:
-    """AReaL: generation runs ahead by a bounded number of versions; new weights interrupt samples without a restart."""
+    """AReaL: generation runs a bounded number of versions ahead; running samples continue under new weights."""
 
 def buffered(
     workers: int,
@@ -65,7 +65,7 @@ def m2po(
     sync_time: float = 0.0,
     model: Mapping[str, Any] | None = None,
 ) -> System:
-    """Stale-data harness of M2PO: every batch is a fixed number of updates stale."""
+    """M2PO's setting for stale data: every batch is a fixed number of updates stale."""
 
 def megatron_rl(
     grpo_prompts_per_step: int,
@@ -82,7 +82,7 @@ def megatron_rl(
     sync_time: float = 0.0,
     model: Mapping[str, Any] | None = None,
 ) -> System:
-    """Megatron-RL with partial rollouts: a limit on rollouts, groups or batches, consumed by groups or batches."""
+    """Megatron-RL with partial rollouts: the limit counts rollouts, groups or batches; training takes the last two."""
 
 def miles(
     rollout_batch_size: int,
@@ -100,7 +100,7 @@ def miles(
     sync_time: float = 0.0,
     model: Mapping[str, Any] | None = None,
 ) -> System:
-    """miles fully asynchronous: a bounded buffer of finished groups, limited by the versions of their engine calls."""
+    """miles, fully asynchronous: finished groups wait in a bounded buffer; a limit may refuse groups of old versions."""
 
 def minimax_forge(
     train_batch_size: int,
@@ -113,7 +113,7 @@ def minimax_forge(
     sync_time: float = 0.0,
     model: Mapping[str, Any] | None = None,
 ) -> System:
-    """MiniMax's Forge: a queue of generation tasks, consumed out of order only within a window at its head."""
+    """MiniMax's Forge: the trainer takes finished tasks out of order, but only from a window at the queue's head."""
 
 def nemo_rl_in_order(
     num_prompts_per_step: int,
@@ -225,7 +225,7 @@ def openrlhf(
     sync_time: float = 0.0,
     model: Mapping[str, Any] | None = None,
 ) -> System:
-    """OpenRLHF asynchronous: a queue of complete batches between generator and trainer."""
+    """OpenRLHF, asynchronous: a queue of complete batches lies between generator and trainer."""
 
 def pipeline_rl(
     train_batch_size: int,
@@ -244,7 +244,7 @@ def pipeline_rl(
     sync_time: float = 0.0,
     model: Mapping[str, Any] | None = None,
 ) -> System:
-    """PipelineRL: in-flight weight updates, and generation at most a given number of samples ahead."""
+    """PipelineRL: weights are updated in flight, and generation is at most a given number of samples ahead."""
 
 def prime_rl(
     batch_size: int,
@@ -258,7 +258,7 @@ def prime_rl(
     sync_time: float = 0.0,
     model: Mapping[str, Any] | None = None,
 ) -> System:
-    """prime-rl since May 2026: an open loop with a fixed lead, which drops rollouts too many steps off-policy."""
+    """prime-rl since May 2026: a fixed number of rollouts is in flight, and rollouts that become too stale are dropped."""
 
 def prime_rl_before(
     batch_size: int,
@@ -271,7 +271,7 @@ def prime_rl_before(
     sync_time: float = 0.0,
     model: Mapping[str, Any] | None = None,
 ) -> System:
-    """prime-rl until May 2026: complete batches of rollouts, one per step, a bounded number of steps ahead."""
+    """prime-rl until May 2026: complete batches, one per step, are generated a bounded number of steps ahead."""
 
 def roll_environment_groups(
     num_env_groups: int,
@@ -285,7 +285,7 @@ def roll_environment_groups(
     sync_time: float = 0.0,
     model: Mapping[str, Any] | None = None,
 ) -> System:
-    """ROLL Flash with environment groups: one queue per group, consumed in order, with a lead of full steps."""
+    """ROLL Flash with environment groups: each group fills a queue, whose episodes are trained in order."""
 
 def roll_single_turn(
     rollout_batch_size: int,
@@ -299,7 +299,7 @@ def roll_single_turn(
     sync_time: float = 0.0,
     model: Mapping[str, Any] | None = None,
 ) -> System:
-    """ROLL Flash, single turn: prompts of the oldest step first; samples staler than the ratio are aborted."""
+    """ROLL Flash, single turn: prompts of the oldest step come first; samples staler than the limit are aborted."""
 
 def skyrl(
     policy_mini_batch_size: int = 256,
@@ -313,7 +313,7 @@ def skyrl(
     sync_time: float = 0.0,
     model: Mapping[str, Any] | None = None,
 ) -> System:
-    """SkyRL fully asynchronous: a capacity that grows with every publish, and workers that never stop."""
+    """SkyRL, fully asynchronous: workers never stop, and each publish lets more groups start."""
 
 def slime_fully_async(
     rollout_batch_size: int,
@@ -326,7 +326,7 @@ def slime_fully_async(
     sync_time: float = 0.0,
     model: Mapping[str, Any] | None = None,
 ) -> System:
-    """slime fully asynchronous: a fixed number of groups is always in flight, with no check of versions."""
+    """slime, fully asynchronous: a fixed number of groups is always in flight, with no check of versions."""
 
 def slime_train_async(
     rollout_batch_size: int,
@@ -374,7 +374,7 @@ def tinker_cookbook(
     sync_time: float = 0.0,
     model: Mapping[str, Any] | None = None,
 ) -> System:
-    """tinker-cookbook asynchronous: workers never stop, and a prompt with a too stale answer is resubmitted."""
+    """tinker-cookbook, asynchronous: workers never stop, and a prompt whose answer is too stale is submitted again."""
 
 def tinker_cookbook_pipelined(
     groups_per_batch: int,
@@ -416,7 +416,7 @@ def torchtitan(
     sync_time: float = 0.0,
     model: Mapping[str, Any] | None = None,
 ) -> System:
-    """torchtitan RL: an active buffer sized by the target staleness, consumed first in, first out within a window."""
+    """torchtitan RL: the target staleness sets the buffer size; groups are trained in order, up to a window."""
 
 def trl(
     samples_per_step: int,
@@ -432,7 +432,7 @@ def trl(
     sync_time: float = 0.0,
     model: Mapping[str, Any] | None = None,
 ) -> System:
-    """TRL AsyncGRPO: an open loop of generation tasks with a sample queue that discards stale samples."""
+    """TRL AsyncGRPO: generation tasks run in an open loop, and stale samples are discarded from their queue."""
 
 def unirl(
     batch_size: int,
@@ -447,7 +447,7 @@ def unirl(
     sync_time: float = 0.0,
     model: Mapping[str, Any] | None = None,
 ) -> System:
-    """UniRL asynchronous: full batches are admitted by a staleness budget in batches, and drained before a publish."""
+    """UniRL, asynchronous: a staleness budget limits the batches in progress, and all are finished before a publish."""
 
 def update_on_arrival(
     workers: int,
@@ -474,7 +474,7 @@ def vcpo(
     sync_time: float = 0.0,
     model: Mapping[str, Any] | None = None,
 ) -> System:
-    """VCPO: verl's fully asynchronous recipe, with a weight sync after every batch, and generation far ahead."""
+    """VCPO: verl's fully asynchronous recipe with a weight sync after every batch, and with generation far ahead."""
 
 def verl_fully_async(
     ppo_mini_batch_size: int,
@@ -491,7 +491,7 @@ def verl_fully_async(
     sync_time: float = 0.0,
     model: Mapping[str, Any] | None = None,
 ) -> System:
-    """verl fully asynchronous: generation runs ahead by a fraction of a publish window."""
+    """verl, fully asynchronous: generation runs ahead by a fraction of a publish window."""
 
 def verl_separate_async(
     train_batch_size: int,
@@ -506,7 +506,7 @@ def verl_separate_async(
     sync_time: float = 0.0,
     model: Mapping[str, Any] | None = None,
 ) -> System:
-    """verl v1, separate generators: after a warm-up, every trained batch admits one more; staleness is limited."""
+    """verl v1, separate generators: after a warm-up, each trained batch admits another one; staleness is limited."""
 
 def xtuner(
     train_batch_size: int,

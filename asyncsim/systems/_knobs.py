@@ -55,10 +55,10 @@ def share(words: str, default: Any, remedy: str, low: float = 0.0, high: float =
 
 WHOLE = 100
 """Whole lengths beyond it may be tokens that were meant to have a speed."""
-_LAW, _TIME = "distribution of a sample's work at one unit a second", "seconds of a batch"
+_LAW, _TIME = "distribution of seconds per sample (of tokens if `rate` is set)", "seconds to train on a batch"
 _SHARED = {
     "length": Knob(..., _LAW, as_law, kind="Law | float | str"),
-    "load": handed_on(None, "generation over training rate (else `train_time`)", kind="float | None"),
+    "load": handed_on(None, "generation rate divided by training rate (or give `train_time`)", kind="float | None"),
     "train_time": handed_on(None, _TIME, kind="Law | float | str | None"),
     "sync_time": handed_on(0.0, "seconds of a publish", kind="float"),
 }
@@ -71,7 +71,7 @@ ALONE = {
 """The same where nothing depends on the time of training."""
 _MODEL = handed_on(
     None,
-    "other settings of the event model by name, such as {'rate': 30} (tokens a second of a sample) or "
+    "other settings of the event model by name, such as {'rate': 30} (tokens per second of a sample) or "
     "{'reward': '@delays.csv:ms*0.001'}",
     kind="Mapping[str, Any] | None",
 )

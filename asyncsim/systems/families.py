@@ -1,4 +1,4 @@
-"""Trainers of the PyTorch team, ROLL, slime, miles, verl and VCPO: several presets each."""
+"""torchforge, torchtitan, ROLL, slime, miles, verl and VCPO: several presets per trainer or family of trainers."""
 
 import inspect
 import math
@@ -19,10 +19,9 @@ def torchforge(
 ) -> dict[str, Any]:
     """torchforge: a replay buffer with random sampling, from which samples older than about one step are evicted.
 
-    An open loop of C groups, random batches of what is at most m versions old: staleness 0 .. m, hard.
-
-    With a slow trainer all of a default run is 1 version old; law `systems/mean-staleness-identity` with drops. A full
-    buffer loses its oldest; in the revision read it forgets its size at the first eviction. The stamp is the
+    An open loop of C groups. Batches are random draws from samples that are at most m versions old, so staleness is 0
+    .. m. With a slow trainer all of a default run is 1 version old; law `systems/mean-staleness-identity` with drops. A
+    full buffer loses its oldest; in the revision read it forgets its size at the first eviction. The stamp is the
     generator's version, in publishes; a generator finishes its requests before it takes new weights (drain), so all
     tokens of a sample have it.
 
@@ -47,14 +46,13 @@ def torchtitan(
         'w in batches, or None, or "unset" for the earlier revision, beside which f has its default', "unset"
     ),
 ) -> dict[str, Any]:
-    """torchtitan RL: an active buffer sized by the target staleness, consumed first in, first out within a window.
+    """torchtitan RL: the target staleness sets the buffer size; groups are trained in order, up to a window.
 
-    K = (S' + 1) P permits back after the weight pull, window W: mean staleness S', S' + ceil((W - 1) / P) at most.
-
-    Laws `systems/cap-binds` and `systems/hard-bounds`. A window that is a share f of the buffer has W = max(1, floor(f
-    K)). Without f the order is strict, W = 1: exactly S'. Later revisions have a window of w batches instead, W = w P,
-    bound S' + w, and None means no window: soft. Torchtitan stamps the oldest version of a sample; a step is a publish.
-    Groups that are filtered out give their slot back at once.
+    K = (S' + 1) P permits return after the weight pull. Mean staleness: S'; with window W, each sample has at most S' +
+    ceil((W - 1) / P). Laws `systems/cap-binds` and `systems/hard-bounds`. A window that is a share f of the buffer has
+    W = max(1, floor(f K)). Without f the order is strict, W = 1: exactly S'. Later revisions have a window of w batches
+    instead, W = w P, bound S' + w, and None means no window: soft. Torchtitan stamps the oldest version of a sample; a
+    step is a publish. Groups that are filtered out give their slot back at once.
 
     >>> torchtitan(4, 2, None, length="lognormal:1.0:0.8", load=0.7).staleness(6, 1, 0)[0].max(axis=1).tolist()
     [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]
@@ -88,14 +86,13 @@ def roll_single_turn(
     is_use_additional_prompts: bool = k.flag("additional groups run", False),
     max_additional_running_prompts: int = k.count("how many", 16, low=0),
 ) -> dict[str, Any]:
-    """ROLL Flash, single turn: prompts of the oldest step first; samples staler than the ratio are aborted.
+    """ROLL Flash, single turn: prompts of the oldest step come first; samples staler than the limit are aborted.
 
-    K = P + ceil(a P) permits back at the publish, strictly by the step of submission: staleness 0 .. ceil(a), hard.
-
-    No group of a later step is trained while one of an earlier step runs (`systems/hard-bounds`). With an integer a all
-    mass is on a when generation is ahead. At every install what is older than ceil(a) is cut, ready or running; that
-    happens with additional prompts only, which K grows by. There they start while fewer than so many run, however many
-    are finished. ROLL stamps the step at which sampling was asked for.
+    K = P + ceil(a P) permits return at each publish, strictly in order of submission. Every sample has staleness 0 ..
+    ceil(a). No group of a later step is trained while one of an earlier step runs (`systems/hard-bounds`). With an
+    integer a all mass is on a when generation is ahead. At every install what is older than ceil(a) is cut, ready or
+    running; that happens with additional prompts only, which K grows by. There they start while fewer than so many run,
+    however many are finished. ROLL stamps the step at which sampling was asked for.
 
     >>> roll_single_turn(4, 2, length=1.0, train_time=2.0).staleness(6, 1, 0)[0].max(axis=1).tolist()
     [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]
@@ -114,16 +111,15 @@ def roll_environment_groups(
     async_generation_ratio: int = k.count("a >= 1 in whole steps", 1, "0 is synchronous; give whole steps ahead"),
     group_size_redundancy: int = k.count("samples of an episode beyond those of a group", 0, "count samples", 0),
 ) -> dict[str, Any]:
-    """ROLL Flash with environment groups: one queue per group, consumed in order, with a lead of full steps.
+    """ROLL Flash with environment groups: each group fills a queue, whose episodes are trained in order.
 
-    E places, batches of P = E T, K = (a + 1) P permits back at the publish, in order: staleness 0 .. a, hard.
-
-    Every environment group plays its episodes one after the other, and a batch takes T of each in their order. No
-    episode overtakes another (`systems/hard-bounds`); targets of whole batches model this. An episode is stamped with
-    the step that created it. It is cut when that is more than a steps ago: ready at the dequeue, running or ready at
-    the install. With whole batches that never happens. With a redundancy so many samples more are started, and the
-    first that are in are kept (`systems/first-k-length-bias`). In ROLL the others run on in vain, here they are
-    cancelled.
+    E slots, batches of P = E T episodes, and K = (a + 1) P permits, which return at each publish. In this order,
+    staleness is 0 .. a. Every environment group plays its episodes one after the other, and a batch takes T of each in
+    their order. No episode overtakes another (`systems/hard-bounds`); targets of whole batches model this. An episode
+    is stamped with the step that created it. It is cut when that is more than a steps ago: ready at the dequeue,
+    running or ready at the install. With whole batches that never happens. With a redundancy so many samples more are
+    started, and the first that are in are kept (`systems/first-k-length-bias`). In ROLL the others run on in vain, here
+    they are cancelled.
 
     >>> roll_environment_groups(3, 1, 2, length=1.0, train_time=3.0).staleness(6, 1, 0)[0].max(axis=1).tolist()
     [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]
@@ -141,10 +137,10 @@ def slime_train_async(
 ) -> dict[str, Any]:
     """slime train_async: the next rollout runs during training, and weights are published every few rollouts.
 
-    K = q = C = P, back at the dequeue, a publish after every n rollouts, drained: staleness 0 or 1, mean 1 / n.
-
-    Only the first rollout behind a publish was generated before it; in batches the age cycles through 1 .. n. Hard, law
-    `systems/cap-binds` with K = M / n at the dequeue. slime stamps no version here, it counts rollouts.
+    K = q = C = P permits return at the dequeue. A publish follows n rollouts and waits for running ones: staleness is 0
+    or 1, mean 1 / n. Only the first rollout behind a publish was generated before it; in batches the age cycles through
+    1 .. n. Hard, law `systems/cap-binds` with K = M / n at the dequeue. slime stamps no version here, it counts
+    rollouts.
 
     >>> slime_train_async(2, 3, length=1.0, train_time=1.0).staleness(9, 1, 0)[0].max(axis=1).tolist()
     [0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 1.0, 0.0, 0.0]
@@ -161,15 +157,14 @@ def slime_fully_async(
     sglang_server_concurrency: int = k.count("permits of an engine, C in all, P at least", 512),
     engines: int = k.count("engines", 1, "count engines"),
 ) -> dict[str, Any]:
-    """slime fully asynchronous: a fixed number of groups is always in flight, with no check of versions.
+    """slime, fully asynchronous: a fixed number of groups is always in flight, with no check of versions.
 
-    An open loop of C groups whose samples wait for C slots: mean staleness O / P, 2 C / P + 1 at most; soft.
-
-    Up to C groups are in generation, and no new one begins while C finished groups wait. One semaphore of C permits,
-    which every sample takes, serves the samples of all engines in turn. The next rollout is collected while this one
-    trains, and the publish waits for it. Law `systems/mean-staleness-identity` with O, the groups outstanding at a
-    publish, below 2 C + P by the three bounds. No age is checked. A publish aborts running samples, which then go on
-    from their tokens. slime stamps the versions of engine calls when they return.
+    An open loop of C groups, whose samples wait for C slots. Mean staleness: O / P, at most 2 C / P + 1; samples have
+    no bound. Up to C groups are in generation, and no new one begins while C finished groups wait. One semaphore of C
+    permits, which every sample takes, serves the samples of all engines in turn. The next rollout is collected while
+    this one trains, and the publish waits for it. Law `systems/mean-staleness-identity` with O, the groups outstanding
+    at a publish, below 2 C + P by the three bounds. No age is checked. A publish aborts running samples, which then go
+    on from their tokens. slime stamps the versions of engine calls when they return.
 
     >>> slime_fully_async(2, 4, length=1.0, train_time=2.0).staleness(6, 1, 0)[0].mean(axis=1).tolist()
     [0.0, 1.0, 2.0, 3.0, 3.0, 4.0]
@@ -193,15 +188,14 @@ def miles(
     num_steps_per_rollout: int = k.count("U", 1, "count updates on a rollout"),
     n_samples_per_prompt: int = k.count("samples of a group, as in the run", 1, "count samples"),
 ) -> dict[str, Any]:
-    """miles fully asynchronous: a bounded buffer of finished groups, limited by the versions of their engine calls.
+    """miles, fully asynchronous: finished groups wait in a bounded buffer; a limit may refuse groups of old versions.
 
-    C groups in an open loop, floor(c P) in the buffer: mean staleness C / P + c + 1 where the trainer is slower.
-
-    Law `systems/mean-staleness-identity`. The next rollout is collected while this one trains, and the publish waits
-    for it: that is the 1. A limit m cuts at the dequeue, by the version at which the group's first engine call returned
-    and that of the engines then. One publish later, when the batch trains, 0 .. m + 1 is hard in that stamp only. A
-    group refused is dropped, or its prompt is asked again (retry). `num_steps_per_rollout` U minibatches of samples are
-    recommended, an update on each.
+    C groups run in an open loop, and floor(c P) wait in the buffer. Mean staleness: C / P + c + 1 if the trainer is
+    slower. Law `systems/mean-staleness-identity`. The next rollout is collected while this one trains, and the publish
+    waits for it: that is the 1. A limit m cuts at the dequeue, by the version at which the group's first engine call
+    returned and that of the engines then. One publish later, when the batch trains, 0 .. m + 1 is hard in that stamp
+    only. A group refused is dropped, or its prompt is asked again (retry). `num_steps_per_rollout` U minibatches of
+    samples are recommended, an update on each.
 
     >>> miles(2, length=1.0, train_time=2.0).staleness(6, 1, 0)[0].mean(axis=1).tolist()
     [0.0, 1.0, 2.0, 2.0, 3.0, 3.0]
@@ -237,11 +231,10 @@ def verl_fully_async(
     concurrent_samples_per_replica: int = _CONCURRENT,
     replicas: int = _REPLICAS,
 ) -> dict[str, Any]:
-    """verl fully asynchronous: generation runs ahead by a fraction of a publish window.
+    """verl, fully asynchronous: generation runs ahead by a fraction of a publish window.
 
-    M = P S groups per publish, K = int((1 + tau) M) permits: mean staleness K / M - 1 publishes where the cap binds.
-
-    tau is a share of a publish window, not a number of steps: a group may wait S U updates and more. Law
+    M = P S groups per publish and K = int((1 + tau) M) permits. Mean staleness: K / M - 1 publishes if all permits are
+    in use. tau is a share of a publish window, not a number of steps: a group may wait S U updates and more. Law
     `systems/cap-binds`. With partial rollouts single samples are unbounded. Without them (drain) they stay in 0 ..
     ceil(tau), by `systems/hard-bounds`. verl stamps the parameter version at start and end of a sample; its histogram
     uses the end. The queue holds K groups and drops the oldest, which the permits never let happen; a dropped group
@@ -273,14 +266,13 @@ def vcpo(
     concurrent_samples_per_replica: int = _CONCURRENT,
     replicas: int = _REPLICAS,
 ) -> dict[str, Any]:
-    """VCPO: verl's fully asynchronous recipe, with a weight sync after every batch, and generation far ahead.
+    """VCPO: verl's fully asynchronous recipe with a weight sync after every batch, and with generation far ahead.
 
-    K = int((1 + k) M) permits back at the publish, S = 1: staleness k on average, the version at most.
-
-    Law `systems/cap-binds` where `replicas` carry K groups, else `systems/cap-idle`. The first K groups start under
-    version 0, so no batch is older than its own number. Staleness 128 takes 128 batches. The recipe logs the gap to the
-    version at a sample's end, which understates that of its head. Its fork calls `concurrent_samples_per_replica`
-    `bsz_per_dp_rank`.
+    K = int((1 + k) M) permits return at each publish, with S = 1. Mean staleness: k; no sample is staler than the
+    number of its batch. Law `systems/cap-binds` where `replicas` carry K groups, else `systems/cap-idle`. The first K
+    groups start under version 0, so no batch is older than its own number. Staleness 128 takes 128 batches. The recipe
+    logs the gap to the version at a sample's end, which understates that of its head. Its fork calls
+    `concurrent_samples_per_replica` `bsz_per_dp_rank`.
 
     >>> vcpo(2, 3, length=1.0, train_time=2.0).staleness(6, 1, 0)[0].max(axis=1).tolist()
     [0.0, 1.0, 2.0, 3.0, 3.0, 3.0]
@@ -297,13 +289,12 @@ def verl_separate_async(
     max_off_policy_threshold: int = k.count("in versions", 8, "count versions, the first included"),
     max_off_policy_strategy: str = k.choice("drop", "wait", words="what too old means"),
 ) -> dict[str, Any]:
-    """verl v1, separate generators: after a warm-up, every trained batch admits one more; staleness is limited.
+    """verl v1, separate generators: after a warm-up, each trained batch admits another one; staleness is limited.
 
-    K = (w + 1) M permits back at the publish, oldest start first, staleness 0 .. threshold - 1.
-
-    The threshold counts the versions from the first token to training, both included: the limit is m = threshold - 1
-    publishes from the head. Strategy drop cuts older groups at packing and replaces each by a new prompt, mean below w.
-    Strategy wait forms no batch while a sample in flight is due, mean w. Laws `systems/cap-binds` and
+    K = (w + 1) M permits return at each publish, and batches take the oldest starts first. Staleness is 0 .. threshold
+    - 1. The threshold counts the versions from the first token to training, both included: the limit is m = threshold -
+    1 publishes from the head. Strategy drop cuts older groups at packing and replaces each by a new prompt, mean below
+    w. Strategy wait forms no batch while a sample in flight is due, mean w. Laws `systems/cap-binds` and
     `systems/hard-bounds`.
 
     >>> verl_separate_async(4, 2, 1, length=1.0, train_time=2.0).staleness(6, 1, 0)[0].max(axis=1).tolist()

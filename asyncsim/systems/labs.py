@@ -1,4 +1,4 @@
-"""Trainers of other teams: in the order of their names."""
+"""Trainers from AReaL to xtuner: one or two presets each, in the order of their names."""
 
 import math
 import warnings
@@ -17,11 +17,10 @@ def areal(
     consumer_batch_size: int = k.count("P, groups per batch"),
     max_concurrent_rollouts: int | None = k.given("C, groups running at once (P unless given)", None),
 ) -> dict[str, Any]:
-    """AReaL: generation runs ahead by a bounded number of versions; new weights interrupt samples without a restart.
+    """AReaL: generation runs a bounded number of versions ahead; running samples continue under new weights.
 
-    K = (eta + 1) P permits that return at the publish, oldest start first, running samples keep their tokens.
-
-    Where the cap binds the mean staleness is eta (`systems/cap-binds`); single samples may exceed it
+    K = (eta + 1) P permits return at each publish. Batches take the oldest starts first; running samples keep their
+    tokens. Where the cap binds the mean staleness is eta (`systems/cap-binds`); single samples may exceed it
     (`systems/straggler-tail`). A generator of C places that is the slower side stays near C / P whatever eta is
     (`systems/cap-idle`). AReaL stamps every token with a version and counts in publishes from the first of them. At an
     install a running sample is interrupted and reads again what it has: give `prompt` and `prefill_speedup` for the
@@ -47,11 +46,10 @@ def open_instruct(
 ) -> dict[str, Any]:
     """open-instruct: several steps of prompts are outstanding, batches are packed ahead, and stale groups are replaced.
 
-    K = a P permits back at packing, a packed batches may wait, older than a is dropped at packing: 0 .. a, hard.
-
-    Permits and packed batches together reach 2 a batches, so with a slow trainer the mass sits at a with discards: law
-    `systems/mean-staleness-identity` with drops. Each discarded group is replaced. The stamp is the step at which the
-    engine got the prompt, compared with the step the batch is packed for; a step is a publish.
+    K = a P permits return at packing, and up to a packed batches wait. Groups staler than a are dropped at packing, so
+    staleness is 0 .. a. Permits and packed batches together reach 2 a batches, so with a slow trainer the mass sits at
+    a with discards: law `systems/mean-staleness-identity` with drops. Each discarded group is replaced. The stamp is
+    the step at which the engine got the prompt, compared with the step the batch is packed for; a step is a publish.
 
     >>> open_instruct(2, 2, length=1.0, train_time=1.5).staleness(6, 1, 0)[0].max(axis=1).tolist()
     [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]
@@ -68,13 +66,12 @@ def openrlhf(
     async_queue_size: int = k.count("Q in batches", 1, "count batches"),
     partial_rollout_enable: bool = k.flag("weights move under running samples", False),
 ) -> dict[str, Any]:
-    """OpenRLHF asynchronous: a queue of complete batches between generator and trainer.
+    """OpenRLHF, asynchronous: a queue of complete batches lies between generator and trainer.
 
-    K = Q P permits back at the dequeue, a batch at a time (q = C = P): staleness 1 .. Q after the first batch, hard.
-
-    A slow generator is one batch behind, a slow trainer Q (`systems/cap-binds` at the dequeue). A lock keeps weights
-    from moving while a batch is generated (drain); partial rollouts pause and go on instead. OpenRLHF stamps no
-    version, a batch is a publish.
+    K = Q P permits return at the dequeue, one batch at a time (q = C = P). After the first batch, every sample has
+    staleness 1 .. Q. A slow generator is one batch behind, a slow trainer Q (`systems/cap-binds` at the dequeue). A
+    lock keeps weights from moving while a batch is generated (drain); partial rollouts pause and go on instead.
+    OpenRLHF stamps no version, a batch is a publish.
 
     >>> [openrlhf(4, 2, length=1.0, load=x).staleness(6, 1, 0)[0].max(axis=1).tolist() for x in (0.5, 4.0)]
     [[0.0, 1.0, 1.0, 1.0, 1.0, 1.0], [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]]
@@ -96,15 +93,15 @@ def pipeline_rl(
     max_ready_samples_per_lead: int = k.samples("samples that await the trainer", 64, low=0),
     pop_old_data: bool = k.flag("a full ring drops its oldest", True),
 ) -> dict[str, Any]:
-    """PipelineRL: in-flight weight updates, and generation at most a given number of samples ahead.
+    """PipelineRL: weights are updated in flight, and generation is at most a given number of samples ahead.
 
-    K = ceil(max_lag / attempts) + G permits back at the publish of G groups: mean (K - G) / G when ahead.
-
-    Law `systems/cap-binds`, tokens after `systems/token-staircase` (samples go on under new weights). Knobs and
-    versions count samples, and its logged lag is the maximum of a batch: divide by samples per publish. With a lag
-    nothing is dropped. Without one the loop is open, and a full ring loses its oldest (`pop_old_data`): law
-    `systems/mean-staleness-identity`; where old data stay, nothing bounds the queue. Batches are made up while the
-    samples handed to the trainer are at most the ready ones. A group begins when an engine has room for one sample.
+    K = ceil(max_lag / attempts) + G permits return at each publish of G groups. Mean staleness: (K - G) / G if
+    generation is ahead. Law `systems/cap-binds`, tokens after `systems/token-staircase` (samples go on under new
+    weights). Knobs and versions count samples, and its logged lag is the maximum of a batch: divide by samples per
+    publish. With a lag nothing is dropped. Without one the loop is open, and a full ring loses its oldest
+    (`pop_old_data`): law `systems/mean-staleness-identity`; where old data stay, nothing bounds the queue. Batches are
+    made up while the samples handed to the trainer are at most the ready ones. A group begins when an engine has room
+    for one sample.
 
     >>> pipeline_rl(4, 8, attempts=2, length=1.0, train_time=2.0).staleness(6, 1, 0)[0].mean(axis=1).tolist()
     [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]
@@ -135,16 +132,15 @@ def prime_rl(
         "samples of a group, as in the run (`rollouts_per_example` in earlier revisions)", 1, "count rollouts"
     ),
 ) -> dict[str, Any]:
-    """prime-rl since May 2026: an open loop with a fixed lead, which drops rollouts too many steps off-policy.
+    """prime-rl since May 2026: a fixed number of rollouts is in flight, and rollouts that become too stale are dropped.
 
-    So many rollouts in flight, one packed batch waits, admission stops one step ahead: staleness 0 .. m, hard.
-
-    Law `systems/mean-staleness-identity`: the mean is (in flight + ready + packed at a publish) / P where nothing is
-    dropped. Groups that would be more than m versions old are cut: ready ones at the dequeue, running ones only when a
-    version arrives. A batch that waits packed is trained as planned. prime-rl stamps the policy versions of a sample's
-    first and last token and counts steps, of which each is a publish. A permit returns with each rollout, and a group
-    begins when one is free. Its concurrency adapts below the ceiling to what the engines' caches hold; here it is the
-    ceiling.
+    A fixed number of rollouts is in flight, one packed batch waits, and admission stops one step ahead. Every sample
+    has staleness 0 .. m. Law `systems/mean-staleness-identity`: the mean is (in flight + ready + packed at a publish) /
+    P where nothing is dropped. Groups that would be more than m versions old are cut: ready ones at the dequeue,
+    running ones only when a version arrives. A batch that waits packed is trained as planned. prime-rl stamps the
+    policy versions of a sample's first and last token and counts steps, of which each is a publish. A permit returns
+    with each rollout, and a group begins when one is free. Its concurrency adapts below the ceiling to what the
+    engines' caches hold; here it is the ceiling.
 
     >>> prime_rl(4, 8, 8, length=1.0, train_time=2.0).staleness(6, 1, 0)[0].max(axis=1).tolist()
     [0.0, 1.0, 1.0, 2.0, 1.0, 2.0]
@@ -162,9 +158,9 @@ def prime_rl_before(
     max_async_level: int = k.count("L in steps", 1, "count steps", 0),
     strict_async_level: bool = k.flag("batches use no newer weights than they must", False),
 ) -> dict[str, Any]:
-    """prime-rl until May 2026: complete batches of rollouts, one per step, a bounded number of steps ahead.
+    """prime-rl until May 2026: complete batches, one per step, are generated a bounded number of steps ahead.
 
-    K = (L + 1) P permits back at the publish, batch by batch: staleness 0 .. L, hard.
+    K = (L + 1) P permits return at each publish, batch by batch. Every sample has staleness 0 .. L.
 
     One batch is generated at a time (C = P), so a slow generator stays 1 step behind and a slow trainer L. The strict
     level waits for the weights of exactly step b - L: staleness min(version, L), here by generating (L + 1) batches at
@@ -187,15 +183,14 @@ def skyrl(
         "E, prompts of the data set over P, or None for an epoch without an end", "count steps"
     ),
 ) -> dict[str, Any]:
-    """SkyRL fully asynchronous: a capacity that grows with every publish, and workers that never stop.
+    """SkyRL, fully asynchronous: workers never stop, and each publish lets more groups start.
 
-    K = (S' + 1) P permits back at the publish, C workers, first done first trained: mean staleness S' at most.
-
-    Where the cap binds the mean is S' (`systems/cap-binds`), else near C / P (`systems/cap-idle`); a single group may
-    exceed S', SkyRL counts the violation and trains it. It drains at the end of every epoch: the workers of the next
-    begin when all groups of this one are trained. So over whole epochs of E steps the mean is S' - S' (S' + 1) / (2 E).
-    It stamps a group with the step at which it was scheduled and counts in steps, of which each is a publish. Samples
-    are paused at an install and go on.
+    K = (S' + 1) P permits return at each publish to C workers. Groups are trained as they finish; mean staleness: at
+    most S'. Where the cap binds the mean is S' (`systems/cap-binds`), else near C / P (`systems/cap-idle`); a single
+    group may exceed S', SkyRL counts the violation and trains it. It drains at the end of every epoch: the workers of
+    the next begin when all groups of this one are trained. So over whole epochs of E steps the mean is S' - S' (S' + 1)
+    / (2 E). It stamps a group with the step at which it was scheduled and counts in steps, of which each is a publish.
+    Samples are paused at an install and go on.
 
     >>> skyrl(4, 2, 12, length=1.0, train_time=2.0).staleness(6, 1, 0)[0].mean(axis=1).tolist()
     [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]
@@ -216,11 +211,10 @@ def tinker_cookbook(
     groups_per_batch: int = k.count("P, groups per batch"),
     max_steps_off_policy: int = k.count("m in steps", remedy="count steps", low=0),
 ) -> dict[str, Any]:
-    """tinker-cookbook asynchronous: workers never stop, and a prompt with a too stale answer is resubmitted.
+    """tinker-cookbook, asynchronous: workers never stop, and a prompt whose answer is too stale is submitted again.
 
-    An open loop of C = P workers, older than m is asked again at the dequeue: staleness 0 .. m, hard.
-
-    Prompts that take long are asked again and again, so batches are biased to the quick ones
+    An open loop of C = P workers. Groups staler than m are generated again at the dequeue, so every sample has
+    staleness 0 .. m. Prompts that take long are asked again and again, so batches are biased to the quick ones
     (`systems/age-cut-length-bias`); a slow generator is at `systems/cap-idle`. A sample keeps the sampling client that
     it started with (pin), whose step is its stamp; a step is a publish.
 
@@ -240,11 +234,10 @@ def tinker_cookbook_pipelined(
 ) -> dict[str, Any]:
     """tinker-cookbook with the proposed pipeline of batches: the trainer waits for the oldest batch.
 
-    K = (k + 1) P permits back at the publish, no batch while a running group is due: staleness 0 .. m, mean k.
-
-    Laws `systems/cap-binds` and `systems/hard-bounds`; nothing is dropped, so lengths are unbiased. A sample keeps the
-    sampling client that it started with (pin), whose step is its stamp; a step is a publish. From a pull request,
-    number 822, that was not checked against running code.
+    K = (k + 1) P permits return at each publish. No batch is formed while a due group is running: staleness is 0 .. m,
+    with mean k. Laws `systems/cap-binds` and `systems/hard-bounds`; nothing is dropped, so lengths are unbiased. A
+    sample keeps the sampling client that it started with (pin), whose step is its stamp; a step is a publish. From a
+    pull request, number 822, that was not checked against running code.
 
     >>> tinker_cookbook_pipelined(4, 2, length=1.0, train_time=2.0).staleness(5, 1, 0)[0].mean(axis=1).tolist()
     [0.0, 1.0, 1.0, 1.0, 1.0]
@@ -273,14 +266,13 @@ def trl(
     weight_sync_steps: int = k.count("S, steps per publish", 1, "count steps"),
     num_generations: int = k.count("samples of a group, as in the run", 8, "count samples"),
 ) -> dict[str, Any]:
-    """TRL AsyncGRPO: an open loop of generation tasks with a sample queue that discards stale samples.
+    """TRL AsyncGRPO: generation tasks run in an open loop, and stale samples are discarded from their queue.
 
-    An open loop of tasks before a queue that closes it, older than m is discarded at the dequeue: 0 .. m, hard.
-
-    With a slow trainer the mass is at m and much is discarded; law `systems/mean-staleness-identity` with drops. The
-    stamp is the version at a group's first dispatch, in publishes. Samples are paused at an install and go on. A task
-    ends with its sample, and a group begins when one is free; none begins while the queue and the scoring before it are
-    full.
+    Tasks run in an open loop until their queue is full. Samples staler than m are discarded at the dequeue, so
+    staleness is 0 .. m. With a slow trainer the mass is at m and much is discarded; law
+    `systems/mean-staleness-identity` with drops. The stamp is the version at a group's first dispatch, in publishes.
+    Samples are paused at an install and go on. A task ends with its sample, and a group begins when one is free; none
+    begins while the queue and the scoring before it are full.
 
     >>> trl(2, 2, num_generations=1, length=1.0, train_time=2.0).staleness(6, 1, 0)[0].max(axis=1).tolist()
     [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]
@@ -309,11 +301,11 @@ def unirl(
     max_inflight: int = k.count("F, batches generated at once", 1, "count batches"),
     num_updates_per_batch: int = k.count("U minibatches, recommended", 1, "count updates"),
 ) -> dict[str, Any]:
-    """UniRL asynchronous: full batches are admitted by a staleness budget in batches, and drained before a publish.
+    """UniRL, asynchronous: a staleness budget limits the batches in progress, and all are finished before a publish.
 
-    UniRL: a published snapshot serves so many batches, its budget of staleness, and no sample straddles a publish.
-
-    K = min(b + 1, F + S) P permits back at the publish, batch by batch, drained: staleness 0 .. floor(b / S), hard.
+    UniRL: its staleness budget is the number of batches that one snapshot of weights serves; no sample straddles a
+    publish. K = min(b + 1, F + S) P permits return at each publish, batch by batch, after a drain. Every sample has
+    staleness 0 .. floor(b / S).
 
     At most b batches of the trainer's lie between a group's weights and its training, b U updates. Where generation is
     ahead the mean is K / M - 1 publishes (`systems/cap-binds`). Unless a budget is given it is b = S - 1: a snapshot
@@ -350,13 +342,12 @@ def xtuner(
 
     xtuner with separate generators: steps are filled in order, a bounded number of syncs ahead.
 
-    K = (m + 1) M + B permits back at the publish, C = P + B, B = ceil(threshold P): staleness 0 .. m, hard.
-
-    Law `systems/hard-bounds`. Without oversampling a step's groups start when those of the step before are done, and
-    nothing expires. With it the B groups of a publish that come last would be m + 1 old, and expire where generation is
-    ahead. xtuner stamps each token with the step of its weights. A limit m allows (m + 1) S steps from the oldest token
-    on, which is m publishes. It is checked when a batch is taken, for finished groups, and at the sync, for groups that
-    still run too.
+    K = (m + 1) M + B permits return at each publish, with C = P + B and B = ceil(threshold P). Every sample has
+    staleness 0 .. m. Law `systems/hard-bounds`. Without oversampling a step's groups start when those of the step
+    before are done, and nothing expires. With it the B groups of a publish that come last would be m + 1 old, and
+    expire where generation is ahead. xtuner stamps each token with the step of its weights. A limit m allows (m + 1) S
+    steps from the oldest token on, which is m publishes. It is checked when a batch is taken, for finished groups, and
+    at the sync, for groups that still run too.
 
     >>> xtuner(4, 2, length=1.0, train_time=2.0).staleness(6, 1, 0)[0].max(axis=1).tolist()
     [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]

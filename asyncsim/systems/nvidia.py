@@ -1,4 +1,4 @@
-"""Trainers of NVIDIA: the gate of NeMo-RL's first releases, the buffers that came after it, and Megatron-RL."""
+"""NeMo-RL and Megatron-RL: the gate of NeMo-RL's first releases, the buffers that came after it, and Megatron-RL."""
 
 from typing import Any
 
@@ -17,11 +17,10 @@ def nemo_rl_legacy(
 ) -> dict[str, Any]:
     """NeMo-RL's first asynchronous GRPO: every group is generated for one specific future training step.
 
-    K = (N + 1) P^pub, targets up to N steps ahead: staleness 1 .. N after the first batch, hard.
-
-    A collector at version V aims at steps V + 1 .. V + N, so nothing but the first batch is fresh, and all mass is on N
-    when generation is ahead (`systems/hard-bounds`). NeMo-RL stamps the version a trajectory starts with and the step
-    it is meant for; a step is a publish. A refit waits for running samples unless weights move in flight.
+    K = (N + 1) P^pub permits, with targets up to N steps ahead. After the first batch, every sample has staleness 1 ..
+    N. A collector at version V aims at steps V + 1 .. V + N, so nothing but the first batch is fresh, and all mass is
+    on N when generation is ahead (`systems/hard-bounds`). NeMo-RL stamps the version a trajectory starts with and the
+    step it is meant for; a step is a publish. A refit waits for running samples unless weights move in flight.
 
     >>> nemo_rl_legacy(4, 2, length=1.0, train_time=2.0).staleness(6, 1, 0)[0].max(axis=1).tolist()
     [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]
@@ -38,9 +37,8 @@ def nemo_rl_in_order(
 ) -> dict[str, Any]:
     """NeMo-RL, sampler in_order: batches are trained in the order of their dispatch.
 
-    Batch i of prompts starts once version i - N is installed and is trained as batch i: staleness 0 .. N, hard.
-
-    K = (N + 1) P permits back at the publish, targets: all mass is on N when the gate is what limits generation
+    Batch i of prompts starts once version i - N is installed, and is trained as batch i. Every sample has staleness 0
+    .. N. K = (N + 1) P permits back at the publish, targets: all mass is on N when the gate is what limits generation
     (`systems/hard-bounds`). NeMo-RL stamps the weight version at the start and the step a group is meant for, in
     publishes.
 
@@ -58,10 +56,9 @@ def nemo_rl_ready_first(
 ) -> dict[str, Any]:
     """NeMo-RL, sampler ready_first: groups are trained as soon as they are finished.
 
-    The gate of K = (N + 1) P permits, first done first trained, nothing evicted: mean staleness N when ahead; soft.
-
-    Law `systems/cap-binds`; single groups are unbounded (`systems/straggler-tail` plus the queue). Stamped with the
-    weight version at the start, in publishes.
+    A gate of K = (N + 1) P permits. Groups are trained as they finish, and none is evicted. Mean staleness: N if
+    generation is ahead. Law `systems/cap-binds`; single groups are unbounded (`systems/straggler-tail` plus the queue).
+    Stamped with the weight version at the start, in publishes.
 
     >>> nemo_rl_ready_first(4, 2, length=1.0, train_time=2.0).staleness(5, 1, 0)[0].mean(axis=1).tolist()
     [0.0, 1.0, 2.0, 2.0, 2.0]
@@ -77,11 +74,10 @@ def nemo_rl_weight_fifo(
 ) -> dict[str, Any]:
     """NeMo-RL, sampler weight_fifo: groups of an older weight version are trained first.
 
-    The gate of K = (N + 1) P permits, no group before all of an older version: staleness 0 .. N, hard.
-
-    Law `systems/hard-bounds`. Finished groups staler than N would be evicted at the dequeue. The gate counts dispatched
-    batches, so their permits would be lost. Order and gate together leave none. Stamped with the weight version at the
-    start, in publishes.
+    A gate of K = (N + 1) P permits. No group is trained before all groups of an older version. Every sample has
+    staleness 0 .. N. Law `systems/hard-bounds`. Finished groups staler than N would be evicted at the dequeue. The gate
+    counts dispatched batches, so their permits would be lost. Order and gate together leave none. Stamped with the
+    weight version at the start, in publishes.
 
     >>> nemo_rl_weight_fifo(4, 2, length=1.0, train_time=2.0).staleness(5, 1, 0)[0].max(axis=1).tolist()
     [0.0, 1.0, 2.0, 2.0, 2.0]
@@ -101,11 +97,10 @@ def nemo_rl_windowed(
 ) -> dict[str, Any]:
     """NeMo-RL, sampler windowed: generation never waits, and groups that leave the window are dropped.
 
-    K groups may be out, back at the dequeue, C in generation, older than N is cut: staleness 0 .. N, hard.
-
-    Law `systems/mean-staleness-identity` with drops. What is over age is cut: ready groups at the dequeue, running ones
-    at the install. Long samples are lost more often (`systems/age-cut-length-bias`). Stamped with the weight version at
-    the start, in publishes.
+    Up to K groups are outstanding until the dequeue, C of them in generation. Groups staler than N are cut, so
+    staleness is 0 .. N. Law `systems/mean-staleness-identity` with drops. What is over age is cut: ready groups at the
+    dequeue, running ones at the install. Long samples are lost more often (`systems/age-cut-length-bias`). Stamped with
+    the weight version at the start, in publishes.
 
     >>> nemo_rl_windowed(4, length=1.0, train_time=2.0).staleness(5, 1, 0)[0].max(axis=1).tolist()
     [0.0, 1.0, 1.0, 1.0, 1.0]
@@ -131,11 +126,11 @@ def megatron_rl(
     rl_kv_cache_management_mode: str = k.choice("persist", "offload", "recompute", words="what becomes of it"),
     grpo_iterations: int = k.count("epochs, recommended", 2, "count epochs"),
 ) -> dict[str, Any]:
-    """Megatron-RL with partial rollouts: a limit on rollouts, groups or batches, consumed by groups or batches.
+    """Megatron-RL with partial rollouts: the limit counts rollouts, groups or batches; training takes the last two.
 
     Megatron-RL with `--rl-partial-rollouts`: generation runs (L + 1) batches deep, counted in units of submission.
 
-    Batches: K = round(L + 1) P permits back at the publish, in order: staleness min(version, L), exactly.
+    Batches: K = round(L + 1) P permits return at each publish, in order. Staleness is exactly min(version, L).
 
     Law `systems/hard-bounds`. Groups: K = round((L + 1) P) permits back at the dequeue, mean L + 1 where generation is
     ahead (`systems/cap-binds`), long groups staler. Rollouts: so many sample permits for samples and no bound on what

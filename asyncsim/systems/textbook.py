@@ -1,4 +1,4 @@
-"""Systems of textbooks, and of papers that are no trainers: M2PO, OAPL, TBA, MiniMax's Forge (from its report)."""
+"""Textbook systems, and systems of papers without a trainer: M2PO, OAPL, TBA, MiniMax's Forge (from its report)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from asyncsim.systems._knobs import ALONE, PLACES, ahead, count, flag, given, pr
 def synchronous(groups_per_batch: int = count("P, groups per batch", 1)) -> dict[str, Any]:
     """Synchronous training: generation and training alternate and never overlap.
 
-    Every batch is generated under the version that it trains: staleness 0, update staleness 0 .. U - 1.
+    Every batch is generated under the version that it trains, so staleness is 0 and update staleness 0 .. U - 1.
 
     All P groups of a batch are admitted together and all finish before it trains. K = q = P permits return at the
     publish, with drain; every batch is published. With several batches to a publish the shortest groups would be
@@ -40,7 +40,7 @@ def colocated(
 
     Colocated trainer with partial rollouts: generation stops when a batch is complete, and continues after training.
 
-    K = int((1 + ahead) P) permits back at the publish, first done first trained: mean staleness K / P - 1, soft.
+    K = int((1 + ahead) P) permits return at each publish. Groups are trained as they finish; mean staleness: K / P - 1.
 
     Law `systems/cap-binds`, unless groups end at the same instant. Where nothing runs ahead the batch waits for its
     longest sample, as in `synchronous`. Without partial rollouts running samples are discarded, and begin again under
@@ -61,10 +61,9 @@ def fixed_lag(
 ) -> dict[str, Any]:
     """Fixed staleness: every batch is stale by the same number of versions.
 
-    Staleness min(version, L) of every token's head: K = (L + 1) P^pub, a place for each, strictly in order (W = 1).
-
-    Law `systems/hard-bounds`: nobody overtakes and the cap always binds, so batch b was admitted with version b - L.
-    Where no clock is wanted, `schedules.fixed` imposes the same staleness.
+    The head of every sample has staleness min(version, L): K = (L + 1) P^pub permits with a slot each, and strict order
+    (W = 1). Law `systems/hard-bounds`: nobody overtakes and the cap always binds, so batch b was admitted with version
+    b - L. Where no clock is wanted, `schedules.fixed` imposes the same staleness.
 
     >>> fixed_lag(2, 3, length="lognormal:1.0:0.8", load=0.7).staleness(6, 1, 0)[0].max(axis=1).tolist()
     [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]
@@ -87,7 +86,7 @@ def update_on_arrival(
 ) -> dict[str, Any]:
     """Update on arrival (A3C, asynchronous SGD, parameter server): every worker's result is applied at once.
 
-    N workers, each restarts at once with the newest weights: mean staleness N - 1 for every service law.
+    N workers restart at once with the newest weights. Mean staleness: N - 1 for every distribution of service times.
 
     K = C = N, P = S = 1, training takes no time, a worker finishes under the weights that it started with (pin). Law
     `systems/arrivals-per-update` with P = 1, in updates, of which each is a publish. A worker's result is a group, and
@@ -110,12 +109,11 @@ def buffered(
 ) -> dict[str, Any]:
     """Buffered asynchronous training (FedBuff style): one update per `buffer_size` results that arrive.
 
-    N workers restart at once, P arrivals make an update: mean staleness (N - 1) / P for every service law.
-
-    An open loop of C = N places, training takes no time, a worker finishes under the weights that it started with
-    (pin). Law `systems/arrivals-per-update`, in server updates: s = floor((r + J) / P) with r uniform on 0 .. P - 1
-    and, for exponential service, J geometric of parameter 1 / N. A result is a group, and all of its samples take the
-    one service time.
+    N workers restart at once, and P arrivals make an update. Mean staleness: (N - 1) / P for every distribution of
+    service times. An open loop of C = N places, training takes no time, a worker finishes under the weights that it
+    started with (pin). Law `systems/arrivals-per-update`, in server updates: s = floor((r + J) / P) with r uniform on 0
+    .. P - 1 and, for exponential service, J geometric of parameter 1 / N. A result is a group, and all of its samples
+    take the one service time.
 
     >>> buffered(5, 2, 1.0).staleness(8, 1, 0)[0].mean(axis=1).tolist()
     [0.0, 1.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0]
@@ -139,9 +137,9 @@ def m2po(
     train_batch_size: int = count("P, groups per batch"),
     stale_iteration: int = count("k, staleness in batches", 64, "count batches", 0),
 ) -> dict[str, Any]:
-    """Stale-data harness of M2PO: every batch is a fixed number of updates stale.
+    """M2PO's setting for stale data: every batch is a fixed number of updates stale.
 
-    K = (k + 1) P permits back at the publish, strictly in order: staleness min(version, k), exactly k batches.
+    K = (k + 1) P permits return at each publish, strictly in order. Staleness is min(version, k): exactly k batches.
 
     Law `systems/hard-bounds`, in publishes of one batch each. The recommended 4 minibatches of a batch are 4 k + j
     updates behind. The first k + 1 batches all come from version 0.
@@ -160,15 +158,15 @@ def minimax_forge(
     generation_batch_size: int = given("N, groups queued or running, P or more"),
     window_fraction: float = share("w in 0 .. 1, W / N", 0.3, "give a share of the queue", 0.0, 1.0, open_low=True),
 ) -> dict[str, Any]:
-    """MiniMax's Forge: a queue of generation tasks, consumed out of order only within a window at its head.
+    """MiniMax's Forge: the trainer takes finished tasks out of order, but only from a window at the queue's head.
 
-    Forge, reconstructed: N tasks are queued or running, and the trainer takes what is done among the first W.
+    Forge, reconstructed: N tasks are queued or running, and the trainer takes finished tasks among the first W.
 
-    K = N permits back at the dequeue, window W: mean N / P where generation is ahead, 1 + floor((N + W - 2) / P) hard.
-
-    Laws `systems/cap-binds` and `systems/hard-bounds`. W = max(1, floor(w N)); only what stands less than W behind the
-    oldest task not yet consumed may be taken. The report counts a lag in tasks, N + W - 2 at most. Its code is not
-    public: what a task is, when weights are published and what running tasks do then are choices made here.
+    K = N permits return at the dequeue. Mean staleness: N / P if generation is ahead, at most 1 + floor((N + W - 2) /
+    P) per sample. Laws `systems/cap-binds` and `systems/hard-bounds`. W = max(1, floor(w N)); only what stands less
+    than W behind the oldest task not yet consumed may be taken. The report counts a lag in tasks, N + W - 2 at most.
+    Its code is not public: what a task is, when weights are published and what running tasks do then are choices made
+    here.
 
     >>> minimax_forge(4, 8, length=1.0, train_time=2.0).staleness(6, 1, 0)[0].max(axis=1).tolist()
     [0.0, 1.0, 2.0, 2.0, 2.0, 2.0]
@@ -188,10 +186,9 @@ def oapl(
 ) -> dict[str, Any]:
     """OAPL: all batches of a period come from one version; then weights and buffer are renewed.
 
-    K = M = L P permits back at the publish, S = L, drain: staleness 0, in updates a sawtooth 0 .. L - 1.
-
-    All groups of a period are generated under its first weights, and none is left at its end. Law `systems/cap-binds`
-    at K = M. Batch i of a period is i U updates old when it starts to train.
+    K = M = L P permits return at each publish, with S = L and a drain. Staleness is 0; in updates, it is a sawtooth 0
+    .. L - 1. All groups of a period are generated under its first weights, and none is left at its end. Law
+    `systems/cap-binds` at K = M. Batch i of a period is i U updates old when it starts to train.
 
     >>> oapl(2, 3, length=1.0, train_time=1.0).staleness(6, 1, 0)[0].max(axis=1).tolist()
     [0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
@@ -210,12 +207,11 @@ def tba(
 ) -> dict[str, Any]:
     """TBA: searchers fill a replay buffer, and the trainer samples recent data or the full buffer.
 
-    Weights and samples change hands every k batches: what came last is 1 publish old, the rest older.
-
-    Recent groups are k U .. 2 k U - 1 updates old. With probability p a group is drawn from the last exchange, else
-    from all since the start. Groups may be used without limit, so replay has a long tail of weight 1 - p. Searchers
-    finish what they run before an exchange (drain), so nothing straddles it. The trainer never waits for data once the
-    first P groups are there (`initial_fill`). Counted in updates by TBA, which stamps nothing; law
+    Weights and samples are exchanged every k batches. The samples that arrived last are 1 publish old, the others
+    older. Recent groups are k U .. 2 k U - 1 updates old. With probability p a group is drawn from the last exchange,
+    else from all since the start. Groups may be used without limit, so replay has a long tail of weight 1 - p.
+    Searchers finish what they run before an exchange (drain), so nothing straddles it. The trainer never waits for data
+    once the first P groups are there (`initial_fill`). Counted in updates by TBA, which stamps nothing; law
     `systems/mean-staleness-identity` does not hold for what is used twice.
 
     >>> tba(2, 2, 1.0, 4, length=1.0, train_time=1.0).staleness(8, 1, 0)[0].max(axis=1).tolist()

@@ -170,7 +170,7 @@ def token_bandit(
     logits: Any = _tabular.LOGITS,
     start: str | None = _tabular.START,
 ) -> TokenBandit:
-    """A bandit over sequences of T categorical tokens with an outcome reward and an optional end token.
+    """A bandit over sequences of T categorical tokens, with one reward per sequence and an optional end token.
 
     y_1..y_T from softmax(theta_row), reward R(y) at the end only. With `ends` token A - 1 ends the sequence, whose
     length is then the work of a coupled run.
@@ -389,7 +389,7 @@ def bit_chain(
     logits: Any = _tabular.LOGITS,
     start: str | None = _tabular.START,
 ) -> BitChain:
-    """Bits chosen one after another, with reward 1 if enough of them are right; exact for any length by counting.
+    """A sequence of bits, with reward 1 if enough of them are right; the exact return is known for any length.
 
     H bits in order, each from its own row `[H, 2]`, right bit (action 0) first: reward 1 if at least the fraction f of
     them is right, else 0. J = P(K >= f H), K = sum_t 1[bit t right] a sum of independent bits (Poisson binomial). So J

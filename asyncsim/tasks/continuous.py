@@ -69,7 +69,7 @@ def gaussian_bandit(
     dimension: int = whole(1, "D, numbers of an action", 1, checks.LARGEST, remedy="give the action a dimension"),
     start: float = real(0.0, "initial mean", remedy="give a finite start"),
 ) -> GaussianBandit:
-    """A normally distributed action with a quadratic reward, on which stale REINFORCE is exactly linear.
+    """A normally distributed action with a quadratic reward; the mean step of stale REINFORCE is linear in theta.
 
     a ~ N(theta, width^2 I), reward -h |a - c|^2 / 2, so J = -h (|theta - c|^2 + D width^2) / 2. With a leave-one-out
     advantage REINFORCE has E g = -h (theta_behavior - c) exactly.
@@ -128,7 +128,7 @@ def quadratic(
     noise: float = handed_on(1.0, "standard deviation per coordinate of one sample's gradient noise"),
     start: float = handed_on(0.0, "initial value of every coordinate"),
 ) -> Quadratic:
-    """A noisy quadratic of any spectrum: the linear model of delayed gradients.
+    """A quadratic loss of any spectrum with noisy gradients: the linear model of delayed gradients.
 
     Loss sum_i lambda_i x_i^2 / 2 whose gradients carry noise; used with `methods.gradient()`.
 

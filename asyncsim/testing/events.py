@@ -39,7 +39,7 @@ SMOOTH = st.sampled_from([lognormal(1.0, 0.8), gamma(1.0, 0.5), lognormal(0.3, 2
 
 
 def sources(*kinds: str) -> st.SearchStrategy[Source]:
-    """Strategy for sources: `source.schedule(batches, samples, tokens, realizations, seed)`; also for `sim.Spec`.
+    """Hypothesis strategy for sources of staleness, such as `sim.Spec` takes: objects with a method `schedule`.
 
     An imposed distribution of staleness up to 9 versions, or a system of up to eight generator slots. Its events often
     fall on the same instant. One to three groups are in a batch (a system: four), one to three batches in a publish.
@@ -111,7 +111,7 @@ def _compiled() -> None:
 def schedules(
     *kinds: str, batches: int = 12, samples: int = 3, tokens: int = 4, realizations: int = 2
 ) -> st.SearchStrategy[Schedule]:
-    """Strategy for schedules of these kinds: versions `[M, B, G, N, T or 1]`, trajectories `[M, B, G, N]`.
+    """Hypothesis strategy for schedules of these kinds: versions `[M, B, G, N, T or 1]`, trajectories `[M, B, G, N]`.
 
     Arguments: `kinds` as in `sources`; the largest `batches` B, `samples` N, `tokens` T and `realizations` M, each at
     least 1. A law that a short run does not reach is no warning here. Raises `InputError`. Source: textbook.
@@ -157,7 +157,7 @@ CONTRADICTIONS: Mapping[str, tuple[str, Callable[[Row], Row]]] = {
 
 @dataclass(frozen=True, eq=False)
 class LogRows:
-    """Rows of a log under this package's names, one per sample, with the true schedule.
+    """A log under this package's names, with one row per sample, and the true schedule.
 
     `schedule`, what was logged: staleness `[1, B, G, N, T or 1]` is `schedule.staleness()`; `contradiction`, what is
     wrong with one row ("": nothing), and `refused`, the field by which `schedules.replay` refuses it.
@@ -183,7 +183,7 @@ class LogRows:
 def logs(
     *kinds: str, batches: int = 8, samples: int = 3, tokens: int = 4, contradictions: bool = False
 ) -> st.SearchStrategy[LogRows]:
-    """Strategy for logs of the `schedules` of these kinds, for testing importers of a trainer's log.
+    """Hypothesis strategy for logs of the `schedules` of these kinds, to test importers of a trainer's log.
 
     Each sample has sample_id, group_id, train_version, batch, tokens, t_start, t_end, fate, and its versions as a list
     (one for each token), as start_version and end_version where they are all the same, or both. Versions count
@@ -245,7 +245,7 @@ _LENGTH = 80
 
 @dataclass(frozen=True)
 class Admission:
-    """Settings of a controller, the accounting rule of `make()`, and one run of events to test a controller.
+    """A test case for admission controllers: settings, the accounting rule of `make()`, and the events of one run.
 
     P = `batch_size` groups, eta = `max_staleness` publishes, C = `max_concurrent` groups or None, S =
     `batches_per_publish`. `losses`, groups that it can lose between two publishes (None: any number); `returns`, when
@@ -270,7 +270,7 @@ class Admission:
 
     @property
     def rules(self) -> runs.Rules:
-        """Rules that `check_admission` requires of it."""
+        """Rules that `check_admission` requires of the controller."""
         limit = runs.tickets_of(self.batch_size, self.max_staleness, self.batches_per_publish)
         return runs.Rules(self.batch_size, self.batches_per_publish, limit, self.max_concurrent, self.losses, True)
 
@@ -293,7 +293,7 @@ class Admission:
 def controllers(
     *returns: str, batch: int = 4, staleness: int = 3, mistakes: bool = False
 ) -> st.SearchStrategy[Admission]:
-    """Strategy for admission controllers: settings, a correct controller for them, and events; see `Admission`.
+    """Hypothesis strategy for cases of `Admission`: settings, a correct controller for them, and events.
 
     P groups in a batch, S of 1 to 3 batches to a publish, eta in publishes, whole or not, C of 1 to 9 groups or None.
     In a test `drawn.check(lambda: Yours(**drawn.settings))` holds a staleness manager of one's own to the rules, and

@@ -62,7 +62,7 @@ def batches(
     advantages_per: str = "sequence",
     empty: bool = False,
 ) -> st.SearchStrategy[Batch]:
-    """Strategy for tensors of one batch, `[N, T]` or with `axes="RGNT"` `[R, G, N, T]`; see `Batch`.
+    """Hypothesis strategy for the tensors of one `Batch`: `[N, T]`, or `[R, G, N, T]` with `axes="RGNT"`.
 
     Edges are drawn too: one sample, one token, samples without tokens, holes in the mask, equal policies, the first
     update (current = proximal). So are log ratios of exactly `far`, certain tokens (log-prob 0) and rewards that are
@@ -144,7 +144,7 @@ def _batches(draw: Any, sizes: tuple[int, ...], gaps: Pools, lengths: Pools, per
 
 @dataclass(frozen=True)
 class DrawnLoss:
-    """A method of this package with drawn settings, as a loss of the five tensors of `check_loss`."""
+    """A loss of the five tensors of `check_loss`: a method of this package with randomly drawn settings."""
 
     method: Method
     label: str
@@ -159,7 +159,7 @@ class DrawnLoss:
 
 
 def losses(*names: str) -> st.SearchStrategy[DrawnLoss]:
-    """Strategy for losses of this package's methods with drawn settings, as references for your own loss or check.
+    """Hypothesis strategy for losses: this package's methods with drawn settings, as references for your own loss.
 
     Each takes the five tensors `[N, T]` of a `Batch`, has the `method` (`weigh` gives its score weights c, `[N, T]`)
     and the `label` of the call that makes it. Numbers are a method's own, halved or doubled where it takes them;

@@ -1,4 +1,4 @@
-"""Update links: steps from gradient to weights, such as clip-norm and adam, composed by `chain`."""
+"""Update links: parts of an optimizer step, such as clip-norm and adam, composed by `chain`."""
 
 from asyncsim.base import plugins
 

@@ -1,4 +1,4 @@
-"""Update links: steps from gradient to weights, such as clip-norm and adam, composed by `chain`."""
+"""Update links: parts of an optimizer step, such as clip-norm and adam, composed by `chain`."""
 
 from typing import Literal
 
@@ -55,7 +55,7 @@ def momentum(beta: Number) -> Link:
     """Heavy-ball momentum without dampening."""
 
 def scale(factor: Number = 1.0) -> Link:
-    """Multiply the learning rate by a constant, as a control with the mean scale of an adaptive rule."""
+    """Multiply the learning rate by a constant: a control for adaptive rules, with their mean scale as the constant."""
 
 def sgd(lr: Number) -> Link:
     """Plain SGD: multiply the gradient by a learning rate."""

@@ -125,7 +125,7 @@ _PROTOCOL = "an object with init(parameters), a dict of tensors, and apply(recor
 
 @calls.named
 def chain(*links: Link) -> Chain:
-    """Compose update links; `chain()` adds the plain gradient to the parameters.
+    """Compose update links in the order given; without links, `chain()` adds the plain gradient to the parameters.
 
     >>> chain().describe()
     ['no links: the gradient itself is added, learning rate 1']

@@ -161,7 +161,7 @@ class skip_nonfinite(Stateless):
 
 @link("this package", reports="scale")
 class scale(Stateless):
-    """Multiply the learning rate by a constant, as a control with the mean scale of an adaptive rule.
+    """Multiply the learning rate by a constant: a control for adaptive rules, with their mean scale as the constant.
 
     Constant control: step <- factor * step. Give it the mean of the scales that `ess_step` or `staleness_step`
     reported, at the same place in the chain. The remaining difference is due to adapting, not to a smaller step.

@@ -265,4 +265,4 @@ def test_a_function_of_rewards_that_conforms_trains_as_the_advantage_that_it_is(
             main(shlex.split(words))
     out, err = capsys.readouterr()
     assert err.count("'gae(rewards, values, dones, gamma)': must be a function of rewards, group_ids") == 3
-    assert err.count("write --advantage gae") >= 2 and out.count("with reinforce, advantage grouped; Sgd") == 2
+    assert err.count("write --advantage gae") >= 2 and out.count("with reinforce, advantage grouped; sgd") == 2

@@ -214,8 +214,11 @@ def test_a_description_that_is_wrong_is_told_in_the_first_line(columns):
         sim.calibrate(columns, "areal", **{**given(SYSTEM), "tokens_per_second": 8})
     wrong = {**given(SYSTEM), "tokens_per_second": 27}
     text = str(sim.forecast(sim.calibrate(columns, "areal", **wrong)))
-    assert text.startswith("The forecast of today's setting misses the log in") and "seconds per update" in text[:200]
-    assert re.search(r"updates [\d.]+ times too slow\. Larger", " ".join(text.split()))
+    assert (
+        text.startswith("For today's setting, the forecast disagrees with the log in")
+        and "seconds per update" in text[:200]
+    )
+    assert re.search(r"updates are [\d.]+ times too slow\. Larger", " ".join(text.split()))
     assert "in the log: try" not in text
     slow = sim.forecast(sim.calibrate(columns, "areal", **{**given(SYSTEM), "train_seconds": 60}))
     (note,) = (each for each in slow.notes if "in the log: try" in each)

@@ -54,7 +54,8 @@ def test_seconds_are_those_of_the_closed_form():
     assert [each.mean("generator_idle_seconds") for each in advice.curve()] == pytest.approx([s - 5 for s in seconds])
     assert [each.mean("trainer_idle_seconds") for each in advice.curve()] == pytest.approx([s - 8 for s in seconds])
     assert advice.standstill == (
-        "Per update the trainer waits 0 s [0, 0] and a generator slot 3 s [3, 3]. The bottleneck is the trainer side."
+        "Per update, the trainer waits 0 s [0, 0] and a generator slot waits 3 s [3, 3]. "
+        "The bottleneck is the trainer side."
     )
     for own, cause in (
         ({"staleness_limit": [0]}, ", since the longest response of a batch takes 10 s on average, on any number"),
@@ -120,7 +121,7 @@ def test_partial_rollouts_are_compared_at_their_knees():
         gap = np.mean(one.numbers["seconds"] - other.numbers["seconds"])
         assert text.startswith(f"With partial rollouts off, at the same limit of {limit:g}: {gap:+.3g} s per update [")
     assert own.limit < advice.knee.limit and line.endswith("] per 1,000 updates.")
-    knees = f"at its knee of {own.limit:g} against today's knee of {advice.knee.limit:g}: +"
+    knees = f"with its knee of {own.limit:g} instead of today's knee of {advice.knee.limit:g}: +"
     assert line.startswith(f"With partial rollouts off, {knees}")
     for each, unit in (
         (own.numbers["seconds"] - advice.knee.numbers["seconds"], "s per update"),
@@ -138,7 +139,7 @@ def test_every_knee_at_the_end_of_the_limits_is_named_and_drawn():
     few, many = advice.knees()
     assert few.limit < many.limit == 2
     text = " ".join(str(advice).split())
-    assert "The knee is at the largest limit tried (8 machines): larger ones may be faster still." in text
+    assert "The knee is the largest limit tried (8 machines): larger limits may be faster." in text
     both = " ".join(str(advise(system | {"staleness_limit": [1]}, updates=40, realizations=2)).split())
     assert "largest limit tried (your present system, 8 machines)" in both
     figure = sim.plot(advice)

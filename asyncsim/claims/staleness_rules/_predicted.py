@@ -33,7 +33,7 @@ def predicted(settings: Mapping[str, Any], samples_per_group: int) -> PredictedS
     bound, why_no_mean = _bounded.tightest(s), _bounded.why_no_mean(s)
     if why_no_mean is None:
         mean = _bounded.mean(s)
-        reason = f"{s.tickets} group permits are in use at every publish, {s.publish} groups are trained between two"
+        reason = f"{s.tickets} group permits are in use at every publish, {s.publish} groups are trained per publish"
         arrivals = _without_permits(s) if s.instant and s.publish == 1 and s.tickets == s.places else ""
         if isinstance(arrivals, PredictedStaleness):
             return arrivals._replace(mean=mean, also=("systems/cap-binds",))
