@@ -183,15 +183,17 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
         takes = [each.name for each in context.command.params]
         part, dot, key = asked.lstrip("-").partition(".")
         name, word = part.replace("-", "_"), _value_of(asked, arguments) or "VALUE"
-        near, meant = checks.near(part, helps, cutoff=0.7), checks.near(name, helps, 3, 3.0)
+        near, meant, presets = checks.near(part, helps, cutoff=0.7), checks.near(name, helps, 3, 3.0), list[str]()
         written = f"write --set {part}.{key}=VALUE" if dot else ""
         if {*checks.near(part, takes)} - {*helps}:
             written = f"write its value alone, without --{part}"
         elif command in ("advise", "calibrate", "forecast") and not near:
             written = _as_fields(command, takes, arguments)
         elif "preset" in takes:
-            named = (word for word in arguments if word.replace("-", "_") in plugins.summaries("asyncsim.systems"))
-            written = next((wording.of_preset(preset, name) for preset in named), "")
+            presets = [word for word in arguments if word.replace("-", "_") in plugins.summaries("asyncsim.systems")]
+            written = next((wording.of_preset(each, name) for each in presets), checks.advice(name, "unnamed"))
+            if any(map(wording.is_file, arguments)):
+                written = _as_fields("advise", takes, arguments)
         elif {"task", "smallest", "grid"} & {*takes} and not dot:
             given = [(o[2:], w) for o, w in itertools.pairwise(arguments) if o[:2] == "--"]
             # Of arms and grids, --task NAME has become --set task=NAME.
@@ -217,8 +219,10 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
         anything = "preset" in takes or bool(re.match(whole, advice or written))
         remedy = wording.filled(advice or written or see, word, every=bool(advice) or anything, anything=anything)
         refusal = checks.InputError("option", asked, "an option of the command", remedy)
-        for other in (w.partition("=")[0] for w in arguments if w.startswith("--") and "--set" not in written):
+        others = arguments if presets or "--set" not in written else ()
+        for other in (word.partition("=")[0] for word in others if word.startswith("--")):
             mine = [f"did you mean {_dashed(each)}?" for each in checks.near(other[2:], helps, 1, 0.7)]
+            mine = mine or [wording.of_preset(each, other[2:].replace("-", "_")) for each in presets[:1]]
             also = checks.advice(other[2:].replace("-", "_"), f"asyncsim.{command}", otherwise="".join(mine))
             if also and other not in (asked, *map(_dashed, helps)):
                 refusal.add_note(f"  also {other}: {also}")
@@ -285,6 +289,8 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
     before = arguments[arguments.index(value) - 1] if value in arguments[1:] else ""
     command = context.command.name if context else ""
     advice = checks.advice(" | ".join([command, option or "", before, value, *arguments]), "extra")
+    if command in ("advise", "calibrate", "forecast") and "=" in value:
+        advice = _as_fields(command, (), [f"--{value}"]) or advice
     if option == "grid" and not advice:
         kinds, each = plugins.kinds_of(value.replace("-", "_")), re.findall(r"[^,\s]+", value)
         typed = next((word for word in (value, *each[:1]) if word in arguments[1:]), "")

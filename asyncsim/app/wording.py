@@ -52,7 +52,8 @@ def settings(pairs: Sequence[str], option: str = "--set") -> dict[str, Any]:
         several = re.split(r"[,;\s]+(?=[a-z][\w.-]*=)", pair) if joined else [pair]
         each = " ".join(f"{option} {part}" for part in several)
         each = f'"{" ".join(several)}" in quotes' if option.startswith("arm") else each
-        checks.require(len(several) == 1, option, pair, "one setting", f"write {each}")
+        remedy = checks.advice(f"{pair} | {option}", "pair", otherwise=f"write {each}")
+        checks.require(len(several) == 1, option, pair, "one setting", remedy)
         key = key.strip().replace("-", "_")
         remedy = f"write {pair.replace('+', '', 1)} for this value, or the sum for so many more"
         checks.require(not text.startswith("+"), option, pair, "a value, not a change", remedy)
@@ -128,10 +129,12 @@ def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> 
     for key in (key for key in arguments if not anything and key not in known):
         checks.require(bool(known), f"{name} argument", key, "left out", f"{name} takes no arguments")
         unknown = f"see `asyncsim list {kind} {name}`"
-        if remedy := checks.advice(key, f"asyncsim.{kind}", snake):
+        options = checks.sectioned(key) if kind == "systems" else [key]
+        if remedy := max((checks.advice(word, f"asyncsim.{kind}", snake) for word in options), key=bool):
             remedy = re.sub(r"^write (?=\w+=)", f"write --set {prefix}", remedy)
         elif kind == "systems":
-            remedy = (prefix and of_others(name, key)) or of_preset(name, key, prefix)
+            ours = (of_preset(name, word, prefix) for word in options)
+            remedy = (prefix and of_others(name, key)) or max(ours, key=bool) or checks.advice(options[-1], "learner")
         elif "settings" in known and not checks.near(key, known, 1, 0.7):
             remedy = f"write --set 'task.settings={{\"{key}\": VALUE}}' where it is an argument of the environment"
         elif kind == "methods" and name == DESCRIBES["method"].default:
@@ -242,15 +245,18 @@ def of_trainers(key: str, column: str) -> str:
 
 def is_file(preset: Any) -> bool:
     """Whether a system is the file of a description, as of `advise`."""
-    return bool(re.search(r"\.(ya?ml|json)$", str(preset)))
+    return bool(re.search(r"\.(ya?ml|json|toml)$", str(preset)))
 
 
 def of_trainer(path: str, values: Mapping[str, Any]) -> dict[str, Any]:
     """Values by the options of the trainer that a description names, in place of its fields."""
-    from asyncsim.sweeping.advising import TRAINERS
+    from asyncsim.sweeping.advising import FIELDS, TRAINERS
 
     trainer = TRAINERS.get(str(files.read_mapping(path, "system").get("trainer")))
     own = {field: option for option, field in trainer.fields().items()} if trainer else {}
+    several = "asyncsim advise takes several machines" if "machines" in values else "run the command for each value"
+    for name in {*FIELDS} - {*own}:
+        checks.require(name not in values, "--sweep", name, f"one of {', '.join(own)}", f"write --set; {several}")
     own |= {f"system.{field}": f"system.{option}" for field, option in own.items()}
     return {own.get(name, name): each for name, each in values.items()}
 

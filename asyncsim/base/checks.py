@@ -298,6 +298,16 @@ def advice(word: Any, *places: str, otherwise: str = "") -> str:
     return otherwise
 
 
+def sectioned(name: str) -> list[str]:
+    """An option of a trainer as it may be called without its sections: as it is, with its last section, and alone.
+
+    >>> sectioned("actor_rollout_ref.rollout.n")
+    ['actor_rollout_ref.rollout.n', 'rollout_n', 'n']
+    """
+    parts = re.split(r"[./]", name)
+    return [name] if len(parts) < 2 else [name, "_".join(parts[-2:]), parts[-1]]
+
+
 def near(word: str, names: Iterable[str], most: int = 1, cutoff: float = 0.6) -> list[str]:
     """Names that a word may stand for, the nearest first: other words for one, letters swapped, then alike."""
     word = word.strip("-").lower().replace("-", "_")

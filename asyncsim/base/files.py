@@ -13,6 +13,7 @@ import sys
 import tempfile
 import threading
 import time
+import tomllib
 import weakref
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
@@ -301,7 +302,7 @@ def well_formed(path: Where, kind: str) -> Iterator[None]:
 
 
 def read_mapping(path: Where, what: str = "spec") -> dict[str, Any]:
-    """Read the mapping in a JSON or YAML file (by its suffix); values have plain types only."""
+    """Read the mapping in a JSON, YAML or TOML file (by its suffix); values have plain types only."""
     import yaml
 
     remedy = "write it as JSON, or as YAML, indented by spaces, in a file that ends in .yaml"
@@ -325,7 +326,8 @@ def read_mapping(path: Where, what: str = "spec") -> dict[str, Any]:
         text = data.decode("utf-8")
         is_yaml = os.fspath(path).endswith((".yaml", ".yml"))
         try:
-            rows = yaml.load(text, Loader=Plain) if is_yaml else json.loads(text)
+            read = tomllib.loads if os.fspath(path).endswith(".toml") else json.loads
+            rows = yaml.load(text, Loader=Plain) if is_yaml else read(text)
         except yaml.MarkedYAMLError as error:
             number = getattr(error.context_mark or error.problem_mark, "line", 0) + 1
             line, wrong = text.split("\n")[number - 1], f"{error.context} {error.problem}"

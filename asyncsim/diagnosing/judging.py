@@ -317,14 +317,22 @@ def _curves(field: str, given: Any, pattern: str | None, *asked: Any) -> list[Cu
         checks.require(known, field, source, "columns or a path", remedy)
         magic = not isinstance(source, Mapping) and glob.has_magic(str(source)) and not Path(source).exists()
         paths: list[Any] = sorted(glob.glob(str(source))) if magic else [source]
-        checks.require(bool(paths), field, str(source), "a pattern that some file fits", "correct the pattern")
+        checks.require(
+            bool(paths),
+            field,
+            str(source),
+            "a pattern that some file fits",
+            f"{checks.beside(source)}correct the pattern",
+        )
         for path in paths:
             names = _names(path)
             runs = list(dict.fromkeys(name.rpartition(" - ")[0] for name in names if " - " in name))
             fits = [each for each in runs if pattern in (None, each) or fnmatch.fnmatch(each, str(pattern))]
             if pattern is not None or len(runs) > 1:
                 one = bool(fits) and pattern is not None
+                meant = fnmatch.filter(runs, f"*{pattern}*") if pattern else []
                 remedy = "name the runs of A and of B (--run twice), also by patterns such as 'grpo*'"
+                remedy = f"for {len(meant)} of them write --run '*{pattern}*'" if meant else remedy
                 checks.require(one, "run", pattern, f"of {', '.join(runs) or 'a W&B chart'}", remedy)
             label = f"{field}[{len(found)}]" if isinstance(path, Mapping) else Path(path).name
             labels = {each: f"{label}: {each}" if len(runs) > 1 else label for each in fits or [""]}

@@ -123,6 +123,10 @@ def read(
     if isinstance(source, (str, Path)) and not Path(source).is_file():
         several = ["these files are of several runs: give one of them; "]
     found, second, more = _steps(cells, names, rows, "".join(several)), None, Header({}, {}, {}, True, {})
+    full = np.any([np.isfinite(found[name]) for name in found if name != "step"] or [[True]], axis=0)
+    if "step" not in names and not system and full.any():
+        # Charts over time have the rows of all runs, most of them empty for one.
+        found = {name: column[full] for name, column in found.items()} | {"step": np.arange(full.sum(), dtype=float)}
     if tokens is not None:
         flat, more, _ = _columns("tokens", tokens, own, run)
         second = _tokens(flat, more.names())
@@ -155,7 +159,7 @@ def _header(names: Iterable[str], mapping: Mapping[str, str], run: str | None, s
     several = list(dict.fromkeys(runs.values()))
     checks.require(run is None or bool(several), "run", run, "left out", "no column is named RUN - METRIC")
     if run is not None or len(several) > 1:
-        checks.one_of("run", run, several, "name the run of which the columns are")
+        checks.one_of("run", run, several, f"name the run of which the columns are, as run={several[0]!r}")
     bare = {name: name.removeprefix(f"{runs[name]} - ") if name in runs else name for name in names}
     bare = {name: metric for name, metric in bare.items() if runs.get(name, run) == run or run is None}
     given = {theirs: declarable(system)[ours] for ours, theirs in mapping.items()}

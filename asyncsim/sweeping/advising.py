@@ -149,6 +149,10 @@ def described(path: str, changes: Mapping[str, Any], prefix: str = "") -> Any:
     limits = given["staleness_limit"]
     remedy = f"add --set {prefix}staleness_limit={limits[len(limits) // 2]:g}; asyncsim advise {path} compares limits"
     checks.require(len(limits) == 1, "staleness_limit", limits, "one limit, of a system that is run", remedy)
+    for name in {"machines", "partial_rollouts"} & {*changes}:
+        each = ",".join(f"{value}".lower() for value in given[name])
+        remedy = f"write {name}={given[name][0]}; asyncsim advise {path} --set {name}={each} compares them"
+        checks.require(len(given[name]) == 1, name, given[name], "one value, of a system that is run", remedy)
     return system_of(given, limits[0], given["machines"][0], given["partial_rollouts"][0])[0]
 
 
@@ -238,26 +242,55 @@ def known_fields(names: Iterable[str], trainer: str, of: str, fields: Collection
     """Refuse names that are no fields of a description, all at once; an option of a trainer is pointed to its field."""
     near = {name: _meant(name, trainer, of, fields) for name in names if name not in fields}
     for name, meant in near.items():
-        # The list of all fields helps only where a name is like none of them.
-        bound, remedy = "a field" if meant else f"one of {', '.join(fields)}", meant or "docs/which-limit.md has them"
-        error = checks.InputError("field of the system", name, bound, remedy)
+        error = checks.InputError("field of the system", name, "a field", meant or _ALL)
         for other in [*near][1:]:
-            error.add_note(f"also {other}: {near[other] or 'no such field'}")
-        odd = "".join(each for each in near if not near[each])
-        raise error.explaining(odd, {n: FIELDS[n][1] for n in fields if odd}, 20 if of == "advise" else 4)
+            error.add_note(f"also {other}: {near[other] or f'no such field; {_ALL}'}")
+        odd = " ".join(each for each in near if not near[each])
+        raise error.explaining(odd, {n: FIELDS[n][1] for n in fields if odd}, 4)
+
+
+_ALL = "`asyncsim list fields` explains all"
 
 
 def _meant(name: str, trainer: str, of: str, fields: Collection[str]) -> str:
     """What to write for a name that is no field; "" if nothing is near."""
-    known = checks.advice(name, of)
-    for whose in (trainer, *TRAINERS):
-        if not known and (row := TRAINERS.get(whose)) and (own := row.fields().get(name)):
-            known = f"did you mean {own}? It is {whose}'s {name}{' over samples_per_prompt' * (f'{name}*' in row)}"
-    return known or checks.hint(name, fields, "", 0.75)
+    known = ""
+    for word in checks.sectioned(name):
+        known = known or checks.advice(word, of)
+        for whose in (trainer, "", *TRAINERS):
+            known = known or checks.hint(word, fields, "", 3.0) * (not whose)
+            if not known and (row := TRAINERS.get(whose)) and (own := row.fields().get(word)):
+                known = f"did you mean {own}? It is {whose}'s {word}{' over samples_per_prompt' * (f'{word}*' in row)}"
+    return known or checks.advice(word, "learner") or checks.hint(word, fields, "", 0.75)
+
+
+def _refuse_configuration(rows: Mapping[str, Any]) -> None:
+    """Refuse the configuration of a trainer, which has sections, and say which fields it sets."""
+    own = [name for name, each in rows.items() if isinstance(each, Mapping) and name not in FIELDS]
+    flat = dict(_leaves({name: each for name, each in rows.items() if name not in FIELDS}))
+    last = {name: name.rpartition(".")[2] for name in flat}
+    trainer = next((name for name, each in TRAINERS.items() if each.limit in last.values()), "TRAINER")
+    owners, pairs = TRAINERS[trainer].fields() if trainer in TRAINERS else {}, dict[str, str]()
+    # The trainer's own option counts, not another one that may stand for the same field.
+    for name, value in sorted(flat.items(), key=lambda each: last[each[0]] not in owners):
+        # Numbers of GPUs are of several machines, and a batch of samples is not one of prompts.
+        meant = re.match(r"did you mean (\w+)\?(?! A machine|.*over samples)", _meant(name, trainer, "advise", FIELDS))
+        if meant and (isinstance(value, bool) or (checks.is_number(value) and value > 0)):
+            pairs.setdefault(meant[1], f"{value}".lower())
+    given = "".join(f" --set {name}={value}" for name, value in pairs.items())
+    remedy = f"in a shell write asyncsim advise {trainer}{given}, and add what the message to that asks for"
+    checks.require(not own, "system", ", ".join(own), "a description, not a trainer's configuration", remedy)
+
+
+def _leaves(rows: Mapping[str, Any], begin: str = "") -> Iterable[tuple[str, Any]]:
+    """Options of a configuration by their full names, with their values."""
+    for name, each in rows.items():
+        yield from _leaves(each, f"{begin}{name}.") if isinstance(each, Mapping) else [(f"{begin}{name}", each)]
 
 
 def read(rows: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """Check a description, and fill in defaults; fields that can be varied become lists."""
+    _refuse_configuration(rows)
     known_fields(rows, str(rows.get("trainer")), "advise")
     lacks = [name for name, (usual, _) in FIELDS.items() if usual is ... and name not in rows]
     if lacks:
