@@ -104,8 +104,6 @@ def list_names(o: Options) -> int:
     named = [(each, name) for each, name in own if f"{name}_".replace("-", "_").startswith(f"{word}_")]
     named = [pair for pair in named if pair[0] == "systems" or len(pair[1]) == len(word)]
     write = " or ".join(f"asyncsim list {each} {name}" for each, name in named[:3])
-    of, _, one = str(kind).partition("/")
-    write = f"asyncsim list {of} {one}" if of in KINDS and one else write
     of_paper = checks.advice(word, "paper") and not plugins.kinds_of(word)
     write = f"asyncsim list papers {kind}" if of_paper else write
     remedy = f"write {write}" if write else checks.advice(word, "list")

@@ -191,9 +191,9 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
             written = _as_fields(command, takes, arguments)
         elif "preset" in takes:
             presets = [word for word in arguments if word.replace("-", "_") in plugins.summaries("asyncsim.systems")]
-            written = next((wording.of_preset(each, name) for each in presets), checks.advice(name, "unnamed"))
-            if any(map(wording.is_file, arguments)):
-                written = _as_fields("advise", takes, arguments)
+            of_file = _as_fields("advise", takes, arguments) if any(map(wording.is_file, arguments)) else ""
+            ours = (wording.of_preset(each, name) for each in presets)
+            written = of_file or next(ours, checks.advice(name, "unnamed"))
         elif {"task", "smallest", "grid"} & {*takes} and not dot:
             given = [(o[2:], w) for o, w in itertools.pairwise(arguments) if o[:2] == "--"]
             # Of arms and grids, --task NAME has become --set task=NAME.
@@ -204,7 +204,8 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
         beside = getattr(context.parent and context.parent.command, "commands", {})
         takers = [each for each in beside if any(asked in other.opts for other in beside[each].params)]
         if len(meant) > 1:
-            see = f"write {' or '.join(f'{_dashed(each)} VALUE' for each in meant)}"
+            meant = [each for each in meant if word.endswith(f".{each}")] or meant
+            see = f"write {' or '.join(f'{_dashed(each)} {word}' for each in meant)}"
         elif near:
             see = f"did you mean {_dashed(near[0])}?"
         elif takers:
@@ -219,12 +220,11 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
         anything = "preset" in takes or bool(re.match(whole, advice or written))
         remedy = wording.filled(advice or written or see, word, every=bool(advice) or anything, anything=anything)
         refusal = checks.InputError("option", asked, "an option of the command", remedy)
-        others = arguments if presets or "--set" not in written else ()
-        for other in (word.partition("=")[0] for word in others if word.startswith("--")):
+        for other in (word.partition("=")[0] for word in arguments if word.startswith("--")):
             mine = [f"did you mean {_dashed(each)}?" for each in checks.near(other[2:], helps, 1, 0.7)]
             mine = mine or [wording.of_preset(each, other[2:].replace("-", "_")) for each in presets[:1]]
             also = checks.advice(other[2:].replace("-", "_"), f"asyncsim.{command}", otherwise="".join(mine))
-            if also and other not in (asked, *map(_dashed, helps)):
+            if also and (presets or "--set" not in written) and other not in (asked, *map(_dashed, helps)):
                 refusal.add_note(f"  also {other}: {also}")
         known_by = {} if advice or written or near else {_dashed(each): text for each, text in helps.items()}
         return refusal.explaining(name, known_by)

@@ -133,8 +133,12 @@ def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> 
         if remedy := max((checks.advice(word, f"asyncsim.{kind}", snake) for word in options), key=bool):
             remedy = re.sub(r"^write (?=\w+=)", f"write --set {prefix}", remedy)
         elif kind == "systems":
+            owners = [each for each in plugins.summaries("asyncsim.systems") if prefix and key in takes(kind, each)]
+            if 0 < len(owners) <= FEW:
+                arm = f'"system={owners[0]} system.{key}=VALUE"'
+                remedy = f"it is a setting of {owners[0]}: give each arm of a comparison its own, as {arm}"
             ours = (of_preset(name, word, prefix) for word in options)
-            remedy = (prefix and of_others(name, key)) or max(ours, key=bool) or checks.advice(options[-1], "learner")
+            remedy = remedy or max(ours, key=bool) or checks.advice(options[-1], "learner")
         elif "settings" in known and not checks.near(key, known, 1, 0.7):
             remedy = f"write --set 'task.settings={{\"{key}\": VALUE}}' where it is an argument of the environment"
         elif kind == "methods" and name == DESCRIBES["method"].default:
@@ -145,7 +149,8 @@ def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> 
         words = checks.advice(key, *["words"] * (kind == "methods"), otherwise=unknown)
         remedy = remedy or checks.hint(key, known, words)
         about = calls.meanings(make, known) if remedy == unknown else None
-        checks.one_of(f"{name} argument", key, list(known), filled(remedy, str(arguments[key])), about)
+        alone = bool(re.fullmatch(r"write --set [\w.]+=VALUE", remedy))
+        checks.one_of(f"{name} argument", key, list(known), filled(remedy, str(arguments[key]), anything=alone), about)
     several = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
     needed = (name for name, p in known.items() if p.default is p.empty and p.kind not in several)
     missing = [name for name in needed if name not in arguments]
@@ -223,14 +228,6 @@ def of_preset(preset: str, key: str, prefix: str = "") -> str:
     return ""
 
 
-def of_others(preset: str, key: str) -> str:
-    """What to write where several arms share a setting that only other presets have; "" if no preset has it."""
-    owners = [each for each in plugins.summaries("asyncsim.systems") if key in takes("systems", each)]
-    owner = owners[0] if 0 < len(owners) <= FEW else ""
-    arm = f'"system={owner} system.{key}=VALUE"'
-    return f"it is a setting of {owner}: give each arm of a comparison its own, as {arm}" * bool(owner)
-
-
 def of_trainers(key: str, column: str) -> str:
     """What an option of a trainer, or a column of its logs, is called here."""
     from asyncsim.diagnosing import aliases
@@ -254,9 +251,8 @@ def of_trainer(path: str, values: Mapping[str, Any]) -> dict[str, Any]:
 
     trainer = TRAINERS.get(str(files.read_mapping(path, "system").get("trainer")))
     own = {field: option for option, field in trainer.fields().items()} if trainer else {}
-    several = "asyncsim advise takes several machines" if "machines" in values else "run the command for each value"
-    for name in {*FIELDS} - {*own}:
-        checks.require(name not in values, "--sweep", name, f"one of {', '.join(own)}", f"write --set; {several}")
+    for name in ({*FIELDS} - {*own}) & {*values}:
+        raise checks.InputError("--sweep", name, f"one of {', '.join(own)}", "run the command for each, with --set")
     own |= {f"system.{field}": f"system.{option}" for field, option in own.items()}
     return {own.get(name, name): each for name, each in values.items()}
 

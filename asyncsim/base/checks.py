@@ -44,7 +44,7 @@ class InputError(ValueError):
         if re.search("second|time|length|delay|latency", field) and (time := seconds(value)) is not None:
             self.remedy = remedy = f"write {time:.15g}, the seconds of {value}"
         written = re.fullmatch(r"([\[('\"]*)(\d+(\.\d+|e\d+)*)(?: ?(%|[kKM])| ?[a-z]+/[a-z]+)?[]'\"]*", shown(value))
-        if written and re.match("an integer|a finite number|a number", bound):
+        if written and re.match("an integer|a finite number|a number|a positive number", bound):
             unit = {"%": 0.01, "k": 1e3, "K": 1e3, "M": 1e6}.get(written[4], 1.0)
             number, whole = float(written[2]) * unit, bound.startswith("an integer")
             spelled = written[1] or unit > 1.0 or (whole and written[3])
@@ -299,13 +299,9 @@ def advice(word: Any, *places: str, otherwise: str = "") -> str:
 
 
 def sectioned(name: str) -> list[str]:
-    """An option of a trainer as it may be called without its sections: as it is, with its last section, and alone.
-
-    >>> sectioned("actor_rollout_ref.rollout.n")
-    ['actor_rollout_ref.rollout.n', 'rollout_n', 'n']
-    """
+    """Names that a trainer's option a.rollout.n may have: itself, rollout_n and n."""
     parts = re.split(r"[./]", name)
-    return [name] if len(parts) < 2 else [name, "_".join(parts[-2:]), parts[-1]]
+    return [name, *["_".join(parts[-2:]), parts[-1]][: 2 * len(parts) - 2]]
 
 
 def near(word: str, names: Iterable[str], most: int = 1, cutoff: float = 0.6) -> list[str]:

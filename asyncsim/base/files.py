@@ -324,10 +324,10 @@ def read_mapping(path: Where, what: str = "spec") -> dict[str, Any]:
             data = file.read(LONGEST + 1)
         checks.require(len(data) <= LONGEST, "path", str(path), f"at most {LONGEST} bytes long", remedy)
         text = data.decode("utf-8")
-        is_yaml = os.fspath(path).endswith((".yaml", ".yml"))
+        kind = os.path.splitext(path)[1]
         try:
-            read = tomllib.loads if os.fspath(path).endswith(".toml") else json.loads
-            rows = yaml.load(text, Loader=Plain) if is_yaml else read(text)
+            other = tomllib if kind == ".toml" else json
+            rows = yaml.load(text, Loader=Plain) if kind in (".yaml", ".yml") else other.loads(text)
         except yaml.MarkedYAMLError as error:
             number = getattr(error.context_mark or error.problem_mark, "line", 0) + 1
             line, wrong = text.split("\n")[number - 1], f"{error.context} {error.problem}"

@@ -245,7 +245,8 @@ def _columns(
         checks.require(rows > 0, field_name, source, "at least one row", "log a row for every step")
         head = _header(given, mapping, run, system)
     else:
-        checks.require(isinstance(source, (str, Path)), field_name, source, "columns or a path", REMEDY)
+        remedy = checks.advice(type(source).__name__, "logged", otherwise=REMEDY)
+        checks.require(isinstance(source, (str, Path)), field_name, source, "columns or a path", remedy)
         path = Path(source)
         places = _log_places.found(path, "")
         wanted = aliases.steps(system).keys() | aliases.tokens().keys() | set(mapping.values()) | BOARD
@@ -338,7 +339,7 @@ def _steps(cells: Mapping[str, list[Any]], names: Mapping[str, str], rows: int, 
         remedy = "cut the log where the run was resumed, or add the seconds before it to the rows behind"
         if falls.sum() > 0.1 * rows:
             remedy = f"of seconds of each step write columns='seconds_step={names['clock']}'"
-        _refuse_first(f"column {names['clock']}", falls, clock, "not below the row before", remedy)
+        _refuse_first(f"column {names['clock']}", falls, clock, "not below the row before", several + remedy)
     # W&B counts calls, which may log other things than these, and draws some of them.
     calls = names.get("step") in ("Step", "_step")
     if "step" not in found:

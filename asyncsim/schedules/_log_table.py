@@ -153,9 +153,7 @@ def _require(
     errors = []
     if lacking:
         free = [name for name in columns if name not in {*present.values(), _log_files.NUMBERED}]
-        # Names such as critic/rewards/mean are means of a step.
-        means = [name for name in free if "/" in name]
-        free = [name for name in free if name not in means]
+        means, free = [name for name in free if "/" in name], [name for name in free if "/" not in name]
         likely = {"sample_id": _log_files.NUMBERED}
         for field in lacking:
             found = (name for name in free if re.search(_LIKE[field], name.lower()) and name not in likely.values())

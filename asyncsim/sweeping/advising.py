@@ -150,8 +150,7 @@ def described(path: str, changes: Mapping[str, Any], prefix: str = "") -> Any:
     remedy = f"add --set {prefix}staleness_limit={limits[len(limits) // 2]:g}; asyncsim advise {path} compares limits"
     checks.require(len(limits) == 1, "staleness_limit", limits, "one limit, of a system that is run", remedy)
     for name in {"machines", "partial_rollouts"} & {*changes}:
-        each = ",".join(f"{value}".lower() for value in given[name])
-        remedy = f"write {name}={given[name][0]}; asyncsim advise {path} --set {name}={each} compares them"
+        remedy = f"write {name}={given[name][0]}; asyncsim advise {path} compares several"
         checks.require(len(given[name]) == 1, name, given[name], "one value, of a system that is run", remedy)
     return system_of(given, limits[0], given["machines"][0], given["partial_rollouts"][0])[0]
 
@@ -203,6 +202,8 @@ def measure(system: Any, batches: int, size: int, seed: int, realization: int) -
     at, parts = stale.ravel().astype(np.int64), (weight / weight.sum((1, 2, 3), keepdims=True))[warm:].ravel()
     cells, ages = (np.bincount(x, parts) / len(stale) for x in (at, age[warm:].ravel().astype(np.int64)))
     total, s = np.cumsum(np.bincount(at, weight[warm:].ravel())), _summary.summary(system, state)
+    longer = "simulate more, as updates=100"
+    checks.require(s["mean_length_generated"] > 0.0, "updates", batches, "enough to generate behind the start", longer)
     moments = np.stack([np.average(age.astype(float) ** k, (1, 2, 3), weight) for k in (1, 2)], axis=-1)
     trainer, slots = (max(0.0, round(1.0 - s[f"{side}_utilization"], 12)) for side in ("trainer", "generator"))
     sync = system.sync_time * (system.trainer_waits and system.generator_pauses)
@@ -242,14 +243,10 @@ def known_fields(names: Iterable[str], trainer: str, of: str, fields: Collection
     """Refuse names that are no fields of a description, all at once; an option of a trainer is pointed to its field."""
     near = {name: _meant(name, trainer, of, fields) for name in names if name not in fields}
     for name, meant in near.items():
-        error = checks.InputError("field of the system", name, "a field", meant or _ALL)
+        error = checks.InputError("field of the system", name, "a field", meant or "`asyncsim list fields` has all")
         for other in [*near][1:]:
-            error.add_note(f"also {other}: {near[other] or f'no such field; {_ALL}'}")
-        odd = " ".join(each for each in near if not near[each])
-        raise error.explaining(odd, {n: FIELDS[n][1] for n in fields if odd}, 4)
-
-
-_ALL = "`asyncsim list fields` explains all"
+            error.add_note(f"also {other}: {near[other] or 'no such field; `asyncsim list fields` has all'}")
+        raise error.explaining(" ".join(n for n in near if not near[n]), {n: FIELDS[n][1] for n in fields}, 4)
 
 
 def _meant(name: str, trainer: str, of: str, fields: Collection[str]) -> str:
@@ -265,27 +262,26 @@ def _meant(name: str, trainer: str, of: str, fields: Collection[str]) -> str:
 
 
 def _refuse_configuration(rows: Mapping[str, Any]) -> None:
-    """Refuse the configuration of a trainer, which has sections, and say which fields it sets."""
+    """Refuse a trainer's configuration, which has sections, by the fields that it sets; its own options go first."""
     own = [name for name, each in rows.items() if isinstance(each, Mapping) and name not in FIELDS]
-    flat = dict(_leaves({name: each for name, each in rows.items() if name not in FIELDS}))
+    if not own:
+        return
+    import pandas as pd
+
+    flat = pd.json_normalize({name: rows[name] for name in rows if name not in FIELDS}).to_dict("records")[0]
     last = {name: name.rpartition(".")[2] for name in flat}
     trainer = next((name for name, each in TRAINERS.items() if each.limit in last.values()), "TRAINER")
-    owners, pairs = TRAINERS[trainer].fields() if trainer in TRAINERS else {}, dict[str, str]()
-    # The trainer's own option counts, not another one that may stand for the same field.
-    for name, value in sorted(flat.items(), key=lambda each: last[each[0]] not in owners):
-        # Numbers of GPUs are of several machines, and a batch of samples is not one of prompts.
-        meant = re.match(r"did you mean (\w+)\?(?! A machine|.*over samples)", _meant(name, trainer, "advise", FIELDS))
-        if meant and (isinstance(value, bool) or (checks.is_number(value) and value > 0)):
-            pairs.setdefault(meant[1], f"{value}".lower())
-    given = "".join(f" --set {name}={value}" for name, value in pairs.items())
-    remedy = f"in a shell write asyncsim advise {trainer}{given}, and add what the message to that asks for"
-    checks.require(not own, "system", ", ".join(own), "a description, not a trainer's configuration", remedy)
-
-
-def _leaves(rows: Mapping[str, Any], begin: str = "") -> Iterable[tuple[str, Any]]:
-    """Options of a configuration by their full names, with their values."""
-    for name, each in rows.items():
-        yield from _leaves(each, f"{begin}{name}.") if isinstance(each, Mapping) else [(f"{begin}{name}", each)]
+    owners = TRAINERS[trainer].fields() if trainer in TRAINERS else {}
+    # Numbers of GPUs are of several machines, and a batch of samples is not one of prompts.
+    field = r"did you mean (\w+)\?(?! A machine|.*over samples)"
+    pairs = {
+        meant[1]: f" --set {meant[1]}={value}".lower()
+        for name, value in sorted(flat.items(), key=lambda each: last[each[0]] in owners)
+        if isinstance(value, bool) or (checks.is_number(value) and value > 0)
+        if (meant := re.match(field, _meant(name, trainer, "advise", FIELDS)))
+    }
+    write = f"in a shell write asyncsim advise {trainer}{''.join(pairs.values())}, and add what its answer asks for"
+    raise checks.InputError("system", ", ".join(own), "a description, not a trainer's configuration", write)
 
 
 def read(rows: Mapping[str, Any], folder: Path) -> dict[str, Any]:
@@ -301,7 +297,7 @@ def read(rows: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     one, *more = str(given["trainer"]).strip("[]").replace("'", "").replace(" ", "").split(",")
     remedy = "name the trainer whose limit it is; synchronous training is staleness_limit 0"
     remedy = f"one a run: give trainer={one}, and run the command again with trainer={more[0]}" if more else remedy
-    checks.one_of("trainer", given["trainer"], TRAINERS, remedy)
+    checks.one_of("trainer", given["trainer"], TRAINERS, checks.advice(one, "trainer", otherwise=remedy))
     trainer = TRAINERS[given["trainer"]]
     fixed = [trainer.partial] if isinstance(trainer.partial, bool) else [True, False]
     given["staleness_limit"] = trainer.limits if given["staleness_limit"] is None else given["staleness_limit"]

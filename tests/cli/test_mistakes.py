@@ -505,7 +505,7 @@ TYPED = {
     "a trainer's configuration": (
         "advise verl.yaml",
         "'rollout, async_training'",
-        "asyncsim advise verl --set prompts_per_batch=32 --set staleness_limit=0.5 --set samples_per_prompt=8, and add",
+        "asyncsim advise verl --set samples_per_prompt=8 --set prompts_per_batch=32 --set staleness_limit=0.5, and add",
     ),
     "sections of a trainer's options": (
         "advise verl --set trainer.n_gpus=8 --set data.max_response_length=9 --set actor.optim.lr=1 --set zzz=2",
@@ -523,7 +523,7 @@ TYPED = {
     "several machines of a timeline": (
         "timeline slow.json --set staleness_limit=1 --set machines=3,4",
         "machines = [3, 4]",
-        "asyncsim advise slow.json --set machines=3,4 compares them",
+        "write --set machines=3; asyncsim advise slow.json compares several",
     ),
     "a log of steps as one of samples": ("log clock.csv", "path = 'clock.csv'", "use `asyncsim diagnose clock.csv`"),
     "GPUs of a system": ("advise verl --gpus 16", "option = '--gpus'", "write --set machines=16"),
