@@ -97,9 +97,8 @@ def _several(error: Exception, options: Mapping[str, Any], known: Collection[str
         if isinstance(value, (tuple, list)) and value == wording.value(pair.partition("=")[2]):
             option = next((f"--{each}" for each in ("sweep", "along") if each in known), "asyncsim sweep --grid")
             one = f"this takes one value, as --set {pair.partition(',')[0]}; run the command again for another"
-            remedy = (
-                f"write {option} {pair} for several values" if {"sweep", "task", "smallest", "grid"} & {*known} else one
-            )
+            takes = {"sweep", "task", "smallest", "grid"} & {*known} and not wording.is_file(options.get("preset"))
+            remedy = f"write {option} {pair} for several values" if takes else one
             return checks.InputError("--set", pair, f"of another value ({error})", remedy)
     return error
 
@@ -309,9 +308,9 @@ def _as_fields(of: str, takes: Collection[str], arguments: Sequence[str]) -> str
     for word in (word.partition("=")[0] for word in arguments if word.startswith("--")):
         name = word.removeprefix("--").replace("-", "_")
         field = theirs.get(name) or next(iter(checks.near(name, FIELDS, 1)), "")
-        known = checks.advice(name, of, otherwise="write")
-        if not (pairs or known.startswith("write")):
-            return known
+        known = checks.advice(name, of, *["learner"] * (not field), otherwise="write")
+        if not (pairs or known == "write"):
+            return re.sub(r"(\w+)='([^']+)'", r"--set \1=\2", known)
         if name not in takes and field:
             value = _value_of(word, arguments) or "VALUE"
             pairs.append(f"--set {field}={value.split(',')[0] if field == 'trainer' else value}")

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 FORM = "write for example task.arms=5"
 _ADDED = {"penalty": "penalties", "factor": "factors"}
 """Options of what is added to a method, by the kind of each."""
-FEW = 3
-"""Maximum number of presets that have a setting which names its owner."""
 LISTS = ("link", *_ADDED)
 _OWN = "write --policy module --set policy.make={} --set policy.observation=D --set policy.actions=A"
 """How a network of one's own is named as a policy."""
@@ -134,7 +132,7 @@ def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> 
             remedy = re.sub(r"^write (?=\w+=)", f"write --set {prefix}", remedy)
         elif kind == "systems":
             owners = [each for each in plugins.summaries("asyncsim.systems") if prefix and key in takes(kind, each)]
-            if 0 < len(owners) <= FEW:
+            if 0 < len(owners) <= 3:
                 arm = f'"system={owners[0]} system.{key}=VALUE"'
                 remedy = f"it is a setting of {owners[0]}: give each arm of a comparison its own, as {arm}"
             ours = (of_preset(name, word, prefix) for word in options)
@@ -145,12 +143,13 @@ def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> 
             owners = [each for each in ("grpo", *plugins.summaries("asyncsim.methods")) if key in takes(kind, each)]
             remedy = f"{name} is the default: add --method {owners[0]}, which takes {key}" if owners else ""
         elif re.search("clip|eps", key) and {"low", "high"} <= known.keys():
-            remedy = f"low and high are distances from 1: write --set {prefix}low=VALUE --set {prefix}high=VALUE"
+            bounds = re.findall("low|high", key) or ("low", "high")
+            remedy = f"low and high are distances from 1: write{''.join(f' --set {prefix}{n}=VALUE' for n in bounds)}"
         words = checks.advice(key, *["words"] * (kind == "methods"), otherwise=unknown)
         remedy = remedy or checks.hint(key, known, words)
         about = calls.meanings(make, known) if remedy == unknown else None
-        alone = bool(re.fullmatch(r"write --set [\w.]+=VALUE", remedy))
-        checks.one_of(f"{name} argument", key, list(known), filled(remedy, str(arguments[key]), anything=alone), about)
+        remedy = filled(remedy, str(arguments[key]), "distances" in remedy, remedy.endswith("=VALUE"))
+        checks.one_of(f"{name} argument", key, list(known), remedy, about)
     several = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
     needed = (name for name, p in known.items() if p.default is p.empty and p.kind not in several)
     missing = [name for name in needed if name not in arguments]

@@ -43,7 +43,9 @@ class InputError(ValueError):
             self.remedy = remedy = f"give the path, {value.name!r}, not the open file"
         if re.search("second|time|length|delay|latency", field) and (time := seconds(value)) is not None:
             self.remedy = remedy = f"write {time:.15g}, the seconds of {value}"
-        written = re.fullmatch(r"([\[('\"]*)(\d+(\.\d+|e\d+)*)(?: ?(%|[kKM])| ?[a-z]+/[a-z]+)?[]'\"]*", shown(value))
+        written = re.fullmatch(
+            r"([\[('\"]*)(\d+(\.\d+|e\d+)*)(?: ?(%|[kKM])| ?[a-z]+/[a-z]+| ?tok(?:en)?s?)?[]'\"]*", shown(value)
+        )
         if written and re.match("an integer|a finite number|a number|a positive number", bound):
             unit = {"%": 0.01, "k": 1e3, "K": 1e3, "M": 1e6}.get(written[4], 1.0)
             number, whole = float(written[2]) * unit, bound.startswith("an integer")

@@ -263,17 +263,20 @@ def _meant(name: str, trainer: str, of: str, fields: Collection[str]) -> str:
 
 def _refuse_configuration(rows: Mapping[str, Any]) -> None:
     """Refuse a trainer's configuration, which has sections, by the fields that it sets; its own options go first."""
-    own = [name for name, each in rows.items() if isinstance(each, Mapping) and name not in FIELDS]
+    tables = ("model", "measured", "drift", "tokens_per_second", "response_lengths")
+    own = [name for name, each in rows.items() if isinstance(each, Mapping) and name not in tables]
     if not own:
         return
     import pandas as pd
 
-    flat = pd.json_normalize({name: rows[name] for name in rows if name not in FIELDS}).to_dict("records")[0]
+    flat = pd.json_normalize({name: rows[name] for name in rows if name not in {*FIELDS} - {*own}}).to_dict("records")[
+        0
+    ]
     last = {name: name.rpartition(".")[2] for name in flat}
     trainer = next((name for name, each in TRAINERS.items() if each.limit in last.values()), "TRAINER")
     owners = TRAINERS[trainer].fields() if trainer in TRAINERS else {}
-    # Numbers of GPUs are of several machines, and a batch of samples is not one of prompts.
-    field = r"did you mean (\w+)\?(?! A machine|.*over samples)"
+    # Numbers of GPUs are of several machines, a batch of samples is not one of prompts, and lengths are maxima.
+    field = r"did you mean ((?!response_lengths)\w+)\?(?! A machine|.*over samples)"
     pairs = {
         meant[1]: f" --set {meant[1]}={value}".lower()
         for name, value in sorted(flat.items(), key=lambda each: last[each[0]] in owners)

@@ -292,7 +292,7 @@ TYPED = {
     "a penalty's argument alone": ("run --set k3.to=x", "part = 'k3'", "write --penalty k3"),
     "a metric as an option": ("run --ess", "option = '--ess'", "write --diagnostics ess"),
     "a log of nowhere": ("log no.csv --set unit=s", "path = 'no.csv'", "give the log that the run wrote"),
-    "a clip of verl": ("run --method gspo --set method.eps_clip=0.2", "'eps_clip'", "write --set method.low=VALUE"),
+    "a clip of verl": ("run --method gspo --set method.eps_clip=0.2", "'eps_clip'", "write --set method.low=0.2 --set"),
     "a setting without a value": ("run --set task.arms", "--set = 'task.arms'", "write task.arms=VALUE"),
     "an option without a value": ("run --json", "--json = None", "write --json FILE: Write the result"),
     "a class of nowhere": ("verify MyClaim", "claim = 'MyClaim'", "write my.py:MyClaim"),
