@@ -227,9 +227,9 @@ def _table(source: Any, number: int, names: Sequence[str]) -> dict[str, np.ndarr
         checks.require(isinstance(source, (str, Path)), f"runs[{number}]", source, "a run", REMEDY)
         path = Path(source)
         table = _log_files.read(_log_places.found(path, ""), names, files.Budget(path))
-        known, columns = table.names, table.cells
+        known, columns = [name for name in table.names if name != _log_files.NUMBERED], table.cells
     own = f"it must be a column of runs[{number}]; name its columns, as sim.predict(runs, ['kl'], returns='reward')"
-    checks.each_of("metric", names, [name for name in known if name != _log_files.NUMBERED], own)
+    checks.each_of("metric", names, known, own)
     return {name: _column(f"{name} of runs[{number}]", columns[name]) for name in names}
 
 

@@ -125,7 +125,6 @@ def read(
     found, second, more = _steps(cells, names, rows, "".join(several)), None, Header({}, {}, {}, True, {})
     full = np.any([np.isfinite(found[name]) for name in found if name != "step"] or [[True]], axis=0)
     if "step" not in names and not system and full.any():
-        # Charts over time have the rows of all runs, most of them empty for one.
         found = {name: column[full] for name, column in found.items()} | {"step": np.arange(full.sum(), dtype=float)}
     if tokens is not None:
         flat, more, _ = _columns("tokens", tokens, own, run)

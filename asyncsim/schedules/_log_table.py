@@ -167,8 +167,8 @@ def _require(
         for stale in (name for name in free if name.lower() == "staleness" and "start_version" in lacking):
             plain = f"write start_version, which is train_version minus {stale}"
         remedy = f"{writer if declared.name and not declared.stack.whole else plain}; {mapped}"
-        steps = f"is this the right file? diagnose reads means of steps, as {means[0]}" if means else ""
-        remedy = steps or (f"is this the right file? {remedy}" if len(lacking) == 3 else remedy)
+        remedy = f"diagnose reads means of steps, as {means[0]}" if means else remedy
+        remedy = f"is this the right file? {remedy}" if means or len(lacking) == 3 else remedy
         bound = f"{'a column' if len(lacking) == 1 else 'columns'} of the log: {'; '.join(lacking.values())}"
         errors.append(checks.InputError(", ".join(lacking), None, bound, remedy))
     if asked:

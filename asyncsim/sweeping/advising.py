@@ -262,9 +262,8 @@ def _meant(name: str, trainer: str, of: str, fields: Collection[str]) -> str:
 
 
 def _refuse_configuration(rows: Mapping[str, Any]) -> None:
-    """Refuse a trainer's configuration, which has sections, by the fields that it sets; its own options go first."""
-    tables = ("model", "measured", "drift", "tokens_per_second", "response_lengths")
-    own = [name for name, each in rows.items() if isinstance(each, Mapping) and name not in tables]
+    """Refuse a trainer's configuration, in which GPUs, batches of samples and maximum lengths stand for no field."""
+    own = [n for n, each in rows.items() if isinstance(each, Mapping) and (n not in FIELDS or n == "trainer")]
     if not own:
         return
     import pandas as pd
@@ -275,7 +274,6 @@ def _refuse_configuration(rows: Mapping[str, Any]) -> None:
     last = {name: name.rpartition(".")[2] for name in flat}
     trainer = next((name for name, each in TRAINERS.items() if each.limit in last.values()), "TRAINER")
     owners = TRAINERS[trainer].fields() if trainer in TRAINERS else {}
-    # Numbers of GPUs are of several machines, a batch of samples is not one of prompts, and lengths are maxima.
     field = r"did you mean ((?!response_lengths)\w+)\?(?! A machine|.*over samples)"
     pairs = {
         meant[1]: f" --set {meant[1]}={value}".lower()
@@ -309,7 +307,7 @@ def read(rows: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         make = plugins.load("asyncsim.systems", trainer.preset, "system")
         given["publish_every"] = make.knobs[trainer.publish].usual if trainer.publish else 1
     for name in ("machines", "staleness_limit", "partial_rollouts"):
-        span = re.match(r"([\d.]+):([\d.]+)(:|$)", str(given[name]))
+        span = re.match(r"([\d.]+?)(?::|\.\.|-)([\d.]+)(:|$)", str(given[name]))
         listed = f"write each value, as {name}={span[1]},{span[2]}" if span else ""
         checks.require(not span, name, given[name], "values, not a range", listed)
         given[name] = list(given[name]) if isinstance(given[name], (list, tuple)) else [given[name]]

@@ -685,7 +685,7 @@ WRITTEN = {
         "it needs limit",
         "give lambda: ",
     ),
-    "a limit of advise": (lambda: sim.advise({}, limits=[1]), "'limits'", "write staleness_limit into the system"),
+    "a limit of advise": (lambda: sim.advise({}, limits=[1]), "'limits'", "did you mean staleness_limit"),
     "a file as a task": (lambda: sim.evaluate(None, "test.jsonl"), "task = 'test.jsonl'", r"sim.tasks.NAME\(...\)"),
     "settings of a forecast": (lambda: sim.forecast({}, {"machines": 4}), "method", "as staleness_limit=4"),
     "a log as a system": (lambda: sim.forecast("run.csv"), "system = 'run.csv'", "asyncsim calibrate run.csv --preset"),
@@ -872,7 +872,7 @@ WRITTEN = {
     "a span of limits": (
         lambda: sim.advise(SYSTEM | {"response_lengths": 9, "staleness_limit": "0-4"}),
         "staleness_limit = '0-4'",
-        r"a list, \[0, 1, 2, 4\]",
+        r"each value, as staleness_limit=0,4",
     ),
     "both kinds of rollouts": (
         lambda: sim.advise(SYSTEM | {"response_lengths": 9, "partial_rollouts": "both"}),
