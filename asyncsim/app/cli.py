@@ -120,7 +120,7 @@ def list_names(o: Options) -> int:
         page = f"{_lines(about)}\n\nOne kind: asyncsim list systems. One of its names: asyncsim list systems areal."
     elif family:
         about, page = family, _lines(family)
-    elif checks.one_of("kind", kind, KINDS, remedy) and o.name is not None:
+    elif kind != "fields" and checks.one_of("kind", kind, KINDS, remedy) and o.name is not None:
         about = commands.described(kind, o.name)
         doc = about["doc"] if streams.width() > streams.WIDEST else _reflowed(about["doc"], streams.width())
         page = "\n\n".join(filter(None, (_signature(about["signature"]) or about["name"], doc)))

@@ -47,6 +47,10 @@ def names(kind: str, of: str = "") -> list[dict[str, str]]:
         return [{"name": n, "summary": s} for n, s in (others | plugins.listed(package)).items()]
     if kind == "logs":
         return logs.names()
+    if kind == "fields":
+        from asyncsim.sweeping.advising import FIELDS
+
+        return [{"name": name, "summary": means} for name, (_, means) in FIELDS.items()]
     if kind in ("adapters", "like"):
         return [{"name": name, "summary": doc.splitlines()[0]} for name, (_, doc) in _conformance(kind).items()]
     if kind == "exports":

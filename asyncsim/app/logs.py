@@ -79,7 +79,7 @@ def shown(
     try:
         replayed = schedules.replay(path, unknown="keep", **settings)
     except checks.InputError as error:
-        raise (_referred(path, error) if "sample_id" in error.field else error) from None
+        raise (_referred(path, error) if "train_version" in error.field else error) from None
     if plot is not None:
         batches, _, samples = replayed.log.grid.shape
         plotting.plot(replayed.schedule(batches, samples, 1, 1, 0), plot)
@@ -94,7 +94,7 @@ def _referred(path: Path, error: checks.InputError) -> checks.InputError:
 
     with suppress(checks.InputError):
         found = diagnose(path)
-        if set(found.columns) - {"step", "reward"}:
+        if set(found.columns) - {"reward"}:
             remedy = f"use `asyncsim diagnose {path}`, which reads averages and tokens of {found.steps} steps"
             return checks.InputError("path", str(path), "a log with a row a sample, which has versions", remedy)
     return error

@@ -103,9 +103,8 @@ def _several(error: Exception, options: Mapping[str, Any], known: Collection[str
         if isinstance(value, (tuple, list)) and value == wording.value(pair.partition("=")[2]):
             option = next((f"--{each}" for each in ("sweep", "along") if each in known), "asyncsim sweep --grid")
             one = f"this takes one value, as --set {pair.partition(',')[0]}; run the command again for another"
-            remedy = (
-                f"write {option} {pair} for several values" if {"sweep", "task", "smallest", "grid"} & {*known} else one
-            )
+            takes = {"sweep", "task", "smallest", "grid"} & {*known} and not wording.is_file(options.get("preset"))
+            remedy = f"write {option} {pair} for several values" if takes else one
             return checks.InputError("--set", pair, f"of another value ({error})", remedy)
     return error
 
@@ -189,15 +188,18 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
         takes = [each.name for each in context.command.params]
         part, dot, key = asked.lstrip("-").partition(".")
         name, word = part.replace("-", "_"), _value_of(asked, arguments) or "VALUE"
-        near, meant = checks.near(part, helps, cutoff=0.7), checks.near(name, helps, 3, 3.0)
+        near, meant, presets = checks.near(part, helps, cutoff=0.7), checks.near(name, helps, 3, 3.0), list[str]()
         written = f"write --set {part}.{key}=VALUE" if dot else ""
         if {*checks.near(part, takes)} - {*helps}:
             written = f"write its value alone, without --{part}"
         elif command in ("advise", "calibrate", "forecast") and not near:
             written = _as_fields(command, takes, arguments)
         elif "preset" in takes:
-            named = (word for word in arguments if word.replace("-", "_") in plugins.summaries("asyncsim.systems"))
-            written = next((wording.of_preset(preset, name) for preset in named), "")
+            presets = [word for word in arguments if word.replace("-", "_") in plugins.summaries("asyncsim.systems")]
+            of_file = _as_fields("advise", takes, arguments) if any(map(wording.is_file, arguments)) else ""
+            ours = (wording.of_preset(each, name) for each in presets)
+            theirs = checks.advice(name, "unnamed", "learner", "asyncsim.systems")
+            written = of_file or max(ours, default="", key=bool) or theirs
         elif {"task", "smallest", "grid"} & {*takes} and not dot:
             given = [(o[2:], w) for o, w in itertools.pairwise(arguments) if o[:2] == "--"]
             # Of arms and grids, --task NAME has become --set task=NAME.
@@ -208,7 +210,8 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
         beside = getattr(context.parent and context.parent.command, "commands", {})
         takers = [each for each in beside if any(asked in other.opts for other in beside[each].params)]
         if len(meant) > 1:
-            see = f"write {' or '.join(f'{_dashed(each)} VALUE' for each in meant)}"
+            meant = [each for each in meant if word.endswith(f".{each}")] or meant
+            see = f"write {' or '.join(f'{_dashed(each)} {word}' for each in meant)}"
         elif near:
             see = f"did you mean {_dashed(near[0])}?"
         elif takers:
@@ -223,10 +226,11 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
         anything = "preset" in takes or bool(re.match(whole, advice or written))
         remedy = wording.filled(advice or written or see, word, every=bool(advice) or anything, anything=anything)
         refusal = checks.InputError("option", asked, "an option of the command", remedy)
-        for other in (w.partition("=")[0] for w in arguments if w.startswith("--") and "--set" not in written):
+        for other in (word.partition("=")[0] for word in arguments if word.startswith("--")):
             mine = [f"did you mean {_dashed(each)}?" for each in checks.near(other[2:], helps, 1, 0.7)]
+            mine = mine or [wording.of_preset(each, other[2:].replace("-", "_")) for each in presets[:1]]
             also = checks.advice(other[2:].replace("-", "_"), f"asyncsim.{command}", otherwise="".join(mine))
-            if also and other not in (asked, *map(_dashed, helps)):
+            if also and (presets or "--set" not in written) and other not in (asked, *map(_dashed, helps)):
                 refusal.add_note(f"  also {other}: {also}")
         known_by = {} if advice or written or near else {_dashed(each): text for each, text in helps.items()}
         return refusal.explaining(name, known_by)
@@ -291,6 +295,8 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
     before = arguments[arguments.index(value) - 1] if value in arguments[1:] else ""
     command = context.command.name if context else ""
     advice = checks.advice(" | ".join([command, option or "", before, value, *arguments]), "extra")
+    if command in ("advise", "calibrate", "forecast") and "=" in value:
+        advice = _as_fields(command, (), [f"--{value}"]) or advice
     if option == "grid" and not advice:
         kinds, each = plugins.kinds_of(value.replace("-", "_")), re.findall(r"[^,\s]+", value)
         typed = next((word for word in (value, *each[:1]) if word in arguments[1:]), "")
@@ -309,9 +315,9 @@ def _as_fields(of: str, takes: Collection[str], arguments: Sequence[str]) -> str
     for word in (word.partition("=")[0] for word in arguments if word.startswith("--")):
         name = word.removeprefix("--").replace("-", "_")
         field = theirs.get(name) or next(iter(checks.near(name, FIELDS, 1)), "")
-        known = checks.advice(name, of, otherwise="write")
-        if not (pairs or known.startswith("write")):
-            return known
+        known = checks.advice(name, of, *["learner"] * (not field), otherwise="write")
+        if not (pairs or known == "write"):
+            return re.sub(r"(\w+)='([^']+)'", r"--set \1=\2", known)
         if name not in takes and field:
             value = _value_of(word, arguments) or "VALUE"
             pairs.append(f"--set {field}={value.split(',')[0] if field == 'trainer' else value}")

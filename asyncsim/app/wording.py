@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 FORM = "write for example task.arms=5"
 _ADDED = {"penalty": "penalties", "factor": "factors"}
 """Options of what is added to a method, by the kind of each."""
-FEW = 3
-"""Maximum number of presets that have a setting which names its owner."""
 LISTS = ("link", *_ADDED)
 _OWN = "write --policy module --set policy.make={} --set policy.observation=D --set policy.actions=A"
 """How a network of one's own is named as a policy."""
@@ -52,7 +50,8 @@ def settings(pairs: Sequence[str], option: str = "--set") -> dict[str, Any]:
         several = re.split(r"[,;\s]+(?=[a-z][\w.-]*=)", pair) if joined else [pair]
         each = " ".join(f"{option} {part}" for part in several)
         each = f'"{" ".join(several)}" in quotes' if option.startswith("arm") else each
-        checks.require(len(several) == 1, option, pair, "one setting", f"write {each}")
+        remedy = checks.advice(f"{pair} | {option}", "pair", otherwise=f"write {each}")
+        checks.require(len(several) == 1, option, pair, "one setting", remedy)
         key = key.strip().replace("-", "_")
         remedy = f"write {pair.replace('+', '', 1)} for this value, or the sum for so many more"
         checks.require(not text.startswith("+"), option, pair, "a value, not a change", remedy)
@@ -128,21 +127,29 @@ def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> 
     for key in (key for key in arguments if not anything and key not in known):
         checks.require(bool(known), f"{name} argument", key, "left out", f"{name} takes no arguments")
         unknown = f"see `asyncsim list {kind} {name}`"
-        if remedy := checks.advice(key, f"asyncsim.{kind}", snake):
+        options = checks.sectioned(key) if kind == "systems" else [key]
+        if remedy := max((checks.advice(word, f"asyncsim.{kind}", snake) for word in options), key=bool):
             remedy = re.sub(r"^write (?=\w+=)", f"write --set {prefix}", remedy)
         elif kind == "systems":
-            remedy = (prefix and of_others(name, key)) or of_preset(name, key, prefix)
+            owners = [each for each in plugins.summaries("asyncsim.systems") if prefix and key in takes(kind, each)]
+            if 0 < len(owners) <= 3:
+                arm = f'"system={owners[0]} system.{key}=VALUE"'
+                remedy = f"it is a setting of {owners[0]}: give each arm of a comparison its own, as {arm}"
+            ours = (of_preset(name, word, prefix) for word in options)
+            remedy = remedy or max(ours, key=bool) or checks.advice(options[-1], "learner")
         elif "settings" in known and not checks.near(key, known, 1, 0.7):
             remedy = f"write --set 'task.settings={{\"{key}\": VALUE}}' where it is an argument of the environment"
         elif kind == "methods" and name == DESCRIBES["method"].default:
             owners = [each for each in ("grpo", *plugins.summaries("asyncsim.methods")) if key in takes(kind, each)]
             remedy = f"{name} is the default: add --method {owners[0]}, which takes {key}" if owners else ""
         elif re.search("clip|eps", key) and {"low", "high"} <= known.keys():
-            remedy = f"low and high are distances from 1: write --set {prefix}low=VALUE --set {prefix}high=VALUE"
+            bounds = re.findall("low|high", key) or ("low", "high")
+            remedy = f"low and high are distances from 1: write{''.join(f' --set {prefix}{n}=VALUE' for n in bounds)}"
         words = checks.advice(key, *["words"] * (kind == "methods"), otherwise=unknown)
         remedy = remedy or checks.hint(key, known, words)
         about = calls.meanings(make, known) if remedy == unknown else None
-        checks.one_of(f"{name} argument", key, list(known), filled(remedy, str(arguments[key])), about)
+        remedy = filled(remedy, str(arguments[key]), "distances" in remedy, remedy.endswith("=VALUE"))
+        checks.one_of(f"{name} argument", key, list(known), remedy, about)
     several = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
     needed = (name for name, p in known.items() if p.default is p.empty and p.kind not in several)
     missing = [name for name in needed if name not in arguments]
@@ -220,14 +227,6 @@ def of_preset(preset: str, key: str, prefix: str = "") -> str:
     return ""
 
 
-def of_others(preset: str, key: str) -> str:
-    """What to write where several arms share a setting that only other presets have; "" if no preset has it."""
-    owners = [each for each in plugins.summaries("asyncsim.systems") if key in takes("systems", each)]
-    owner = owners[0] if 0 < len(owners) <= FEW else ""
-    arm = f'"system={owner} system.{key}=VALUE"'
-    return f"it is a setting of {owner}: give each arm of a comparison its own, as {arm}" * bool(owner)
-
-
 def of_trainers(key: str, column: str) -> str:
     """What an option of a trainer, or a column of its logs, is called here."""
     from asyncsim.diagnosing import aliases
@@ -242,15 +241,17 @@ def of_trainers(key: str, column: str) -> str:
 
 def is_file(preset: Any) -> bool:
     """Whether a system is the file of a description, as of `advise`."""
-    return bool(re.search(r"\.(ya?ml|json)$", str(preset)))
+    return bool(re.search(r"\.(ya?ml|json|toml)$", str(preset)))
 
 
 def of_trainer(path: str, values: Mapping[str, Any]) -> dict[str, Any]:
     """Values by the options of the trainer that a description names, in place of its fields."""
-    from asyncsim.sweeping.advising import TRAINERS
+    from asyncsim.sweeping.advising import FIELDS, TRAINERS
 
     trainer = TRAINERS.get(str(files.read_mapping(path, "system").get("trainer")))
     own = {field: option for option, field in trainer.fields().items()} if trainer else {}
+    for name in ({*FIELDS} - {*own}) & {*values}:
+        raise checks.InputError("--sweep", name, f"one of {', '.join(own)}", "run the command for each, with --set")
     own |= {f"system.{field}": f"system.{option}" for field, option in own.items()}
     return {own.get(name, name): each for name, each in values.items()}
 

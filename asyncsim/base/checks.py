@@ -43,8 +43,10 @@ class InputError(ValueError):
             self.remedy = remedy = f"give the path, {value.name!r}, not the open file"
         if re.search("second|time|length|delay|latency", field) and (time := seconds(value)) is not None:
             self.remedy = remedy = f"write {time:.15g}, the seconds of {value}"
-        written = re.fullmatch(r"([\[('\"]*)(\d+(\.\d+|e\d+)*)(?: ?(%|[kKM])| ?[a-z]+/[a-z]+)?[]'\"]*", shown(value))
-        if written and re.match("an integer|a finite number|a number", bound):
+        written = re.fullmatch(
+            r"([\[('\"]*)(\d+(\.\d+|e\d+)*)(?: ?(%|[kKM])| ?[a-z]+/[a-z]+| ?tok(?:en)?s?)?[]'\"]*", shown(value)
+        )
+        if written and re.match("an integer|a finite number|a number|a positive number", bound):
             unit = {"%": 0.01, "k": 1e3, "K": 1e3, "M": 1e6}.get(written[4], 1.0)
             number, whole = float(written[2]) * unit, bound.startswith("an integer")
             spelled = written[1] or unit > 1.0 or (whole and written[3])
@@ -296,6 +298,12 @@ def advice(word: Any, *places: str, otherwise: str = "") -> str:
             if match := re.fullmatch(pattern, str(word)):
                 return match.expand(answer)
     return otherwise
+
+
+def sectioned(name: str) -> list[str]:
+    """Names that a trainer's option a.rollout.n may have: itself, rollout_n and n."""
+    parts = re.split(r"[./]", name)
+    return [name, *["_".join(parts[-2:]), parts[-1]][: 2 * len(parts) - 2]]
 
 
 def near(word: str, names: Iterable[str], most: int = 1, cutoff: float = 0.6) -> list[str]:

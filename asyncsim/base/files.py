@@ -13,6 +13,7 @@ import sys
 import tempfile
 import threading
 import time
+import tomllib
 import weakref
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
@@ -301,7 +302,7 @@ def well_formed(path: Where, kind: str) -> Iterator[None]:
 
 
 def read_mapping(path: Where, what: str = "spec") -> dict[str, Any]:
-    """Read the mapping in a JSON or YAML file (by its suffix); values have plain types only."""
+    """Read the mapping in a JSON, YAML or TOML file (by its suffix); values have plain types only."""
     import yaml
 
     remedy = "write it as JSON, or as YAML, indented by spaces, in a file that ends in .yaml"
@@ -323,9 +324,10 @@ def read_mapping(path: Where, what: str = "spec") -> dict[str, Any]:
             data = file.read(LONGEST + 1)
         checks.require(len(data) <= LONGEST, "path", str(path), f"at most {LONGEST} bytes long", remedy)
         text = data.decode("utf-8")
-        is_yaml = os.fspath(path).endswith((".yaml", ".yml"))
+        kind = os.path.splitext(path)[1]
         try:
-            rows = yaml.load(text, Loader=Plain) if is_yaml else json.loads(text)
+            other = tomllib if kind == ".toml" else json
+            rows = yaml.load(text, Loader=Plain) if kind in (".yaml", ".yml") else other.loads(text)
         except yaml.MarkedYAMLError as error:
             number = getattr(error.context_mark or error.problem_mark, "line", 0) + 1
             line, wrong = text.split("\n")[number - 1], f"{error.context} {error.problem}"

@@ -167,7 +167,8 @@ def judge_runs(
         else:
             few = f"{points} values in the stretch do not tell whether these two runs differ beyond their own noise"
             notes.append(f"{few}: {min(BOUNDS)} may, so raise last")
-    seconds = [_seconds(group, stop) for group in groups[:2]]
+    spent = ([math.nan if c.seconds is None else np.interp(stop, c.x, c.seconds) for c in each] for each in groups[:2])
+    seconds = [float(np.mean(each)) for each in spent]
     effect = abs(found.difference) if within is None else within
     arms = [
         RunsOfArm(letter, tuple(c.name for c in group), own, mean, *_drawn(group))
@@ -295,11 +296,6 @@ def _cautions(numbers: list[np.ndarray], seconds: list[float], word: str, over: 
     return notes
 
 
-def _seconds(group: list[Curve], stop: float) -> float:
-    """Mean seconds of a run up to `stop`; NaN if a run has no clock."""
-    return float(np.mean([math.nan if c.seconds is None else np.interp(stop, c.x, c.seconds) for c in group]))
-
-
 def _drawn(group: list[Curve]) -> tuple[np.ndarray, np.ndarray]:
     """Curves for a picture `[n, K]`, up to the shortest run of the arm, and the centers `[K]` of their windows."""
     first, end = max(c.x[0] for c in group), min(c.x[-1] for c in group)
@@ -317,14 +313,17 @@ def _curves(field: str, given: Any, pattern: str | None, *asked: Any) -> list[Cu
         checks.require(known, field, source, "columns or a path", remedy)
         magic = not isinstance(source, Mapping) and glob.has_magic(str(source)) and not Path(source).exists()
         paths: list[Any] = sorted(glob.glob(str(source))) if magic else [source]
-        checks.require(bool(paths), field, str(source), "a pattern that some file fits", "correct the pattern")
+        remedy = f"{checks.beside(source)}correct the pattern"
+        checks.require(bool(paths), field, str(source), "a pattern that some file fits", remedy)
         for path in paths:
             names = _names(path)
             runs = list(dict.fromkeys(name.rpartition(" - ")[0] for name in names if " - " in name))
             fits = [each for each in runs if pattern in (None, each) or fnmatch.fnmatch(each, str(pattern))]
             if pattern is not None or len(runs) > 1:
                 one = bool(fits) and pattern is not None
+                meant = fnmatch.filter(runs, f"*{pattern}*") if pattern else []
                 remedy = "name the runs of A and of B (--run twice), also by patterns such as 'grpo*'"
+                remedy = f"for {len(meant)} of them write --run '*{pattern}*'" if meant else remedy
                 checks.require(one, "run", pattern, f"of {', '.join(runs) or 'a W&B chart'}", remedy)
             label = f"{field}[{len(found)}]" if isinstance(path, Mapping) else Path(path).name
             labels = {each: f"{label}: {each}" if len(runs) > 1 else label for each in fits or [""]}

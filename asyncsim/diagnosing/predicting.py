@@ -222,12 +222,14 @@ def _table(source: Any, number: int, names: Sequence[str]) -> dict[str, np.ndarr
     if isinstance(source, Trace):
         return {name: source[name] for name in names}
     if isinstance(source, Mapping):
-        columns: Mapping[str, Any] = source
+        known, columns = [*source], source
     else:
         checks.require(isinstance(source, (str, Path)), f"runs[{number}]", source, "a run", REMEDY)
         path = Path(source)
-        columns = _log_files.read(_log_places.found(path, ""), names, files.Budget(path)).cells
-    checks.each_of("metric", names, columns, f"it must be a column of runs[{number}]")
+        table = _log_files.read(_log_places.found(path, ""), names, files.Budget(path))
+        known, columns = [name for name in table.names if name != _log_files.NUMBERED], table.cells
+    own = f"it must be a column of runs[{number}]; name its columns, as sim.predict(runs, ['kl'], returns='reward')"
+    checks.each_of("metric", names, known, own)
     return {name: _column(f"{name} of runs[{number}]", columns[name]) for name in names}
 
 

@@ -123,6 +123,9 @@ def read(
     if isinstance(source, (str, Path)) and not Path(source).is_file():
         several = ["these files are of several runs: give one of them; "]
     found, second, more = _steps(cells, names, rows, "".join(several)), None, Header({}, {}, {}, True, {})
+    full = np.any([np.isfinite(found[name]) for name in found if name != "step"] or [[True]], axis=0)
+    if "step" not in names and not system and full.any():
+        found = {name: column[full] for name, column in found.items()} | {"step": np.arange(full.sum(), dtype=float)}
     if tokens is not None:
         flat, more, _ = _columns("tokens", tokens, own, run)
         second = _tokens(flat, more.names())
@@ -155,7 +158,7 @@ def _header(names: Iterable[str], mapping: Mapping[str, str], run: str | None, s
     several = list(dict.fromkeys(runs.values()))
     checks.require(run is None or bool(several), "run", run, "left out", "no column is named RUN - METRIC")
     if run is not None or len(several) > 1:
-        checks.one_of("run", run, several, "name the run of which the columns are")
+        checks.one_of("run", run, several, f"name the run of which the columns are, as run={several[0]!r}")
     bare = {name: name.removeprefix(f"{runs[name]} - ") if name in runs else name for name in names}
     bare = {name: metric for name, metric in bare.items() if runs.get(name, run) == run or run is None}
     given = {theirs: declarable(system)[ours] for ours, theirs in mapping.items()}
@@ -241,7 +244,8 @@ def _columns(
         checks.require(rows > 0, field_name, source, "at least one row", "log a row for every step")
         head = _header(given, mapping, run, system)
     else:
-        checks.require(isinstance(source, (str, Path)), field_name, source, "columns or a path", REMEDY)
+        remedy = checks.advice(type(source).__name__, "logged", otherwise=REMEDY)
+        checks.require(isinstance(source, (str, Path)), field_name, source, "columns or a path", remedy)
         path = Path(source)
         places = _log_places.found(path, "")
         wanted = aliases.steps(system).keys() | aliases.tokens().keys() | set(mapping.values()) | BOARD
@@ -334,7 +338,7 @@ def _steps(cells: Mapping[str, list[Any]], names: Mapping[str, str], rows: int, 
         remedy = "cut the log where the run was resumed, or add the seconds before it to the rows behind"
         if falls.sum() > 0.1 * rows:
             remedy = f"of seconds of each step write columns='seconds_step={names['clock']}'"
-        _refuse_first(f"column {names['clock']}", falls, clock, "not below the row before", remedy)
+        _refuse_first(f"column {names['clock']}", falls, clock, "not below the row before", several + remedy)
     # W&B counts calls, which may log other things than these, and draws some of them.
     calls = names.get("step") in ("Step", "_step")
     if "step" not in found:

@@ -358,6 +358,8 @@ def _read(logs: Sequence[Any], columns: Any, run: str | None, stack: str | None)
         apart = (step[-1] - step[0]) / max(len(step) - 1, 1) if found.names.get("step") in counts else 1.0
         read.stride = round(apart) if found.names.get("step") == UPDATES else 0
         read.first = max(0, round(step[0] / max(apart, 1.0)) - 1)
+        twice = sorted({*read.series} & {*found.quantities} - {"step"})
+        checks.require(not twice, "logs", ", ".join(twice), "read from one file each", "give the files of one run")
         read.series |= {name: each for name, each in found.quantities.items() if name != "step"}
         read.names |= found.names
         read.scope |= found.scope

@@ -153,6 +153,7 @@ def _require(
     errors = []
     if lacking:
         free = [name for name in columns if name not in {*present.values(), _log_files.NUMBERED}]
+        means, free = [name for name in free if "/" in name], [name for name in free if "/" not in name]
         likely = {"sample_id": _log_files.NUMBERED}
         for field in lacking:
             found = (name for name in free if re.search(_LIKE[field], name.lower()) and name not in likely.values())
@@ -166,7 +167,8 @@ def _require(
         for stale in (name for name in free if name.lower() == "staleness" and "start_version" in lacking):
             plain = f"write start_version, which is train_version minus {stale}"
         remedy = f"{writer if declared.name and not declared.stack.whole else plain}; {mapped}"
-        remedy = f"is this the right file? {remedy}" if len(lacking) == 3 else remedy
+        remedy = f"diagnose reads means of steps, as {means[0]}" if means else remedy
+        remedy = f"is this the right file? {remedy}" if means or len(lacking) == 3 else remedy
         bound = f"{'a column' if len(lacking) == 1 else 'columns'} of the log: {'; '.join(lacking.values())}"
         errors.append(checks.InputError(", ".join(lacking), None, bound, remedy))
     if asked:

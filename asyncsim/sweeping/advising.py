@@ -149,6 +149,9 @@ def described(path: str, changes: Mapping[str, Any], prefix: str = "") -> Any:
     limits = given["staleness_limit"]
     remedy = f"add --set {prefix}staleness_limit={limits[len(limits) // 2]:g}; asyncsim advise {path} compares limits"
     checks.require(len(limits) == 1, "staleness_limit", limits, "one limit, of a system that is run", remedy)
+    for name in {"machines", "partial_rollouts"} & {*changes}:
+        remedy = f"write {name}={given[name][0]}; asyncsim advise {path} compares several"
+        checks.require(len(given[name]) == 1, name, given[name], "one value, of a system that is run", remedy)
     return system_of(given, limits[0], given["machines"][0], given["partial_rollouts"][0])[0]
 
 
@@ -199,6 +202,8 @@ def measure(system: Any, batches: int, size: int, seed: int, realization: int) -
     at, parts = stale.ravel().astype(np.int64), (weight / weight.sum((1, 2, 3), keepdims=True))[warm:].ravel()
     cells, ages = (np.bincount(x, parts) / len(stale) for x in (at, age[warm:].ravel().astype(np.int64)))
     total, s = np.cumsum(np.bincount(at, weight[warm:].ravel())), _summary.summary(system, state)
+    longer = "simulate more, as updates=100"
+    checks.require(s["mean_length_generated"] > 0.0, "updates", batches, "enough to generate behind the start", longer)
     moments = np.stack([np.average(age.astype(float) ** k, (1, 2, 3), weight) for k in (1, 2)], axis=-1)
     trainer, slots = (max(0.0, round(1.0 - s[f"{side}_utilization"], 12)) for side in ("trainer", "generator"))
     sync = system.sync_time * (system.trainer_waits and system.generator_pauses)
@@ -238,26 +243,51 @@ def known_fields(names: Iterable[str], trainer: str, of: str, fields: Collection
     """Refuse names that are no fields of a description, all at once; an option of a trainer is pointed to its field."""
     near = {name: _meant(name, trainer, of, fields) for name in names if name not in fields}
     for name, meant in near.items():
-        # The list of all fields helps only where a name is like none of them.
-        bound, remedy = "a field" if meant else f"one of {', '.join(fields)}", meant or "docs/which-limit.md has them"
-        error = checks.InputError("field of the system", name, bound, remedy)
+        error = checks.InputError("field of the system", name, "a field", meant or "`asyncsim list fields` has all")
         for other in [*near][1:]:
-            error.add_note(f"also {other}: {near[other] or 'no such field'}")
-        odd = "".join(each for each in near if not near[each])
-        raise error.explaining(odd, {n: FIELDS[n][1] for n in fields if odd}, 20 if of == "advise" else 4)
+            error.add_note(f"also {other}: {near[other] or 'no such field; `asyncsim list fields` has all'}")
+        raise error.explaining(" ".join(n for n in near if not near[n]), {n: FIELDS[n][1] for n in fields}, 4)
 
 
 def _meant(name: str, trainer: str, of: str, fields: Collection[str]) -> str:
     """What to write for a name that is no field; "" if nothing is near."""
-    known = checks.advice(name, of)
-    for whose in (trainer, *TRAINERS):
-        if not known and (row := TRAINERS.get(whose)) and (own := row.fields().get(name)):
-            known = f"did you mean {own}? It is {whose}'s {name}{' over samples_per_prompt' * (f'{name}*' in row)}"
-    return known or checks.hint(name, fields, "", 0.75)
+    known = ""
+    for word in checks.sectioned(name):
+        known = known or checks.advice(word, of)
+        for whose in (trainer, "", *TRAINERS):
+            known = known or checks.hint(word, fields, "", 3.0) * (not whose)
+            if not known and (row := TRAINERS.get(whose)) and (own := row.fields().get(word)):
+                known = f"did you mean {own}? It is {whose}'s {word}{' over samples_per_prompt' * (f'{word}*' in row)}"
+    return known or checks.advice(word, "learner") or checks.hint(word, fields, "", 0.75)
+
+
+def _refuse_configuration(rows: Mapping[str, Any]) -> None:
+    """Refuse a trainer's configuration, in which GPUs, batches of samples and maximum lengths stand for no field."""
+    own = [n for n, each in rows.items() if isinstance(each, Mapping) and (n not in FIELDS or n == "trainer")]
+    if not own:
+        return
+    import pandas as pd
+
+    flat = pd.json_normalize({name: rows[name] for name in rows if name not in {*FIELDS} - {*own}}).to_dict("records")[
+        0
+    ]
+    last = {name: name.rpartition(".")[2] for name in flat}
+    trainer = next((name for name, each in TRAINERS.items() if each.limit in last.values()), "TRAINER")
+    owners = TRAINERS[trainer].fields() if trainer in TRAINERS else {}
+    field = r"did you mean ((?!response_lengths)\w+)\?(?! A machine|.*over samples)"
+    pairs = {
+        meant[1]: f" --set {meant[1]}={value}".lower()
+        for name, value in sorted(flat.items(), key=lambda each: last[each[0]] in owners)
+        if isinstance(value, bool) or (checks.is_number(value) and value > 0)
+        if (meant := re.match(field, _meant(name, trainer, "advise", FIELDS)))
+    }
+    write = f"in a shell write asyncsim advise {trainer}{''.join(pairs.values())}, and add what its answer asks for"
+    raise checks.InputError("system", ", ".join(own), "a description, not a trainer's configuration", write)
 
 
 def read(rows: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """Check a description, and fill in defaults; fields that can be varied become lists."""
+    _refuse_configuration(rows)
     known_fields(rows, str(rows.get("trainer")), "advise")
     lacks = [name for name, (usual, _) in FIELDS.items() if usual is ... and name not in rows]
     if lacks:
@@ -268,7 +298,7 @@ def read(rows: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     one, *more = str(given["trainer"]).strip("[]").replace("'", "").replace(" ", "").split(",")
     remedy = "name the trainer whose limit it is; synchronous training is staleness_limit 0"
     remedy = f"one a run: give trainer={one}, and run the command again with trainer={more[0]}" if more else remedy
-    checks.one_of("trainer", given["trainer"], TRAINERS, remedy)
+    checks.one_of("trainer", given["trainer"], TRAINERS, checks.advice(one, "trainer", otherwise=remedy))
     trainer = TRAINERS[given["trainer"]]
     fixed = [trainer.partial] if isinstance(trainer.partial, bool) else [True, False]
     given["staleness_limit"] = trainer.limits if given["staleness_limit"] is None else given["staleness_limit"]
@@ -277,7 +307,7 @@ def read(rows: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         make = plugins.load("asyncsim.systems", trainer.preset, "system")
         given["publish_every"] = make.knobs[trainer.publish].usual if trainer.publish else 1
     for name in ("machines", "staleness_limit", "partial_rollouts"):
-        span = re.match(r"([\d.]+):([\d.]+)(:|$)", str(given[name]))
+        span = re.match(r"([\d.]+?)(?::|\.\.|-)([\d.]+)(:|$)", str(given[name]))
         listed = f"write each value, as {name}={span[1]},{span[2]}" if span else ""
         checks.require(not span, name, given[name], "values, not a range", listed)
         given[name] = list(given[name]) if isinstance(given[name], (list, tuple)) else [given[name]]

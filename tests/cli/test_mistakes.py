@@ -292,7 +292,7 @@ TYPED = {
     "a penalty's argument alone": ("run --set k3.to=x", "part = 'k3'", "write --penalty k3"),
     "a metric as an option": ("run --ess", "option = '--ess'", "write --diagnostics ess"),
     "a log of nowhere": ("log no.csv --set unit=s", "path = 'no.csv'", "give the log that the run wrote"),
-    "a clip of verl": ("run --method gspo --set method.eps_clip=0.2", "'eps_clip'", "write --set method.low=VALUE"),
+    "a clip of verl": ("run --method gspo --set method.eps_clip=0.2", "'eps_clip'", "write --set method.low=0.2 --set"),
     "a setting without a value": ("run --set task.arms", "--set = 'task.arms'", "write task.arms=VALUE"),
     "an option without a value": ("run --json", "--json = None", "write --json FILE: Write the result"),
     "a class of nowhere": ("verify MyClaim", "claim = 'MyClaim'", "write my.py:MyClaim"),
@@ -502,6 +502,30 @@ TYPED = {
     "a silent run": ("run --quiet", "option = '--quiet'", "write 2>/dev/null"),
     "a limit of a forecast": ("forecast x.yaml --limit 4", "option = '--limit'", "write --set staleness_limit=4"),
     "a method among fields": ("forecast x.yaml --set method=gspo", "--set = 'method'", "write --method gspo"),
+    "a trainer's configuration": (
+        "advise verl.yaml",
+        "'rollout, async_training'",
+        "asyncsim advise verl --set samples_per_prompt=8 --set prompts_per_batch=32 --set staleness_limit=0.5, and add",
+    ),
+    "sections of a trainer's options": (
+        "advise verl --set trainer.n_gpus=8 --set data.max_response_length=9 --set actor.optim.lr=1 --set zzz=2",
+        "field of the system = 'trainer.n_gpus': must be a field; one trainer is assumed",
+        "set response_lengths=lognormal:5000:0.9:16384 with your numbers, or measured lengths as "
+        "--set response_lengths=FILE.csv:COLUMN\n  also actor.optim.lr: leave it out: nothing is trained here, and "
+        "asyncsim run trains\n  also zzz: no such field; `asyncsim list fields`",
+    ),
+    "sections of a preset's options": (
+        "timeline verl_fully_async --set actor_rollout_ref.rollout.n=8",
+        "argument = 'actor_rollout_ref.rollout.n'",
+        "write --samples=8",
+    ),
+    "a kind with a name": ("list systems/areal", "kind = 'systems/areal'", "write asyncsim list systems areal"),
+    "several machines of a timeline": (
+        "timeline slow.json --set staleness_limit=1 --set machines=3,4",
+        "machines = [3, 4]",
+        "write --set machines=3; asyncsim advise slow.json compares several",
+    ),
+    "a log of steps as one of samples": ("log clock.csv", "path = 'clock.csv'", "use `asyncsim diagnose clock.csv`"),
     "GPUs of a system": ("advise verl --gpus 16", "option = '--gpus'", "write --set machines=16"),
     "a method of a diagnosis": ("diagnose a.csv --method grpo", "option = '--method'", "leave it out"),
     "one run against another": ("judge a.csv --vs b.csv", "option = '--vs'", "write --a 'A*.csv' --b 'B*.csv'"),
@@ -661,7 +685,7 @@ WRITTEN = {
         "it needs limit",
         "give lambda: ",
     ),
-    "a limit of advise": (lambda: sim.advise({}, limits=[1]), "'limits'", "write staleness_limit into the system"),
+    "a limit of advise": (lambda: sim.advise({}, limits=[1]), "'limits'", "did you mean staleness_limit"),
     "a file as a task": (lambda: sim.evaluate(None, "test.jsonl"), "task = 'test.jsonl'", r"sim.tasks.NAME\(...\)"),
     "settings of a forecast": (lambda: sim.forecast({}, {"machines": 4}), "method", "as staleness_limit=4"),
     "a log as a system": (lambda: sim.forecast("run.csv"), "system = 'run.csv'", "asyncsim calibrate run.csv --preset"),
@@ -848,7 +872,7 @@ WRITTEN = {
     "a span of limits": (
         lambda: sim.advise(SYSTEM | {"response_lengths": 9, "staleness_limit": "0-4"}),
         "staleness_limit = '0-4'",
-        r"a list, \[0, 1, 2, 4\]",
+        r"each value, as staleness_limit=0,4",
     ),
     "both kinds of rollouts": (
         lambda: sim.advise(SYSTEM | {"response_lengths": 9, "partial_rollouts": "both"}),
@@ -972,6 +996,9 @@ def test_the_command_line_says_what_to_type(name, monkeypatch, tmp_path):
     (tmp_path / "tab.yaml").write_text("task:\n\tsoftmax_bandit: {}\n")
     (tmp_path / "brace.yaml").write_text("trainer: {areal\nmachines: 4\n")
     (tmp_path / "indented.yaml").write_text("machines: 4\n  slots: 4\n")
+    (tmp_path / "verl.yaml").write_text(
+        "rollout: {n: 8, n_gpus: 24, ppo_mini_batch_size: 32}\nasync_training: {staleness_threshold: 0.5}\n"
+    )
     (tmp_path / "colon.yaml").write_text("task: bandit\nmethod grpo\nupdates: 4\n")
     (tmp_path / "rows.jsonl").write_text('{"q": "1", "answer": "1"}\n')
     words, field, remedy = TYPED[name]

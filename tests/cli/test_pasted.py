@@ -92,6 +92,18 @@ OF_LOGS = {
     "a path of a calibration": (CALIBRATED + "--preset areal " + GIVEN, "--save x.yaml"),
 }
 TYPED |= OF_LOGS
+ADVISED = "advise areal --updates 2 --realizations 2 --set staleness_limit=1 --set train_seconds=50 --set "
+ADVISED += FIELDS.replace(" ", " --set ").replace("response_lengths=1000 ", "machines=1 ")
+TYPED |= {
+    "a maximum behind a distribution": (ADVISED, "--set response_lengths=lognormal:300:0.5,max=800"),
+    "a maximum of lengths": (ADVISED, "--set max_response_length=800"),
+    "a setting without its option": (ADVISED + " --set response_lengths=300", "max_concurrent_rollouts=16"),
+    "an option in a section": (
+        "timeline areal --set length=3 --set load=1 --updates 8 --set consumer_batch_size=2 --set "
+        "max_concurrent_rollouts=4",
+        "--set rollout.eta=2",
+    ),
+}
 
 
 def logs():

@@ -281,7 +281,7 @@ def test_percentiles_and_intervals_by_hand():
     [
         ({"trainer": "verll"}, "trainer = 'verll': must be one of verl, areal"),
         ({"slots": 8}, "did you mean slots_per_machine?"),
-        ({"max_tokens": 600}, "lognormal:MEAN:SIGMA:MAXIMUM"),
+        ({"max_tokens": 600}, "lognormal:5000:0.9:16384"),
         ({"token_per_second": 8}, "did you mean tokens_per_second?"),
         ({"train_seconds": None}, "train_seconds"),
         ({"slots_per_machine": 0}, "slots_per_machine = 0: must be an integer >= 1"),
