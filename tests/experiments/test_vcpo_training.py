@@ -198,7 +198,7 @@ def test_the_figure_draws_the_rows(rows):
     curves, collapsed = figure.draw(rows).axes
     ends = rows[(rows.part == "end") & (rows.problem == "graded") & (rows.optimizer == "adam") & (rows.factor == 1.0)]
     assert collapsed.get_ylabel() == "runs that collapse"
-    for arm, color in (("truncated", "stale"), ("vcpo", "controlled")):
+    for arm, color in (("truncated", "weights"), ("vcpo", "vcpo")):
         right = ends[(ends.arm == arm) & (ends.quantity == "collapsed")].sort_values("staleness")
         early, late = containers(collapsed, color)
         for box, own in ((early, right[right.horizon == 60]), (late, right[right.horizon > 60])):
@@ -219,7 +219,7 @@ def test_multiples_of_the_step_are_drawn_from_the_last_end_of_each(rows):
     ends = rows[(rows.part == "end") & (rows.quantity == "final") & (rows.optimizer == "adam")]
     ends = ends[(ends.staleness == 128) & (ends.horizon == ends.factor.map(last))].sort_values("factor")
     for ax, problem in zip(vcpo_rates.draw(rows).axes, ("graded", "noisy"), strict=True):
-        for arm, color in (("truncated", "stale"), ("vcpo", "controlled")):
+        for arm, color in (("truncated", "weights"), ("vcpo", "vcpo")):
             (box,) = containers(ax, color)
             right = ends[(ends.arm == arm) & (ends.problem == problem)]
             assert list(right.factor) == [0.5, 1.0, 2.0, 4.0] and box.has_yerr
