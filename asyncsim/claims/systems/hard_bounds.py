@@ -1,6 +1,6 @@
 r"""Training orders and sync rules that bound the staleness of every single group, each with its bound.
 
-no group exceeds `floor((K+W-2)/M)` under a window `W`, `ceil(K/M)-1` in strict order or drain, `m` under `wait(m)`
+no staleness exceeds `floor((K+W-2)/M)` in a window `W`, `ceil(K/M)-1` in strict order or drain, `m` under `wait(m)`
 
 K permits that return at the publish, M = S P groups consumed per publish, K > M, a slot for every permit.
   window:W         oldest ready group first, only numbers below F + W (F: first number still generated): (K + W - 2)//M
