@@ -174,12 +174,9 @@ def shown(book: Path) -> tuple[str, dict[str, bytes]]:
     text, found = MarkdownExporter().from_filename(str(book))
     text = re.sub(r"!\[\w+\]\((output_\d+_\d+\.\w+)\)", rf"![What the code above draws]({book.stem}_\1)", text)
     # A reader of the page guesses before the answer is seen, and has no kernel for the sliders.
-    first = re.search(r"^!\[.*$", text, re.M)
     text = GUESS.sub(lambda found: ANSWER.format(found[1]), text)
     text = SLIDERS.sub(rf"\1\n\n*{STILL}*\n", text)
-    # At least one picture is seen without opening an answer.
-    folded = first and "<details>" in text[: text.find(first[0])]
-    head = DOWNLOAD.format(book.name) + (f"\n\n{first[0]}" if first and folded else "")
+    head = DOWNLOAD.format(book.name)
     text = re.sub(r"^(# .*)$", lambda found: f"{found[0]}\n\n{head}", text, count=1, flags=re.M)
     pictures = {f"{book.stem}_{name}": data for name, data in found["outputs"].items()}
     drawn = list(dict.fromkeys(name for name in re.findall(r"\((\w+\.png)\)", text) if name in pictures))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import math
+import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -605,6 +606,58 @@ def _by_autograd(loss: Callable[..., Any], tensors: tuple[Any, ...], rows: int) 
     gradient = leaf.grad
     checks.require(gradient is not None, "loss", "no gradient", "one in log_prob", "detach less")
     return np.asarray(-gradient * mask.sum()) + 0.0  # no negative zero
+
+
+def weights_by_ratio(ratios: Any, methods: dict[str, Any], formulas: dict[str, Any], sign: float) -> Figure:
+    """Weight c / |A| of a token by its ratio: of methods, for an advantage of this sign, and dashed of formulas."""
+    column, advantages = np.log(ratios)[:, None], np.full(len(ratios), sign)
+    return sim.points(
+        ratios,
+        {name: sign * score_weights(each, column, advantages)[:, 0] for name, each in methods.items()},
+        formulas,
+        xlabel="ratio of the token, now to then",
+        ylabel="weight c / |A|",
+        title=f"{'Good' if sign > 0 else 'Bad'} tokens: the methods differ where the ratio is not 1",
+        joined=True,
+    )
+
+
+def clip_picture(loss: Any, method: Any) -> Figure:
+    """Weight of a good and of a bad token by its ratio: of a loss, and dashed of the method that it should be."""
+    ratios, signs = np.linspace(0.1, 3.0, 59).tolist(), {"good token": 1.0, "bad token": -1.0}
+
+    def weights_of(each: Any) -> dict[str, Any]:
+        column = np.log(ratios)[:, None]
+        return {name: score_weights(each, column, np.full(59, sign))[:, 0] for name, sign in signs.items()}
+
+    return sim.points(
+        ratios,
+        weights_of(loss),
+        weights_of(method),
+        xlabel="ratio of the token",
+        ylabel="weight of its score",
+        title="The clip has one open side for each sign",
+        joined=True,
+    )
+
+
+def cosine(first: np.ndarray, second: np.ndarray) -> float:
+    """Cosine between two gradients, 0 if one of them is 0.
+
+    >>> cosine(np.array([1.0, 0.0]), np.array([0.0, 2.0]))
+    0.0
+    """
+    return float(first @ second / max(np.linalg.norm(first) * np.linalg.norm(second), 1e-300))
+
+
+def findings(report: Any) -> None:
+    """Show the report of a check line by line, without its exact moments: what each finding is, and what it says."""
+    rows: list[tuple[str, str]] = []
+    for line in str(report).partition("\nexact moments")[0].partition("\nunchecked")[0].splitlines():
+        kind, found, words = re.sub(r" \([^()]*deviation of a token[^()]*\)", "", line).partition(": ")
+        known = found and kind in ("hazard", "note", "bug", "measured", "same gradient", "aggregator")
+        rows.append((kind, words) if known else ("" if rows else "verdict", line.partition(" (maximum")[0]))
+    table(("kind", "finding"), rows)
 
 
 def drawn_gradients(task: Any, method: Any, pi: np.ndarray, mu: np.ndarray, count: int, seed: int) -> np.ndarray:
