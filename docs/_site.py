@@ -71,8 +71,8 @@ ANSWER = (
 BOOK = re.compile(r"^\| \[(.*?)\]\((\w+)\.ipynb\) \| (.*?) \| (\d+) \+ (\d+) \| (.*?) \|$", re.M)
 """A row of the overview of notebooks, which the site shows as a card with a picture."""
 BOOKS = re.compile(r"^\| notebook \|.*\n\|---.*\n((?:\| .*\n)+)", re.M)
-COVERS = {"1_staleness": 1, "3_delayed_ascent": 1, "4_your_hypothesis": 3, "6_weights_on_the_score": 2}
-"""Which of its pictures stands for a notebook; the first where none is named."""
+COVERS = {"1_staleness": 1, "2_ratios": 3, "3_delayed_ascent": 1, "4_your_hypothesis": 2, "8_check_your_loss": 1}
+"""Which of its pictures is shown for a notebook: one that answers no guess; the first where none is named."""
 DOWNLOAD = "Download [{0}]({0}) and [lessons.py](lessons.py) into one folder to run this notebook."
 SLIDERS = re.compile(r"^(```python\n(?:(?!```).)*lessons\.sliders\((?:(?!```).)*```)$", re.M | re.S)
 STILL = "The sliders need a running kernel. This page shows the picture at the settings of the first cell."
