@@ -65,7 +65,6 @@ def test_it_can_be_read_in_twenty_minutes(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_two_decisive_questions_have_a_cell_for_a_guess(name):
-    """Each guess is compared with the answer and drawn into a picture."""
     cells = [cell.source for cell in _book.text_of(name).cells]
     asked = [k for k, source in enumerate(cells) if "what do you expect?" in source]
     assert len(asked) == 2 and all(cells[k + 1] == "guess = None" for k in asked)
