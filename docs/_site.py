@@ -61,9 +61,18 @@ ENDINGS = re.compile(r"(?<=\. )(?=(?:Returns|Raises|Assumes|Source:) )")
 """In front of the sentences that end a docstring."""
 LONG = 30
 """Most parts of a kind on one page."""
-PREDICTION = re.compile(r"^```python\nmy_prediction = None\n```\n(.*?)(?=^## |\*\*Predict\.\*\*|\Z)", re.M | re.S)
-"""The cell of a prediction in a notebook, and all up to the next question or heading."""
-ANSWER = "Show measurement, theory and conclusion"
+GUESS = re.compile(r"^```python\nguess = None\n```\n(.*?)(?=^## |\Z)", re.M | re.S)
+"""The cell of a guess in a notebook, and all up to the next heading."""
+ANSWER = (
+    '\n<p class="guess"><label>Your guess: <input type="number" step="any"></label></p>\n\n'
+    "<details>\n<summary>Compare with the answer</summary>\n\n{0}\n\n</details>\n\n"
+)
+"""What stands there on the site; `site.js` fills in the row of the reader."""
+BOOK = re.compile(r"^\| \[(.*?)\]\((\w+)\.ipynb\) \| (.*?) \| (\d+) \+ (\d+) \| (.*?) \|$", re.M)
+"""A row of the overview of notebooks, which the site shows as a card with a picture."""
+BOOKS = re.compile(r"^\| notebook \|.*\n\|---.*\n((?:\| .*\n)+)", re.M)
+COVERS = {"1_staleness": 1, "2_ratios": 3, "3_delayed_ascent": 1, "4_your_hypothesis": 2, "8_check_your_loss": 1}
+"""Which of its pictures is shown for a notebook: one that answers no guess; the first where none is named."""
 DOWNLOAD = "Download [{0}]({0}) and [lessons.py](lessons.py) into one folder to run this notebook."
 SLIDERS = re.compile(r"^(```python\n(?:(?!```).)*lessons\.sliders\((?:(?!```).)*```)$", re.M | re.S)
 STILL = "The sliders need a running kernel. This page shows the picture at the settings of the first cell."
@@ -164,15 +173,22 @@ def shown(book: Path) -> tuple[str, dict[str, bytes]]:
 
     text, found = MarkdownExporter().from_filename(str(book))
     text = re.sub(r"!\[\w+\]\((output_\d+_\d+\.\w+)\)", rf"![What the code above draws]({book.stem}_\1)", text)
-    # A reader of the page predicts before the answer is seen, and has no kernel for the sliders.
-    first = re.search(r"^!\[.*$", text, re.M)
-    text = PREDICTION.sub(rf"\n<details>\n<summary>{ANSWER}</summary>\n\n\1\n\n</details>\n\n", text)
+    # A reader of the page guesses before the answer is seen, and has no kernel for the sliders.
+    text = GUESS.sub(lambda found: ANSWER.format(found[1]), text)
     text = SLIDERS.sub(rf"\1\n\n*{STILL}*\n", text)
-    # At least one picture is seen without opening an answer.
-    folded = first and "<details>" in text[: text.find(first[0])]
-    head = DOWNLOAD.format(book.name) + (f"\n\n{first[0]}" if first and folded else "")
+    head = DOWNLOAD.format(book.name)
     text = re.sub(r"^(# .*)$", lambda found: f"{found[0]}\n\n{head}", text, count=1, flags=re.M)
-    return text, {f"{book.stem}_{name}": data for name, data in found["outputs"].items()}
+    pictures = {f"{book.stem}_{name}": data for name, data in found["outputs"].items()}
+    drawn = list(dict.fromkeys(name for name in re.findall(r"\((\w+\.png)\)", text) if name in pictures))
+    return text, pictures | {f"{book.stem}.png": pictures[drawn[COVERS.get(book.stem, 0)]]}
+
+
+def _card(found: re.Match[str]) -> str:
+    """A notebook in the overview: its picture, its question, and what a reader can do afterwards."""
+    name, stem, question, reading, exercises, able = found.groups()
+    words = f"**[{name}]({stem}.ipynb)**<br>{reading} minutes, and {exercises} for exercises\n\n{question}"
+    picture = f"[![A picture from {name}]({stem}.png)]({stem}.ipynb)"
+    return f'<div class="book" markdown="1">\n\n{picture}\n\n{words}\n\n*Afterwards, you can* {able}.\n\n</div>\n'
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
@@ -193,6 +209,9 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
         text = re.sub(r"^\| a website of all pages .*\n", "", text, flags=re.M)
         text = re.sub(r"^(!\[.*\n(?:\n\*.*\*\n)?)", rf"\1\n{BUTTONS}\n", text, count=1, flags=re.M)
     text = re.sub(r"^```console\n(.*?)^```$", _session, text, flags=re.M | re.S)
+    if source == "notebooks/README.md":
+        page.meta["hide"] = ["toc"]
+        text = BOOKS.sub(lambda rows: f'<div class="books" markdown="1">\n\n{BOOK.sub(_card, rows[1])}\n</div>\n', text)
     if source == "paper_figures/README.md":
         page.meta["hide"] = ["toc"]
     # What is folded is Markdown as well.

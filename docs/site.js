@@ -21,3 +21,23 @@ addEventListener("load", () => {
   document.querySelectorAll("p:has(> math)").forEach(each => { if (each.scrollWidth > each.clientWidth) each.tabIndex = 0; });
   new MutationObserver(reach).observe(document.body, {childList: true, subtree: true});
 });
+// What a reader of a notebook guessed stands beside the measurement once the answer is open.
+{
+  const number = text => parseFloat(text.replaceAll(",", "").replace("\u2212", "-")), nan = Number.isNaN;
+  const compare = answer => {
+    const field = answer.previousElementSibling?.querySelector(".guess input"), rows = [...answer.querySelectorAll("tr")];
+    const of = name => [...(rows.find(row => row.cells[0].textContent === name)?.cells ?? [])];
+    const mine = of("your guess"), guess = parseFloat(field?.value), off = Math.abs(guess - number(of("measured")[1]?.textContent ?? ""));
+    if (!field || !mine.length) return;
+    const theory = number(of("theory")[2]?.textContent ?? "");
+    mine[1].textContent = nan(guess) ? "\u2014" : `${guess}`.replace("-", "\u2212");
+    mine[2].textContent = nan(off) ? "" : `${+off.toPrecision(2)}`;
+    mine[3].textContent = nan(off) ? "none entered" : nan(theory) ? "" : off < theory ? "you are nearer" : off > theory ? "theory is nearer" : "as near as theory";
+  };
+  document.addEventListener("toggle", event => { if (event.target.open) compare(event.target); }, true);
+  document.addEventListener("keydown", event => {
+    const answer = event.key === "Enter" && event.target.closest(".guess")?.nextElementSibling;
+    if (answer) { answer.open = true; compare(answer); }
+  });
+  document.addEventListener("input", event => { const answer = event.target.closest(".guess")?.nextElementSibling; if (answer?.open) compare(answer); });
+}

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import importlib.util
 import math
+import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from scipy.special import gammaln, ndtr
 import asyncsim as sim
 from asyncsim.base import checks, notation, uncertainty
 from asyncsim.base.records import Comparison, Estimate, Verdict
+from asyncsim.comparing.intervals import common_bound
 from asyncsim.comparing.tuning import set_knob, spread
 from asyncsim.plotting import _style
 from asyncsim.step import ratios
@@ -35,6 +37,10 @@ SIZES = ("sequence", "token", "position", "within", "clamped")
 """Effective sample sizes: of responses, of all tokens, of each position, inside a response, of clamped responses."""
 RESAMPLES = 1000
 """Resamples of the runs at hand, and tables that are drawn from them."""
+YOURS = "#b5176b"
+"""Color of a guess, which no series has."""
+DIGITS = 1e-3
+"""Half an interval, as a share of its number, up to which three digits stand for the number alone."""
 _LONGEST = 2048
 """Tokens of a response whose count vectors are listed."""
 
@@ -55,41 +61,152 @@ def mean(values: Any) -> Estimate:
 
 
 def side_by_side(
-    mine: float | None, measured: Any, predicted: Any = None, *, outside: str = "", **judging: Any
+    measured: Any, predicted: Any = None, *, guess: float | str | None = "", outside: str = "", **judging: Any
 ) -> None:
-    """Print the measurement, and how far off theory and the reader's own prediction are.
+    """Show the measurement, and how far off theory and the reader's guess are.
 
-    Arguments: `mine`, a number, or None as long as the reader has none; `measured`, an `Estimate`, a number, or what
-    `judge` and `verify` return; `predicted`, a number or what `claims.predicted_staleness` returns, None where no
-    formula holds; `outside`, the domain of a formula that is used outside of it: it then gets no verdict; further
-    arguments of `judge`. Raises `InputError` where `mine` is no finite number.
+    Arguments: `measured`, an `Estimate`, a number, or what `judge` and `verify` return; `predicted`, a number or what
+    `claims.predicted_staleness` returns, None where no formula holds; `guess`, a number, None as long as the reader has
+    none, left out where none was asked for; `outside`, the domain of a formula that is used outside of it: it then gets
+    no verdict; further arguments of `judge`. Raises `InputError` where `guess` is no finite number.
 
-    >>> side_by_side(3, Estimate(2.001, 0.002), 2.0)
-    measured 2.0010 ± 0.0066
-    theory   2            off by 0.001    held
-    you      3            off by 0.999    theory is nearer
-    >>> side_by_side(None, 2.5, 2.0, outside="the formula is for large batches")
-    measured 2.5
-    theory   2            off by 0.5      outside: the formula is for large batches
-    you      —            enter my_prediction above, then run its cell and this one
-    >>> side_by_side(None, 2.5)
-    measured 2.5
-    theory   —            no formula is used here
-    you      —            enter my_prediction above, then run its cell and this one
+    >>> side_by_side(Estimate(2.001, 0.002), 2.0, guess=3)
+                value            off by  verdict
+    measured    2.0010 ± 0.0066
+    theory      2                0.001   held
+    your guess  3                0.999   theory is nearer
+    >>> side_by_side(2.5, guess=None)
+                value  off by  verdict
+    measured    2.5
+    your guess  —              enter a number as guess, then run both cells
     """
-    mine = None if mine is None else checks.real("my_prediction", mine, "enter a number, or None")
+    mine = guess if guess is None or guess == "" else checks.real("guess", guess, "enter a number, or None")
     row = measured if isinstance(measured, (Comparison, Verdict)) else _judged(measured, predicted, judging)
-    off = _apart(row.predicted, row.measured)
-    about = row.predicted if math.isfinite(off) else 0.0
-    words = "no formula is used here" if predicted is None else row.reason.partition(";")[0]
-    print("measured", notation.measurement(row.measured, (row.high - row.low) / 2.0, about))
-    verdict = f"outside: {outside}" if outside else row.verdict
-    _line("theory", row.predicted, off, verdict if math.isfinite(off) else words)
+    half, off = (row.high - row.low) / 2.0, _apart(row.predicted, row.measured)
+    places = _places(row.measured, half)
+    rows = [("measured", _measured(row.measured, half), "", "")]
+    if predicted is not None or math.isfinite(off):
+        verdict = f"outside: {outside}" if outside else row.verdict
+        words = verdict if math.isfinite(off) else row.reason.partition(";")[0]
+        rows.append(("theory", _rounded(row.predicted, places), _off(off, places), words))
     if mine is None:
-        _line("you", math.nan, math.nan, "enter my_prediction above, then run its cell and this one")
+        rows.append(("your guess", "—", "", "enter a number as guess, then run both cells"))
+    elif mine != "":
+        own = _apart(float(mine), row.measured)
+        rows.append(("your guess", f"{mine:g}".replace("-", "−"), _off(own, places), _nearer(own, off)))
+    table(("", "value", "off by", "verdict"), rows)
+
+
+class Table:
+    """Rows under a head: a table in a notebook, columns of text elsewhere."""
+
+    def __init__(self, head: Iterable[str], rows: Iterable[Iterable[Any]]) -> None:
+        self.rows = [[*head], *([cell if isinstance(cell, str) else _short(cell) for cell in row] for row in rows)]
+
+    def __repr__(self) -> str:
+        widths = [max(map(len, column)) for column in zip(*self.rows, strict=True)]
+        lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in self.rows)
+        return "\n".join(lines) + "\n"
+
+    def _repr_markdown_(self) -> str:
+        head, *rows = (f"| {' | '.join(cell.replace('|', '&#124;') for cell in row)} |" for row in self.rows)
+        return "\n".join([head, "|---" * len(self.rows[0]) + "|", *rows])
+
+
+def table(head: Iterable[str], rows: Iterable[Iterable[Any]]) -> None:
+    """Show rows of words and numbers under a head; an `Estimate` has its 95 percent interval.
+
+    >>> table(("system", "staleness"), [("areal", 2.0001), ("measured", Estimate(2.0, 0.01))])
+    system    staleness
+    areal     2
+    measured  2.000 ± 0.020
+    """
+    _show(Table(head, rows))
+
+
+def claims(words: dict[str, str]) -> None:
+    """Test claims of the package, and show each in words with its verdict.
+
+    >>> claims({"ess/clamp-floor": "a clamp gives the ESS a floor"})
+    claim            in words                       verdict
+    ess/clamp-floor  a clamp gives the ESS a floor  held
+    """
+    rows = ((name, text, str(sim.verify(name)).partition(":")[0]) for name, text in words.items())
+    table(("claim", "in words", "verdict"), rows)
+
+
+def mark(figure: Figure, guess: float | None, at: float | None = None, panel: int = 0, level: bool = False) -> Figure:
+    """Draw the reader's guess into a picture: a point at x = `at`, or a line, upright unless `level`; None draws none.
+
+    A guess beyond the axes stands at their edge, with its number beside it. Raises `InputError` for no finite number.
+
+    >>> figure = mark(sim.points([0, 1], [0.0, 2.0]), 3, at=1)
+    >>> figure.axes[0].texts[-1].get_text()
+    'your guess: 3'
+    """
+    if guess is None:
+        return figure
+    value, ax, color = checks.real("guess", guess, "enter a number, or None"), figure.axes[panel], YOURS
+    upright = at is None and not level
+    low, high = sorted(ax.get_xlim() if upright else ax.get_ylim())
+    place, words = min(max(value, low), high), f"your guess: {value:g}"
+    if at is not None:
+        where, frame = (at, place), ax.transData
+        ax.plot(*where, marker="D", markersize=7, color=color, zorder=6, clip_on=False)
+    elif level:
+        where, frame = (0.02, place), ax.get_yaxis_transform()
+        ax.axhline(place, color=color, linestyle="-.")
     else:
-        own = _apart(mine, row.measured)
-        _line("you", mine, own, _nearer(own, off))
+        where, frame = (place, 0.85), ax.get_xaxis_transform()
+        ax.axvline(place, color=color, linestyle="-.")
+    ax.annotate(words, where, (5, 5), frame, "offset points", color=color, fontsize=8, zorder=6)
+    return figure
+
+
+def _shell() -> Any:
+    """The kernel that shows things; asking for it must not import IPython where nobody has."""
+    return getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+
+
+def _show(thing: Any) -> None:
+    if _shell() is None:
+        print(thing, end="")
+    else:
+        from IPython.display import display
+
+        display(thing)
+
+
+def _short(value: Any) -> str:
+    """A number with three digits, or with the two that its interval leaves uncertain."""
+    if isinstance(value, Estimate):
+        return _measured(value.value, 1.96 * value.error if value.independent else 0.0)
+    number = float(value)
+    if not math.isfinite(number):
+        return "—"
+    return (f"{number:,.0f}" if abs(number) >= 1000 else f"{number:.3g}").replace("-", "−")
+
+
+def _measured(value: float, half: float) -> str:
+    exact = not math.isfinite(half) or half <= DIGITS * abs(value)
+    return _short(value) if exact else notation.measurement(value, half, math.nan)
+
+
+def _places(value: float, half: float) -> int:
+    """Decimals that a measurement is shown with."""
+    scale = half if math.isfinite(half) and half > DIGITS * abs(value) else abs(value) / 10.0
+    return 1 - math.floor(math.log10(scale)) if scale > 0.0 else 2
+
+
+def _rounded(value: float, places: int) -> str:
+    """A number with the decimals of a measurement, or with three digits where these are more."""
+    near = round(value, places) if math.isfinite(value) else 0.0
+    return f"{near:.10g}".replace("-", "−") if abs(near) > 10.0 ** (2 - places) else _short(value)
+
+
+def _off(off: float, places: int) -> str:
+    """A distance with the decimals of the measurement, so that rounding is none."""
+    return f"{round(off, places):g}" if math.isfinite(off) else ""
 
 
 def _judged(measured: Any, predicted: Any, judging: dict[str, Any]) -> Comparison:
@@ -113,17 +230,31 @@ def _apart(value: float, measured: float) -> float:
     return 0.0 if off <= ROUNDING * abs(measured) else off
 
 
-def _line(who: str, value: float, off: float, words: str) -> None:
-    distance = f"off by {off:<8.3g} " if math.isfinite(off) else ""
-    print(f"{who:8} {notation.number(value):12} {distance}{words}".rstrip())
-
-
 def _nearer(own: float, off: float) -> str:
     if not math.isfinite(off):
         return ""
     if own == off:
         return "as near as theory"
     return "you are nearer" if own < off else "theory is nearer"
+
+
+def staleness_by_permits(batch_size: int, runs: int, seed: int) -> Figure:
+    """Mean staleness of AReaL's rule for several numbers of permits and three laws of response times, and K / M - 1."""
+    permits = [batch_size * k for k in (1, 2, 3, 5, 9)]
+
+    def measured(law: str, count: int) -> Estimate:
+        system = sim.systems.areal(count // batch_size - 1, batch_size, count, length=law, train_time=1.0)
+        return mean(system.staleness(200, runs, seed=seed)[:, 20:])
+
+    laws = ("constant:1.0", "exponential:1.0", "pareto:0.4:1.5")
+    return sim.points(
+        permits,
+        {law.partition(":")[0]: [measured(law, count) for count in permits] for law in laws},
+        [count / batch_size - 1 for count in permits],
+        xlabel="permits",
+        ylabel="mean staleness (versions)",
+        title="The mean depends on permits, not on response times",
+    )
 
 
 def policies(staleness: int, learning_rate: float) -> tuple[np.ndarray, np.ndarray]:
@@ -223,24 +354,31 @@ def delayed_path(staleness: int, learning_rate: float, updates: int) -> np.ndarr
     return np.array(path)
 
 
-def sliders(picture: Callable[..., Figure], **knobs: tuple[Any, Iterable[Any]]) -> Figure | None:
+def sliders(
+    picture: Callable[..., Figure],
+    *,
+    guess: float | None = None,
+    at: float | None = None,
+    **knobs: tuple[Any, Iterable[Any]],
+) -> Figure | None:
     """Show a picture with a slider for each of its knobs, which draws it again; without a kernel it stands still.
 
-    Arguments: `picture`, called with the knobs by name; each knob as (where it starts, values to choose from). Without
-    ipywidgets, and outside of a notebook, returns the picture at the start.
+    Arguments: `picture`, called with the knobs by name; `guess` and `at` of `mark`; each knob as (where it starts,
+    values to choose from). Without ipywidgets, and outside of a notebook, returns the picture at the start.
 
     >>> sliders(lambda tau: sim.points([0, 1], [0, tau]), tau=(1, [0, 1, 2])) is not None
     True
     """
     start = {name: value for name, (value, _) in knobs.items()}
-    figure = picture(**start)
-    # Only a kernel has a display; asking for it must not import IPython where nobody has.
-    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-    if shell is None or importlib.util.find_spec("ipywidgets") is None:
+    figure = mark(picture(**start), guess, at)
+    if _shell() is None or importlib.util.find_spec("ipywidgets") is None:
         return figure
     from IPython.display import Pretty, display
 
-    display(panel(picture, lambda shown: handle.update(Pretty(shown) if isinstance(shown, str) else shown), **knobs))
+    def again(shown: Any) -> None:
+        handle.update(Pretty(shown) if isinstance(shown, str) else mark(shown, guess, at))
+
+    display(panel(picture, again, **knobs))
     handle = display(figure, display_id=True)
     return None
 
@@ -470,6 +608,58 @@ def _by_autograd(loss: Callable[..., Any], tensors: tuple[Any, ...], rows: int) 
     return np.asarray(-gradient * mask.sum()) + 0.0  # no negative zero
 
 
+def weights_by_ratio(ratios: Any, methods: dict[str, Any], formulas: dict[str, Any], sign: float) -> Figure:
+    """Weight c / |A| of a token by its ratio: of methods, for an advantage of this sign, and dashed of formulas."""
+    column, advantages = np.log(ratios)[:, None], np.full(len(ratios), sign)
+    return sim.points(
+        ratios,
+        {name: sign * score_weights(each, column, advantages)[:, 0] for name, each in methods.items()},
+        formulas,
+        xlabel="ratio of the token, now to then",
+        ylabel="weight c / |A|",
+        title=f"{'Good' if sign > 0 else 'Bad'} tokens: the methods differ where the ratio is not 1",
+        joined=True,
+    )
+
+
+def clip_picture(loss: Any, method: Any) -> Figure:
+    """Weight of a good and of a bad token by its ratio: of a loss, and dashed of the method that it should be."""
+    ratios, signs = np.linspace(0.1, 3.0, 59).tolist(), {"good token": 1.0, "bad token": -1.0}
+
+    def weights_of(each: Any) -> dict[str, Any]:
+        column = np.log(ratios)[:, None]
+        return {name: score_weights(each, column, np.full(59, sign))[:, 0] for name, sign in signs.items()}
+
+    return sim.points(
+        ratios,
+        weights_of(loss),
+        weights_of(method),
+        xlabel="ratio of the token",
+        ylabel="weight of its score",
+        title="The clip has one open side for each sign",
+        joined=True,
+    )
+
+
+def cosine(first: np.ndarray, second: np.ndarray) -> float:
+    """Cosine between two gradients, 0 if one of them is 0.
+
+    >>> cosine(np.array([1.0, 0.0]), np.array([0.0, 2.0]))
+    0.0
+    """
+    return float(first @ second / max(np.linalg.norm(first) * np.linalg.norm(second), 1e-300))
+
+
+def findings(report: Any) -> None:
+    """Show the report of a check line by line, without its exact moments: what each finding is, and what it says."""
+    rows: list[tuple[str, str]] = []
+    for line in str(report).partition("\nexact moments")[0].partition("\nunchecked")[0].splitlines():
+        kind, found, words = re.sub(r" \([^()]*deviation of a token[^()]*\)", "", line).partition(": ")
+        known = found and kind in ("hazard", "note", "bug", "measured", "same gradient", "aggregator")
+        rows.append((kind, words) if known else ("" if rows else "verdict", line.partition(" (maximum")[0]))
+    table(("kind", "finding"), rows)
+
+
 def drawn_gradients(task: Any, method: Any, pi: np.ndarray, mu: np.ndarray, count: int, seed: int) -> np.ndarray:
     """Gradients of single responses in the logits of one row, `[response, token kind]`, drawn from `mu`.
 
@@ -490,6 +680,38 @@ def drawn_gradients(task: Any, method: Any, pi: np.ndarray, mu: np.ndarray, coun
     rewards = task.score(torch.zeros_like(drawn), drawn, torch.ones_like(now))
     cotangent = method.weigh(now, then, rewards=rewards).cotangent.numpy()[:, 0, 0]
     return np.einsum("nt,nta->na", cotangent, np.eye(len(mu))[actions[:, 0, 0]] - pi)
+
+
+def answer_table(answer: Any) -> None:
+    """Show an answer of `compare` on one task: each arm at its best learning rate, against the first arm."""
+    pairs = {pair.arm: pair for pair in answer.pairs}
+    rows = []
+    for arm in answer.tasks[0].arms:
+        pair = pairs.get(arm.name)
+        against = ("", "", "")
+        if pair:
+            last = pair.last
+            interval = notation.bounded(last.difference, last.low, last.high)[1]
+            against = (_short(last.difference), interval, pair.word)
+        rows.append((arm.name, arm.tuned.chosen, arm.mean, *against))
+    table(("arm", "best learning rate", "mean return", "difference", "interval", "verdict"), rows)
+
+
+def false_findings(comparisons: int, looks: Sequence[int], seed: int) -> dict[str, list[Estimate]]:
+    """Share of comparisons of two equal arms that have found a difference by each look, for two kinds of interval.
+
+    >>> found = false_findings(100, [64, 128], seed=0)
+    >>> list(found)
+    ['interval for one look', 'interval for 2 looks']
+    """
+    runs = np.random.default_rng(seed).normal(size=(comparisons, looks[-1]))
+    found = {}
+    for name, planned in (("interval for one look", 1), (f"interval for {len(looks)} looks", len(looks))):
+        bound = common_bound(planned)
+        parts = [runs[:, :look] for look in looks]
+        excludes = [abs(part.mean(1)) > bound * part.std(1, ddof=1) / part.shape[1] ** 0.5 for part in parts]
+        found[name] = [mean(share) for share in np.logical_or.accumulate(excludes)]
+    return found
 
 
 def returns_at(arm: Any, rates: Any, replicates: int, seed: int, knob: str = "adam.lr") -> np.ndarray:

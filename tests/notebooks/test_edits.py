@@ -224,7 +224,7 @@ def test_any_setting_of_the_first_cell_may_be_changed(
     code = cells(name, EDITS[name][edit])
     ran(code)
     said = capsys.readouterr().out
-    assert said.count("\nyou  ") == sum(cell == "my_prediction = None" for cell in code) >= 5
+    assert said.count("\nyour guess  ") == sum(cell == "guess = None" for cell in code) == 2
     assert "nan" not in said
     assert not [each for each in recwarn if issubclass(each.category, RuntimeWarning)]
 
@@ -256,12 +256,11 @@ def test_a_lead_of_five_has_no_law_or_a_right_one(capsys: pytest.CaptureFixture[
 
 @pytest.mark.parametrize("mine", ["-2", "0.25", "1e9"])
 def test_a_number_entered_is_printed_and_compared(mine: str, capsys: pytest.CaptureFixture[str]) -> None:
-    code = cells("2_ratios")[:7]
-    ran([cell.replace("my_prediction = None", f"my_prediction = {mine}") for cell in code])
-    said = capsys.readouterr().out
-    assert said.count("theory is nearer") == 2
-    with pytest.raises(sim.InputError, match="my_prediction"):
-        ran([cell.replace("my_prediction = None", "my_prediction = 'much'") for cell in code])
+    code = cells("1_staleness")[:6]
+    ran([cell.replace("guess = None", f"guess = {mine}") for cell in code])
+    assert capsys.readouterr().out.count("theory is nearer") == 1
+    with pytest.raises(sim.InputError, match="guess"):
+        ran([cell.replace("guess = None", "guess = 'much'") for cell in code])
 
 
 @pytest.mark.parametrize("name", EDITS)

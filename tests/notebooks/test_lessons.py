@@ -25,36 +25,36 @@ def said(capsys: pytest.CaptureFixture[str]) -> list[str]:
     ("mine", "words"), [(2.2, "theory is nearer"), (2.002, "you are nearer"), (2.0, "as near as theory")]
 )
 def test_who_is_nearer(mine: float, words: str, capsys: pytest.CaptureFixture[str]) -> None:
-    lessons.side_by_side(mine, sim.Estimate(2.003, 0.002), 2.0)
-    measured, theory, you = said(capsys)
-    assert measured.startswith("measured 2.0030 ±") and theory == "theory 2 off by 0.003 held"
-    assert you.startswith(f"you {mine:g} off by") and you.endswith(words)
+    lessons.side_by_side(sim.Estimate(2.003, 0.002), 2.0, guess=mine)
+    _, measured, theory, you = said(capsys)
+    assert measured.startswith("measured 2.0030 ±") and theory == "theory 2 0.003 held"
+    assert you.startswith(f"your guess {mine:g} ") and you.endswith(words)
 
 
 def test_a_verdict_and_a_formula_that_fails_are_compared(capsys: pytest.CaptureFixture[str]) -> None:
-    lessons.side_by_side(1, sim.judge(sim.Estimate(1.0, 1e-4), 1.2))
+    lessons.side_by_side(sim.judge(sim.Estimate(1.0, 1e-4), 1.2), guess=1)
     few_slots = sim.systems.areal(5, 4, 1, length="lognormal:1.0:0.8", train_time=1.0)
-    lessons.side_by_side(1, 2.0, sim.claims.predicted_staleness(few_slots.describe_at(1), 1))
-    lessons.side_by_side(1, 2.0)
+    lessons.side_by_side(2.0, sim.claims.predicted_staleness(few_slots.describe_at(1), 1), guess=1)
+    lessons.side_by_side(2.0, guess=1)
     lines = said(capsys)
-    assert lines[1].endswith("violated") and lines[2].endswith("you are nearer")
-    assert lines[4].startswith("theory — no formula: 1 generator slots do not hold") and lines[5] == "you 1 off by 1"
-    assert lines[7] == "theory — no formula is used here" and lines[8] == "you 1 off by 1"
+    assert lines[2].endswith("violated") and lines[3].endswith("you are nearer")
+    assert "no formula: 1 generator slots do not hold" in lines[6] and lines[7] == lines[10] == "your guess 1 1"
 
 
 def test_one_run_is_compared_and_not_judged(capsys: pytest.CaptureFixture[str]) -> None:
-    lessons.side_by_side(None, lessons.mean([[1.0, 3.0]]), np.float64(2.5))
-    assert said(capsys)[:2] == ["measured 2", "theory 2.5 off by 0.5 not judged: one run has no error bar"]
+    lessons.side_by_side(lessons.mean([[1.0, 3.0]]), np.float64(2.5))
+    assert said(capsys)[1:] == ["measured 2", "theory 2.5 0.5 not judged: one run has no error bar"]
 
 
 def test_rounding_is_no_distance(capsys: pytest.CaptureFixture[str]) -> None:
-    lessons.side_by_side(0.3, 0.1 + 0.2, 0.3)
-    assert said(capsys)[1:] == ["theory 0.3 off by 0 held", "you 0.3 off by 0 as near as theory"]
+    lessons.side_by_side(0.1 + 0.2, 0.3, guess=0.3)
+    assert said(capsys)[2:] == ["theory 0.3 0 held", "your guess 0.3 0 as near as theory"]
 
 
 @pytest.mark.parametrize("mine", ["3", float("nan"), True, [1.0]])
-def test_a_prediction_that_is_no_number_is_named(mine: Any) -> None:
-    refused("my_prediction", lessons.side_by_side, mine, 1.0)
+def test_a_guess_that_is_no_number_is_named(mine: Any) -> None:
+    refused("guess", lambda: lessons.side_by_side(1.0, guess=mine))
+    refused("guess", lessons.mark, PICTURE(0.1), mine)
 
 
 @pytest.mark.parametrize(
