@@ -21,3 +21,10 @@ addEventListener("load", () => {
   document.querySelectorAll("p:has(> math)").forEach(each => { if (each.scrollWidth > each.clientWidth) each.tabIndex = 0; });
   new MutationObserver(reach).observe(document.body, {childList: true, subtree: true});
 });
+// On a phone a picture that is wider than the page says "swipe" until one has come to its end.
+addEventListener("load", () => document.querySelectorAll("a.picture").forEach(each => {
+  const seen = () => each.parentElement.classList.toggle("ended", each.scrollLeft + each.clientWidth > each.scrollWidth - 8);
+  each.addEventListener("scroll", seen);
+  addEventListener("resize", seen);
+  seen();
+}));
