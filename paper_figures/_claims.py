@@ -131,7 +131,7 @@ def by_setting(known: Iterable[Claim]) -> str:
         f"**{each.text}.** Holds if {each.test}:\n\n{{{each.figure}:{each.held}_places}}" for each in known if each.held
     ]
     return (
-        "\n\n".join(["", BY_SETTING, f"Marks: {meant}; numbers count settings.", *parts, "</details>\n"])
+        "\n\n".join(["", BY_SETTING, f"{meant}; a number counts settings.", *parts, "</details>\n"])
         if parts
         else ""
     )

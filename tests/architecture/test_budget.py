@@ -4,7 +4,6 @@ A number is raised together with a sentence in CHANGELOG.md that says what it bo
 """
 
 import json
-import re
 import sys
 from pathlib import Path
 
