@@ -102,7 +102,7 @@ def table(known: Iterable[Claim] = CLAIMS) -> str:
     sources = {each.source for each in known}
     several = len(sources) > 1 and not sources <= {*NO_PAPER}
     head = "claim" if several or known[0].source in NO_PAPER else f"{known[0].source} claims"
-    heads = [*["source"] * several, head, "result", "verdict (settings where it holds)"]
+    heads = [*["source"] * several, head, "result", "verdict (holds in)"]
     rows = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for each in known:
         claim = (f"[{each.text}](#{each.figure})" if each.figure else each.text) + "\\*" * each.rebuilt

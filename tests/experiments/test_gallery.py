@@ -175,7 +175,7 @@ def test_a_paper_has_its_answer_in_the_index_and_on_top_of_its_own_page(numbers)
         assert len(list(_prose.sentences(filled.replace("Dr. ", "Dr ")))) <= 5 and filled.startswith("**"), filled
         assert f"<br>{' '.join(filled.split())} |" in pages["README.md"]
         several = len({each.source for each in _claims.CLAIMS if paper in (each.subject, each.source)}) > 1
-        assert f"| {'source | claim' if several else f'{paper} claims'} | result | verdict (settings" in pages[page]
+        assert f"| {'source | claim' if several else f'{paper} claims'} | result | verdict (holds in)" in pages[page]
     known = {each.subject or each.source for each in _claims.CLAIMS}
     assert {*re.findall(r"<!-- claims (.*?) -->", "".join(frames.values()))} == known
 
