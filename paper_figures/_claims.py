@@ -29,8 +29,9 @@ from paper_figures import (
     _claims_tba,
     _claims_vcpo,
 )
-from paper_figures._claim import MARKS, MEANING, OF_OWN, OWN, UNTESTED, VERDICTS, Claim, Item
+from paper_figures._claim import MARKS, OF_OWN, OWN, UNTESTED, VERDICTS, Claim, Item
 from paper_figures._gallery import BY_SETTING, PLACEHOLDER
+from paper_figures._grids import MEANING
 
 SEEDS = (_claims_vcpo, _claims_gac, _claims_m2po, _claims_bapo, _claims_tba, _claims_roll_flash)
 """Papers whose figures are all listed."""
@@ -130,11 +131,7 @@ def by_setting(known: Iterable[Claim]) -> str:
     parts = [
         f"**{each.text}.** Holds if {each.test}:\n\n{{{each.figure}:{each.held}_places}}" for each in known if each.held
     ]
-    return (
-        "\n\n".join(["", BY_SETTING, f"{meant}; a number counts settings.", *parts, "</details>\n"])
-        if parts
-        else ""
-    )
+    return "\n\n".join(["", BY_SETTING, f"{meant}; a number counts settings.", *parts, "</details>\n"]) if parts else ""
 
 
 def verdicts(known: Iterable[Claim]) -> str:

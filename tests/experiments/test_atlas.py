@@ -216,6 +216,7 @@ def test_the_figure_shows_ten_methods_of_the_rows(quick):
         np.testing.assert_allclose(box[0].get_xdata().astype(float), expected, rtol=1e-12)
 
 
+@pytest.mark.committed
 def test_every_method_has_its_numbers_on_the_page(quick):
     page = figure.page(quick)
     here = figure.part(quick, staleness=16)

@@ -22,7 +22,7 @@ from asyncsim.base.checks import InputError
 from asyncsim.plotting import _style
 from docs import _prose
 from experiments import _contract, _store
-from paper_figures import _claim, _claims, _gallery, _looks, _pipeline, _script
+from paper_figures import _claim, _claims, _gallery, _grids, _looks, _pipeline, _script
 from paper_figures.__main__ import main
 from tests import forked
 from tests.refusals import refused
@@ -101,9 +101,12 @@ def test_settings_stand_in_a_grid_or_behind_their_answers():
     known = [_claim.Setting(("chain, rate", f"{2**n}"), each) for n, each in enumerate(held)]
     found = _claim.counted([*known, _claim.Setting(("bandit",), None)])
     assert (found["count"], found["verdict"]) == ("4 of 6 settings", "mixed")
-    assert found["places"].splitlines()[2:] == ["| chain, rate | 1 to 4; 16 | 8 |  |", "|  |  |  | bandit |"]
+    assert _grids.placed([*known, _claim.Setting(("bandit",), None)]).splitlines()[2:] == [
+        "| chain, rate | 1 to 4; 16 | 8 |  |",
+        "|  |  |  | bandit |",
+    ]
     more = [_claim.Setting(("forks, rate", f"{n}"), False) for n in (1, 1, 2)]
-    assert _claim.counted([*known, *more])["places"].splitlines() == [
+    assert _grids.placed([*known, *more]).splitlines() == [
         *("| rate | 1 | 2 | 4 | 8 | 16 |", "| --- | --- | --- | --- | --- | --- |"),
         *("| chain | ✓ | ✓ | ✓ | ✗ | ✓ |", "| forks | ✗ 2 | ✗ |  |  |  |"),
     ]
