@@ -80,6 +80,20 @@ CLAIMS = re.compile(
     r"<table>\s*<thead>\s*<tr>\s*<th>(?:(?:source</th>\s*<th>)?(?:[^<]* )?claims?|(paper))</th>.*?</table>", re.S
 )
 """A table of claims or items of papers, whose rows stand below one another on a phone."""
+ANSWERED = re.compile(r"<td>(?=([✓✗?])(?: \d+)?</td>)")
+ANSWERS = {"✓": "yes", "✗": "no", "?": "open"}
+"""A cell of a grid of settings, which has the color of its answer."""
+ALL = re.compile(r"<table>(?:(?!</table>).)*?<th>settings where it holds</th>.*?</table>", re.S)
+"""The table of all claims, which readers sort and filter."""
+CHOICES = {"paper": 0, "verdict": 2}
+"""What one chooses rows of it by, and the columns of these."""
+VERDICTS = (
+    *("reproduced", "holds", "mostly", "under conditions", "mixed", "mostly not", "not reproduced"),
+    *("does not hold", "not tested here"),
+)
+"""Verdicts from the best on."""
+COUNTS = re.compile(r"<table>\s*<thead>\s*<tr>\s*<th>(\d+ <a [^>]*>claims</a>)</th>(.*?)</table>", re.S)
+"""The verdicts of a paper's claims, counted, which a page of the site says in one line."""
 CARDS = re.compile(r"<table>(?=\s*<thead>\s*<tr>\s*<th>figure</th>)")
 """The table of the gallery's index, each picture beside its words."""
 CHIP = re.compile(
@@ -544,12 +558,16 @@ def on_page_content(html: str, page: Any, config: Any, files: Any) -> str:
         logging.getLogger("mkdocs.hooks").warning("%s: no whole formula: %s", page.file.src_uri, wrong)
     if page.file.src_uri == places()[f"paper_figures/{ATLAS.name}"]:
         html = _atlas()
+    html = ALL.sub(lambda m: f'<div class="sorted">{_sorted(_labeled(m[0]))}</div>', html)
     html = CLAIMS.sub(lambda m: f'<div class="claims{" items" * bool(m[1])}">{_labeled(m[0])}</div>', html)
+    html = COUNTS.sub(_counted, html)
     html = CARDS.sub('<table class="cards">', html)
     if page.file.src_uri.startswith("gallery/"):
         html = CHIP.sub(lambda m: f'<{m[1]} class="chip {m[2].lower().replace(" ", "-")}">{m[2]}</{m[1]}>', html)
-        html = re.sub(r"(?<=\d) %", "\u00a0%", html)
-    html = PICTURE.sub(lambda m: m[1] or f'<a class="picture" href="{m[3]}">{m[2]}</a>', html)
+        html = re.sub(r"(?<=\d) (?=[%±])|(?<=±) ", "\u00a0", html)
+        html = ANSWERED.sub(lambda m: f'<td class="{ANSWERS[m[1]]}">', html)
+    seen = '<span class="scrolls"><a class="picture" href="{}">{}</a></span>'
+    html = PICTURE.sub(lambda m: m[1] or seen.format(m[3], m[2]), html)
     return UNLINKED.sub(lambda m: m[1] or f'<a href="https://arxiv.org/abs/{m[3]}">arXiv {m[3]}</a>', html)
 
 
@@ -561,12 +579,38 @@ def _labeled(table: str) -> str:
 
 
 def _atlas() -> str:
-    """The table of the atlas with its filter, in the style of the site; its script looks inside of it only."""
-    text = ATLAS.read_text(encoding="utf-8")
-    (main,), (script,) = (re.findall(rf"<{tag}>(.*?)</{tag}>", text, re.S) for tag in ("main", "script"))
-    script = re.sub(r'(querySelector(?:All)?\(")', r"\1.atlas ", script)
-    main = main.replace("<table>", "<table class=wide>")
-    return f'<div class="atlas">{main}</div><script>(() => {{{script}}})()</script>'
+    """The table of the atlas with its filter, in the style of the site, whose own script sorts it."""
+    (main,) = re.findall(r'<main class="sorted">(.*?)</main>', ATLAS.read_text(encoding="utf-8"), re.S)
+    main = main.replace("<table ", "<table class=wide ").replace(".md#", ".html#")
+    return f'<div class="atlas sorted">{main}</div>'
+
+
+def _sorted(table: str) -> str:
+    """The table of all claims with what filters it: words, a paper, a verdict."""
+    rows = [re.findall(r"<td.*?>(.*?)</td>", row, re.S) for row in table.split("<tr>")[2:]]
+    words = {name: [re.sub("<[^>]+>", "", row[column]) for row in rows] for name, column in CHOICES.items()}
+    chosen = "".join(
+        f'<select aria-label="{name}" data-columns="{CHOICES[name]}"><option value="">all {name}s'
+        + "".join(f"<option>{word}" for word in sorted(set(own), key=_rank))
+        + "</select>\n"
+        for name, own in words.items()
+    )
+    ranked = CHIP.sub(lambda m: f'<{m[1]} data-rank="{VERDICTS.index(m[2].lower())}">{m[2]}</{m[1]}>', table)
+    ranked = re.sub(r'<td([^>]*)><(\w+) data-rank="(\d+)">', r'<td\1 data-key="\3"><\2>', ranked)
+    field = '<input size="24" placeholder="words, such as: entropy" aria-label="filter">'
+    return f'<p>{chosen}{field} <output></output></p>\n<div class="claims">{ranked}</div>'
+
+
+def _counted(found: re.Match[str]) -> str:
+    """Verdicts and their numbers as a line."""
+    heads, numbers = re.findall("<em>.*?</em>", found[2]), re.findall(r"<td>(\d+)</td>", found[2])
+    pairs = ", ".join(f"{head}&nbsp;{number}" for head, number in zip(heads, numbers, strict=True))
+    return f"<p>{found[1]}: {pairs}</p>"
+
+
+def _rank(word: str) -> tuple[int, str]:
+    """Verdicts from the best on, other words by their letters."""
+    return (VERDICTS.index(word) if word in VERDICTS else 0, word.lower())
 
 
 def on_post_page(output: str, page: Any, config: Any) -> str:

@@ -41,3 +41,10 @@ addEventListener("load", () => {
   });
   document.addEventListener("input", event => { const answer = event.target.closest(".guess")?.nextElementSibling; if (answer?.open) compare(answer); });
 }
+// On a phone a picture that is wider than the page says "swipe" until one has come to its end.
+addEventListener("load", () => document.querySelectorAll("a.picture").forEach(each => {
+  const seen = () => each.parentElement.classList.toggle("ended", each.scrollLeft + each.clientWidth > each.scrollWidth - 8);
+  each.addEventListener("scroll", seen);
+  addEventListener("resize", seen);
+  seen();
+}));

@@ -4,38 +4,60 @@ from __future__ import annotations
 
 import math
 from html import escape
+from pathlib import Path
 from typing import Any
 
 LENGTH, SAMPLES = 512, 64
 RARE = 0.1
 """Share of one batch in sum |g|^2 above which moments rest on batches that are hardly ever drawn."""
 LEVELS, READ = (0, 1, 4, 16, 64), 16
-SCRIPT = """
-const body = document.querySelector("tbody"), rows = [...body.rows], table = document.querySelector("table");
-const words = document.querySelector("input"), batch = document.querySelector("select");
-const key = (row, k) => { const t = row.cells[k].textContent.replace("−", "-");
-  return t === "" ? -9 : isNaN(t) ? t : +t; };
-const show = () => { const asked = words.value.toLowerCase().split(" "), set = batch.value;
-  table.classList.toggle("one", set !== "");
-  rows.forEach(row => { const own = [2, 3, 4, 5].map(k => row.cells[k].textContent).join(" ");
-    row.hidden = (set !== "" && own !== set) ||
-      !asked.every(word => row.textContent.toLowerCase().includes(word)); }); };
-rows.forEach(row => [6, 7, 8, 9, 10].forEach(k => { const v = key(row, k), share = Math.min(Math.abs(v), 1) * 0.55;
-  if (v > -9) row.cells[k].style.backgroundColor = `rgba(${v < 0 ? "230,126,34" : "31,140,150"},${share})`; }));
-document.querySelectorAll("th").forEach((head, k) => { let up = true; head.onclick = () => {
-  rows.sort((a, b) => { const [x, y] = [key(a, k), key(b, k)]; return (x < y ? 1 : x > y ? -1 : 0) * (up ? 1 : -1); });
-  up = !up; body.append(...rows); }; });
-words.oninput = batch.onchange = show;
-show();
-"""
+SCRIPT = Path(__file__).resolve().parents[1] / "docs" / "table.js"
+"""What sorts and filters the table, here and on the site."""
+NAMES = {
+    "a3po": "A-3PO",
+    "asymre": "AsymRE",
+    "bapo_code": "BAPO (authors' code)",
+    "bapo_paper": "BAPO (paper)",
+    "decoupled_ppo": "decoupled PPO",
+    "dppo_kl": "DPPO, KL",
+    "dppo_prime": "DPPO (prime-rl)",
+    "dppo_tv": "DPPO, total variation",
+    "full_is": "untruncated IS",
+    "geometric_rs": "geometric rejection",
+    "gradient": "gradient descent",
+    "icepop": "IcePop",
+    "ipo_mask": "IPO mask",
+    "kimi": "Kimi k1.5",
+    "kpop": "KPop",
+    "m2po_areal": "M2PO (AReaL)",
+    "m2po_mask": "M2PO",
+    "m2po_waterfill": "M2PO (authors' code)",
+    "opsm": "OPSM",
+    "per_decision_is": "per-decision IS",
+    "ppo_clip": "PPO",
+    "prefix_is": "prefix IS",
+    "retrace": "Retrace",
+    "sequence_mis": "sequence masked IS",
+    "three_policy_tis": "three-policy TIS",
+    "topr_roll": "TOPR (ROLL)",
+    "truncated_is": "truncated IS",
+    "vtrace": "V-trace",
+}
+"""Public names of methods; others are written in capitals, or with spaces if they have several words."""
+LACKS = {"needs a critic": "need a critic", "loss of the policy": "needs a policy with a loss of its own"}
+"""Why a method is left out, in words."""
 STYLE = (
     "body{font:15px/1.5 sans-serif;margin:1em auto;max-width:75em;padding:0 1em}p,ul,details{max-width:48em}"
     "table{border-collapse:separate;border-spacing:0;font-size:13px}th{position:sticky;top:0;background:#fff;"
-    "cursor:pointer;vertical-align:bottom}td,th{padding:2px 8px;text-align:right;border-bottom:1px solid #ddd}"
+    "vertical-align:bottom}th button{all:unset;cursor:pointer}th button:focus-visible{outline:2px solid}"
+    "th[aria-sort=ascending] button::after{content:' \\2191'}"
+    "th[aria-sort=descending] button::after{content:' \\2193'}"
+    "td,th{padding:2px 8px;text-align:right;border-bottom:1px solid #ddd}"
     "td:nth-child(-n+4),th:nth-child(-n+4){text-align:left}td:first-child,th:first-child{position:sticky;left:0;"
     "background:#fff}th:first-child{z-index:1}input,select{font:inherit;max-width:100%;margin:0 .5em .5em 0}"
     "div{overflow:auto;max-height:85vh}.one :is(td,th):nth-child(n+3):nth-child(-n+6){display:none}"
-    "@media(max-width:40em){h1{font-size:1.4em}:is(td,th):nth-child(2){display:none}td,th{padding:2px 4px}"
+    "@media(max-width:40em){h1{font-size:1.4em}"
+    ":is(td,th):is(:nth-child(2),:nth-child(8),:nth-child(9)){display:none}td,th{padding:2px 4px}"
     "td:first-child{white-space:nowrap}th{font-size:10px}}"
 )
 HEADS = (
@@ -49,9 +71,10 @@ WORDS = f"""<p>Each row is a method. The columns <b>staleness {LEVELS[0]}</b> to
 gradient, divided by the gain of the exact gradient. <b>1</b> is as good as the exact gradient, <b>0</b> gains nothing,
 and <b>below 0</b> (orange) the update leads away. Read a row from left to right to see at which staleness the method
 loses its direction. One update does not decide training, so this table is no ranking of methods.
-<ul><li>Choose a batch. The first choice is the one of the picture.
+<ul><li>Choose a batch. The first choice is the one of <a href="across.md#atlas">the picture</a>.
 <li>Type words to keep some rows, such as <i>masks</i> or <i>ppo</i>.
-<li>Click the head of a column to sort.</ul>
+<li>Click the head of a column to sort; a second click reverses the order.
+<li><b>+</b> before a name is a mask or weight that is added to truncated IS of tokens.</ul>
 <details><summary>What the other columns mean</summary><ul>
 <li><b>data</b>: sampled by the policy some updates earlier (ascent), or by a policy equally far away in a random
 direction; the number names the table of the task.
@@ -82,7 +105,11 @@ def page(rows: Any) -> str:
     cells.sort(key=lambda cell: -cell[1][cell[1].staleness == READ].progress.iloc[0])
     lines = [line(*cell) for cell in cells]
     left = rows[rows.left_out != ""].drop_duplicates("method")
-    absent = "; ".join(f"{row.method} ({row.left_out})" for row in left.itertuples())
+    absent: dict[str, list[str]] = {}
+    for row in left.itertuples():
+        reason = next((words for part, words in LACKS.items() if part in row.left_out), row.left_out)
+        absent.setdefault(reason, []).append(named(row.method))
+    missing = "; ".join(f"{', '.join(names)}, which {reason}" for reason, names in absent.items())
     heads = "".join(f"<th>{head}" for head in HEADS)
     found = known.drop_duplicates(place[2:]).sort_values(["seed", "drift", "reward", "length", "samples"])
     usual = f"ascent 1 own {LENGTH} {SAMPLES}"
@@ -93,13 +120,14 @@ def page(rows: Any) -> str:
     return (
         '<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>Atlas of methods</title>\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<style>{STYLE}</style>\n<main><h1>Atlas: how good is one update of each method on stale data?</h1>\n"
-        f"{WORDS}<p>Left out: {escape(absent)}.</details>\n"
-        f'<p><select aria-label="batch">{options}<option value="">all batches</select>\n'
-        '<input size="24" placeholder="words, such as: masks" aria-label="filter">\n'
-        f'<div tabindex="0"><table><thead><tr>{heads}</thead><tbody>\n'
+        f'<style>{STYLE}</style>\n<main class="sorted">'
+        "<h1>Atlas: how good is one update of each method on stale data?</h1>\n"
+        f"{WORDS}<p>Not in the table: {escape(missing)}.</details>\n"
+        f'<p><select aria-label="batch" data-columns="2 3 4 5">{options}<option value="">all batches</select>\n'
+        '<input size="24" placeholder="words, such as: masks" aria-label="filter"> <output></output>\n'
+        f'<div tabindex="0"><table data-shaded="6 7 8 9 10"><thead><tr>{heads}</thead><tbody>\n'
         + "\n".join(lines)
-        + f"\n</tbody></table></div></main>\n<script>{SCRIPT}</script>\n"
+        + f"\n</tbody></table></div></main>\n<script>\n{SCRIPT.read_text(encoding='utf-8')}</script>\n"
     )
 
 
@@ -123,11 +151,24 @@ def line(where: dict[str, Any], own: Any) -> str:
     progress = [number(cells[level].progress) if level in cells else "" for level in LEVELS]
     rest = [number(value) for value in (read.progress_low, read.progress_high, read.direction, read.variance)]
     texts = [
-        *(escape(str(where[name])) for name in ("method", "family")), f"{where['drift']} {where['seed']}",
+        escape(named(where["method"])), escape(where["family"]), f"{where['drift']} {where['seed']}",
         where["reward"], f"{where['length']}", f"{where['samples']}", *progress, *rest,
         number(read.kept), number(read.largest),
     ]  # fmt: skip
     return "<tr>" + "".join(f"<td>{text}" for text in texts)
+
+
+def named(label: str) -> str:
+    """A method's public name, with its variant.
+
+    >>> named("truncated_is token"), named("cispo"), named("+ k3_mask")
+    ('truncated IS, token', 'CISPO', '+ k3 mask')
+    """
+    method, _, variant = label.partition(" ")
+    if method == "+":
+        return f"+ {NAMES.get(variant, variant.replace('_', ' '))}"
+    name = NAMES.get(method.rstrip(","), method.rstrip(",").replace("_", " "))
+    return ", ".join(filter(None, [name.upper() if name.islower() and " " not in name else name, variant]))
 
 
 def number(value: float) -> str:

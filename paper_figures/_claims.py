@@ -5,6 +5,7 @@ Sentences of papers that exact results decide (`asyncsim list papers`) stand beh
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
@@ -30,6 +31,7 @@ from paper_figures import (
 )
 from paper_figures._claim import MARKS, OF_OWN, OWN, UNTESTED, VERDICTS, Claim, Item
 from paper_figures._gallery import BY_SETTING, PLACEHOLDER
+from paper_figures._grids import MEANING
 
 SEEDS = (_claims_vcpo, _claims_gac, _claims_m2po, _claims_bapo, _claims_tba, _claims_roll_flash)
 """Papers whose figures are all listed."""
@@ -55,6 +57,8 @@ OF_STATUS = {
 }
 """What a status of `claims.papers()` is here."""
 
+ORDER = ("holds", *VERDICTS[:2], VERDICTS[5], *VERDICTS[2:5], VERDICTS[6])
+"""Verdicts from the best on, as in the picture of all claims, without those of own claims that do not hold."""
 NO_PAPER = (OWN, "several papers", "delay theory")
 """Sources that are no paper."""
 SHORT = {
@@ -99,7 +103,7 @@ def table(known: Iterable[Claim] = CLAIMS) -> str:
     sources = {each.source for each in known}
     several = len(sources) > 1 and not sources <= {*NO_PAPER}
     head = "claim" if several or known[0].source in NO_PAPER else f"{known[0].source} claims"
-    heads = [*["source"] * several, head, "result", "verdict (settings where it holds)"]
+    heads = [*["source"] * several, head, "result", "verdict (holds in)"]
     rows = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for each in known:
         claim = (f"[{each.text}](#{each.figure})" if each.figure else each.text) + "\\*" * each.rebuilt
@@ -114,21 +118,29 @@ def table(known: Iterable[Claim] = CLAIMS) -> str:
 
 def list_of_all() -> str:
     """Every claim that figures decide, with its verdict, as Markdown with placeholders."""
-    rows = ["| source | claim | verdict (settings where it holds) |", "|---|---|---|"]
+    rows = ["| source | claim | verdict | settings where it holds |", "|---|---|---|---|"]
     for each in CLAIMS:
-        count = f" ({{{each.figure}:{each.held}_share}})" if each.held else ""
-        rows.append(f"| {each.source} | [{each.text}](#{each.figure}) | **{each.verdict}**{count} |")
+        count = f"{{{each.figure}:{each.held}_share}}" if each.held else ""
+        rows.append(f"| {each.source} | [{each.text}](#{each.figure}) | **{each.verdict}** | {count} |")
     return "\n".join(rows) + "\n"
 
 
 def by_setting(known: Iterable[Claim]) -> str:
-    """A folded table of the settings of each claim, with placeholders."""
-    tested = [each for each in known if each.held]
-    meant = f"{MARKS[True]} holds, {MARKS[False]} does not hold, {MARKS[None]} undecided"
-    rows = [f"| {BY_SETTING} | holds if | settings: {meant} |", "|---" * 3 + "|"]
-    rows += [f"| {each.text} | {each.test} | {{{each.figure}:{each.held}_places}} |" for each in tested]
-    folded = "\n".join(["", "<details><summary>By setting</summary>", "", *rows, "", "</details>", ""])
-    return folded if tested else ""
+    """Each claim with the settings in which it holds, folded, with placeholders for tables."""
+    meant = ", ".join(f"{MARKS[held]} {MEANING[held]}" for held in MARKS)
+    parts = [
+        f"**{each.text}.** Holds if {each.test}:\n\n{{{each.figure}:{each.held}_places}}" for each in known if each.held
+    ]
+    return "\n\n".join(["", BY_SETTING, f"{meant}; a number counts settings.", *parts, "</details>\n"]) if parts else ""
+
+
+def verdicts(known: Iterable[Claim]) -> str:
+    """How many claims have each verdict, those that hold first."""
+    counts = Counter(each.verdict for each in known)
+    words = [f"*{word}*" for word in ORDER if counts[word]]
+    heads = [f"{sum(counts.values())} [claims](#all-claims)", *words]
+    numbers = [str(counts[word.strip("*")]) for word in words]
+    return f"| {' | '.join(heads)} |\n{'|---' * len(heads)}|\n| | {' | '.join(numbers)} |"
 
 
 def uncounted(numbers: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]]:
@@ -160,9 +172,11 @@ def tables() -> dict[str, str]:
     of: dict[str, list[Claim]] = {}
     for each in CLAIMS:
         of.setdefault(f"claims {each.subject or each.source}", []).append(each)
-    return {"exact": table(exact()), "every claim": list_of_all(), "items": item_table()} | {
-        name: table(known) for name, known in of.items()
-    }
+    return (
+        {"exact": table(exact()), "every claim": list_of_all(), "items": item_table()}
+        | {name: table(known) for name, known in of.items()}
+        | {name.replace("claims", "verdicts"): verdicts(known) for name, known in of.items()}
+    )
 
 
 def rows(numbers: Mapping[str, Mapping[str, str]], known: Iterable[Claim] = ()) -> list[dict[str, Any]]:

@@ -37,7 +37,7 @@ CLAIMS = (
         "vcpo_training",
         when="a minority of runs collapses",
         held="truncated",
-        test="at that rate (in best synchronous ones), most runs collapse",
+        test="at that multiple of the best synchronous rate, most runs collapse",
     ),
     _claim(
         "With a KL penalty, truncated IS collapses at staleness 12",
@@ -56,7 +56,7 @@ CLAIMS = (
         "vcpo_training",
         when="slow at the best synchronous rate; at higher rates, undecided with noisy graded rewards",
         held="stable",
-        test="at that rate (in best synchronous ones), fewer than a tenth of runs collapse",
+        test="at that multiple of the best synchronous rate, fewer than a tenth of runs collapse",
     ),
     _claim(
         "VCPO as in the authors' code trains stably at staleness 12",

@@ -21,7 +21,7 @@ from asyncsim.base import checks, files
 from asyncsim.base.plugins import summaries
 from asyncsim.plotting import _style
 from experiments import _contract, _store
-from paper_figures import _claim, _claims, _gallery, _looks, _script, _setup
+from paper_figures import _claim, _claims, _gallery, _grids, _looks, _script, _setup
 
 HERE = Path(__file__).resolve().parent
 ROWS, SCRIPT, LOOKS = "asyncsim rows", "asyncsim script", "asyncsim looks"
@@ -163,7 +163,8 @@ def numbers(name: str, rows: list[Any], count: bool = True) -> dict[str, str]:
     with reading(name, rows):
         found = script(name).numbers(*rows)
         for claim, known in (settings(name, rows) if count else {}).items():
-            found |= {f"{claim}_{key}": text for key, text in _claim.counted(known).items()}
+            counts = _claim.counted(known) | {"places": _grids.placed(known)}
+            found |= {f"{claim}_{key}": text for key, text in counts.items()}
     formatted = isinstance(found, dict) and all(isinstance(v, str) and str(k).isidentifier() for k, v in found.items())
     checks.require(formatted, f"{name}.numbers", found, "a dict of texts by identifier", "format every number")
     return found

@@ -4,13 +4,12 @@ A number is raised together with a sentence in CHANGELOG.md that says what it bo
 """
 
 import json
-import re
 import sys
 from pathlib import Path
 
 import asyncsim as sim
 from asyncsim.running import updating
-from paper_figures._gallery import BY_SETTING
+from paper_figures._gallery import FOLDED
 from tests.architecture.source import PACKAGE, ROOT, modules
 
 BUDGET = json.loads(Path(__file__).with_name("budget.json").read_text(encoding="utf-8"))
@@ -28,8 +27,7 @@ def words(name):
 
 def told(path):
     """Words of a page of the gallery but for bars of tables, and for tables of settings, which are folded lists."""
-    text = re.sub(rf"^\| {BY_SETTING} \|.*?\n\n", "", path.read_text(encoding="utf-8"), flags=re.M | re.S)
-    return sum(word != "|" for word in text.split())
+    return sum(word != "|" for word in FOLDED.sub("", path.read_text(encoding="utf-8")).split())
 
 
 def spec(updates):

@@ -22,7 +22,7 @@ from asyncsim.base.checks import InputError
 from asyncsim.plotting import _style
 from docs import _prose
 from experiments import _contract, _store
-from paper_figures import _claim, _claims, _gallery, _looks, _pipeline, _script
+from paper_figures import _claim, _claims, _gallery, _grids, _looks, _pipeline, _script
 from paper_figures.__main__ import main
 from tests import forked
 from tests.refusals import refused
@@ -95,15 +95,21 @@ def test_a_verdict_follows_from_the_count_of_settings(known):
     assert _claim.counted(known)["verdict"] == word
 
 
-def test_settings_stand_on_lines_with_their_answers():
+def test_settings_stand_in_a_grid_or_behind_their_answers():
     """Numbers that follow each other are a range, which another answer between them ends; equal names are counted."""
     held = [True, True, True, False, True]
-    known = [_claim.Setting(("chain", f"{2**n}"), each) for n, each in enumerate(held)]
+    known = [_claim.Setting(("chain, rate", f"{2**n}"), each) for n, each in enumerate(held)]
     found = _claim.counted([*known, _claim.Setting(("bandit",), None)])
-    assert found["places"] == "chain: ✓ 1 to 4 ✗ 8 ✓ 16<br>? bandit"
     assert (found["count"], found["verdict"]) == ("4 of 6 settings", "mixed")
-    several = [_claim.Setting(("tuned", "clip"), each) for each in (True, None, True)]
-    assert _claim.counted(several)["places"] == "tuned: clip: ✓ 2, ? 1"
+    assert _grids.placed([*known, _claim.Setting(("bandit",), None)]).splitlines()[2:] == [
+        "| chain, rate | 1 to 4; 16 | 8 |  |",
+        "|  |  |  | bandit |",
+    ]
+    more = [_claim.Setting(("forks, rate", f"{n}"), False) for n in (1, 1, 2)]
+    assert _grids.placed([*known, *more]).splitlines() == [
+        *("| rate | 1 | 2 | 4 | 8 | 16 |", "| --- | --- | --- | --- | --- | --- |"),
+        *("| chain | ✓ | ✓ | ✓ | ✗ | ✓ |", "| forks | ✗ 2 | ✗ |  |  |  |"),
+    ]
 
 
 @pytest.mark.rows
@@ -147,7 +153,7 @@ def test_a_page_is_short_and_its_sentences_hold_few_numbers(numbers, name, limit
     text = _gallery.pages(FIGURES, numbers, _claims.tables())[0][name]
     assert _gallery.unread(name, text) == []
     # What is read counts, wherever it stands; what is not read does not. Tables of claims have a limit for each line.
-    rest = limit - _prose.words(_gallery.TABLE.sub("", text))
+    rest = limit - _prose.words(_gallery.TABLE.sub("", _gallery.FOLDED.sub("", text)))
     row = "| VCPO claims | result |\n| --- | --- |\n| VCPO | " + "word " * _gallery.LINE
     (line,) = _gallery.unread(name, f"{text}\n{row} |\n\n")
     assert line.startswith(f"{name}: shorten the line | VCPO | word")
@@ -168,11 +174,11 @@ def test_a_paper_has_its_answer_in_the_index_and_on_top_of_its_own_page(numbers)
     for mark, text in _gallery.answers(frames["index"]).items():
         filled, paper = _claims.filled(text, numbers), mark.removeprefix("answer ")
         (page,) = (name for name, written in pages.items() if filled in written and name != "README.md")
-        assert page == "systems.md" or f"\n# {paper}\n\n{filled}\n" in pages[page], page
+        assert page == "systems.md" or re.search(rf"\n# {paper}: .*\n\n{re.escape(filled)}\n", pages[page]), page
         assert len(list(_prose.sentences(filled.replace("Dr. ", "Dr ")))) <= 5 and filled.startswith("**"), filled
         assert f"<br>{' '.join(filled.split())} |" in pages["README.md"]
         several = len({each.source for each in _claims.CLAIMS if paper in (each.subject, each.source)}) > 1
-        assert f"| {'source | claim' if several else f'{paper} claims'} | result | verdict (settings" in pages[page]
+        assert f"| {'source | claim' if several else f'{paper} claims'} | result | verdict (holds in)" in pages[page]
     known = {each.subject or each.source for each in _claims.CLAIMS}
     assert {*re.findall(r"<!-- claims (.*?) -->", "".join(frames.values()))} == known
 
