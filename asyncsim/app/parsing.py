@@ -199,6 +199,10 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
             words = {each: DESCRIBES[each].default for each in PARTS} | {o: w for o, w in given if o in PARTS}
             words |= {"link": [each for o, w in given if o == "link" for each in w.split(",")]}
             written = wording.placed(name, words) or checks.advice(name, "words")
+        elif command == "export" and not near:
+            known = max((wording.takes("methods", each) for each in (*arguments, "truncated_is")), key=bool)
+            pairs = (f"--set {each}=VALUE" for each in checks.near(name, known, 2, 3.0) or checks.near(name, known))
+            written = f"write {text}" if (text := " ".join(pairs)) else ""
         beside = getattr(context.parent and context.parent.command, "commands", {})
         takers = [each for each in beside if any(asked in other.opts for other in beside[each].params)]
         if len(meant) > 1:
@@ -213,8 +217,9 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
         values = " ".join(itertools.takewhile(lambda text: text[:1] != "-", behind)) or word
         advice = checks.advice(name, f"asyncsim.{command}", "asyncsim")
         advice = advice.replace("VALUES", "grpo gspo" if values == "VALUE" else values.replace(",", " "))
+        advice = advice.replace("--like METHOD ", "" if _value_of("--like", arguments) else "--like grpo ")
         whole = r"write --((like|adapter|columns) |[\w-]+ VALUE$)"
-        anything = "preset" in takes or bool(re.match(whole, advice or written))
+        anything = "preset" in takes or command == "export" or bool(re.match(whole, advice or written))
         remedy = wording.filled(advice or written or see, word, every=bool(advice) or anything, anything=anything)
         refusal = checks.InputError("option", asked, "an option of the command", remedy)
         for other in (w.partition("=")[0] for w in arguments if w.startswith("--") and "--set" not in written):
@@ -330,6 +335,8 @@ def rewritten(arguments: Sequence[str], command: Any) -> list[str]:
     if len(options) < len(rows):
         pairs = zip(arguments, [*arguments[1:], ""], strict=True)
         arguments = [w for w, path in pairs if w not in _FILES or w in options or not os.path.isfile(path)]
+    for option in (f"--{name}" for name, row in rows.items() if "separated by commas" in row.help):
+        arguments = _joined(option, list(arguments))
     if not {"smallest", "grid", "task"} & {*rows}:
         return list(arguments)
     several = "grid" if "grid" in rows else "along"
@@ -369,6 +376,15 @@ def rewritten(arguments: Sequence[str], command: Any) -> list[str]:
     return [*words, *(text for name, each in lists.items() for text in ("--set", f"{name}={','.join(each)}"))]
 
 
+def _joined(option: str, arguments: list[str]) -> list[str]:
+    """The values of an option that is given several times behind one, as --metric ess,kl."""
+    places = [place for place, word in enumerate(arguments) if word.partition("=")[0] == option]
+    values = [_value_of(option, arguments[place:]) or "" for place in places]
+    gone = {*places, *(place + 1 for place in places if "=" not in arguments[place])}
+    kept = [word for place, word in enumerate(arguments) if place not in gone]
+    return [*kept, option, ",".join(values)] if len(places) > 1 and all(values) else arguments
+
+
 def _rows_of(arguments: Sequence[str], command: Any) -> Mapping[str, Row]:
     """Return the declared options of the command that the arguments call."""
     words = list(arguments)
@@ -399,8 +415,7 @@ def refuse(arguments: Sequence[str], command: Any) -> None:
             remedy = f"write --{other} {values[0]}" if other in rows else f"write {option} NAME.{name}"
             checks.require(not other, option, ", ".join(values), f"the path of a {name.upper()} file", remedy)
         arms = " ".join(f"{name}={value}" for value in values)
-        listed = "separated by commas" in row.help or all("=" in value for value in values)
-        joined = f"write {option} {','.join(values)}" if listed else "give one of them"
+        joined = f"write {option} {','.join(values)}" if all("=" in value for value in values) else "give one of them"
         remedy = f"compare several with asyncsim compare {arms}" if name in PARTS else joined
         once = len(values) < 2 or row.kind in (bool, list[str])
         checks.require(once, option, ", ".join(values), "given once", remedy)

@@ -28,6 +28,12 @@ READ = 128 + 13
 WIDEST = 110
 """Columns up to which lines are easy to read."""
 KERNEL = "asyncsim.systems._kernel"
+COLORS = {
+    r"\bis\s+better\s+than\b|  better$": "green",
+    r"\bis\s+worse\s+than\b|  worse$": "red",
+    r"(?<=[: ] )(undecided|not distinguishable on this task|cannot tell)\b|^cannot tell\b": "yellow",
+}
+"""Colors of verdicts, which stand before the first empty line of an answer."""
 LINE = "compiling the event kernel, once after an installation (about ten seconds)"
 
 
@@ -104,13 +110,32 @@ def width(piped: int = sys.maxsize, to: Any = None) -> int:
     return shutil.get_terminal_size().columns if (to or sys.stdout).isatty() or "COLUMNS" in os.environ else piped
 
 
-def show(lines: Iterable[str], hang: int = 4, piped: int = sys.maxsize, to: Any = None) -> None:
-    """Print lines on `to` (else stdout), wrapped to its width; no word is broken, so that it can be copied."""
+def show(
+    lines: Iterable[str],
+    hang: int = 4,
+    piped: int = sys.maxsize,
+    to: Any = None,
+    colors: Mapping[str, str] | None = None,
+) -> None:
+    """Print lines on `to` (else stdout), wrapped to its width; no word is broken, so that it can be copied.
+
+    On a terminal, what is like a pattern of `colors` has its color.
+    """
     columns = width(piped, to)
     for line in "\n".join(lines).split("\n"):
         hung = " " * max(len(line) - len(line.lstrip()) + 2, hang)
         whole = textwrap.TextWrapper(columns, "", hung, break_long_words=False, break_on_hyphens=False)
-        print(whole.fill(line) if len(line) > columns else line, file=to, flush=to is not None)
+        text = whole.fill(line) if len(line) > columns else line
+        if not (colors and sys.stdout.isatty()):
+            print(text, file=to, flush=to is not None)
+            continue
+        from rich.console import Console
+        from rich.text import Text
+
+        colored = Text(text)
+        for pattern, color in colors.items():
+            colored.highlight_regex(pattern, color)
+        Console().print(colored, soft_wrap=True)
 
 
 def load() -> None:
@@ -199,7 +224,9 @@ class Files:
         self.draw(value)
         context = contextvars.copy_context()
         context.run(pages.COLUMNS.set, min(width(0), WIDEST))
-        show([self.typed(context.run(str, value))])
+        head, *rest = self.typed(context.run(str, value)).split("\n\n", 1)
+        show([head], colors=COLORS)
+        show(["", *rest] if rest else [])
         self.say("plot: {}", "plot")
         return self.status(status)
 

@@ -18,7 +18,7 @@ from asyncsim.comparing.readings import Reading, ends
 from asyncsim.comparing.tuning import spread
 from asyncsim.diagnostics._diagnostic import Metric
 from asyncsim.methods._from_loss import OWN
-from asyncsim.running.running import one_weight, run
+from asyncsim.running.running import FRESH, one_weight, run
 from asyncsim.running.spec import Spec
 
 PACED = 256
@@ -83,7 +83,10 @@ def notes(
     reading: Reading, specs: Mapping[str, Spec], seed: int, smallest: float = math.inf, those: str = "arms"
 ) -> tuple[str, ...]:
     """Notes on arms, or on the settings of a sweep: unequal samples, other parts of methods, seconds not counted."""
-    lines, sizes = [], {name: spec.groups * spec.samples_per_group / spec.parts for name, spec in specs.items()}
+    lines, sizes = (
+        [reading.aside] * bool(reading.aside),
+        {name: spec.groups * spec.samples_per_group / spec.parts for name, spec in specs.items()},
+    )
     if len(set(sizes.values())) > 1:
         each = ", ".join(f"{name} {size:g}" for name, size in sizes.items())
         lines.append(f"{those} train on different numbers of samples per update: {each}")
@@ -125,10 +128,12 @@ def notes(
         if not critics[name] and header.get("advantage") in ("gae", "n_step", "vtrace"):
             lines.append(f"{name}: {header['advantage']} reads a critic, which nothing trains; write method.critic=0.5")
     # A run warns of constant weights itself.
-    for name, spec in specs.items() if those == "arms" else ():
-        known = not getattr(spec.system, "coupled", False)
-        told = known and one_weight(spec, functools.partial(_begun, spec, seed))
-        lines += [f"arm {name}, {told}"] * bool(told)
+    asked = {
+        name: spec for name, spec in specs.items() if those == "arms" and not getattr(spec.system, "coupled", False)
+    }
+    weights = {name: one_weight(spec, functools.partial(_begun, spec, seed)) for name, spec in asked.items()}
+    fresh = all(FRESH in told for told in weights.values())
+    lines += [f"arm {name}, {told}" for name, told in weights.items() if told and (fresh or FRESH not in told)]
     if reading.over == "slot-hours":
         each = ", ".join(f"{name} {reading.of_arm(spec).slots:g}" for name, spec in specs.items())
         lines.append(f"a slot-hour is a slot for one hour; slots, with {reading.slots:g} of the trainer: {each}")

@@ -124,7 +124,7 @@ def noted(question: Question, found: Sweep) -> Sweep:
         return found
     own = dict(question.reading)
     metrics, cells = own.pop("metrics"), list(question.grid.cells())
-    lines, first = list[str](), cells[0].setting
+    lines, first = [Reading(", ".join(metrics), **own).aside], cells[0].setting
     for name in question.grid.structures:
         beside = [cell for cell in cells if all(cell.setting[o] == first[o] for o in first if o != name)]
         parts = any(isinstance(cell.setting[name], str) for cell in beside)
@@ -132,14 +132,16 @@ def noted(question: Question, found: Sweep) -> Sweep:
         seen = Reading(metrics[0], **own), specs, question.seed
         told = pairing.notes(*seen, those="settings") if len(specs) <= grids.RIDERS else ()
         # Of numbers the grid says how many samples an update has.
-        lines += [s.replace("over=", "compare with over=") for s in told if parts or "samples per" not in s]
+        told = tuple(s for s in told if (parts or "samples per" not in s) and s != seen[0].aside)
+        lines += [s.replace("over=", "compare with over=") for s in told]
         for metric in metrics:
             behavior = pairing.caution(metric, specs).replace("arms", "settings")
             lines += [f"{metric}: {behavior[2:]}"] * (behavior[:1] == ";")
     for head in found.metrics if len(found.summary) == question.grid.size * len(metrics) else ():
         rows, spec = [row for row in found.summary if row["metric"] == head], cells[0].subject
         optimum = spec.fitted_task.optimum if "task" not in first else math.nan
-        lines.append(unseen(rows, own["over"] * found.shares, optimum, spec.fitted_task.describe()) * (len(rows) > 1))
+        said = unseen(rows, own["over"] * found.shares, optimum, spec.fitted_task.describe()) * (len(rows) > 1)
+        lines.append(f"{head}: " * bool(said and len(metrics) > 1) + said)
     return replace(found, notes=tuple(dict.fromkeys(filter(None, lines))))
 
 
