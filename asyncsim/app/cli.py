@@ -187,6 +187,8 @@ def compare(o: Options) -> int:
     remedy = f"write --along {','.join([*(o.along or ())[-1:], *loose])}"
     checks.require(not loose, "--along", " ".join(loose), "behind commas, without spaces", remedy)
     values = sweeping.values_of(o.along, "--along") if o.along else {}
+    once = f"write --along {o.along[-1]} alone, and run the command for each value of the other" if o.along else ""
+    checks.require(len(values) < 2, "--along", " ".join(o.along), "given once", once)
     path = dict(word.partition("=")[::2] for word in o.set).get("system", "")
     if wording.is_file(path):
         # A description has one limit, which varies as the option of its trainer.

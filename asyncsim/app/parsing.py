@@ -200,7 +200,7 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
             words |= {"link": [each for o, w in given if o == "link" for each in w.split(",")]}
             written = wording.placed(name, words) or checks.advice(name, "words")
         elif command == "export" and not near:
-            known = max((wording.takes("methods", each) for each in (*arguments, "truncated_is")), key=bool)
+            known = next(own for each in (*arguments, "truncated_is") if (own := wording.takes("methods", each)))
             pairs = (f"--set {each}=VALUE" for each in checks.near(name, known, 2, 3.0) or checks.near(name, known))
             written = f"write {text}" if (text := " ".join(pairs)) else ""
         beside = getattr(context.parent and context.parent.command, "commands", {})
@@ -218,13 +218,13 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
         advice = checks.advice(name, f"asyncsim.{command}", "asyncsim")
         advice = advice.replace("VALUES", "grpo gspo" if values == "VALUE" else values.replace(",", " "))
         advice = advice.replace("--like METHOD ", "" if _value_of("--like", arguments) else "--like grpo ")
-        whole = r"write --((like|adapter|columns) |[\w-]+ VALUE$)"
-        anything = "preset" in takes or command == "export" or bool(re.match(whole, advice or written))
-        remedy = wording.filled(advice or written or see, word, every=bool(advice) or anything, anything=anything)
+        word = str(word.count(",") + 1) if meant[:1] == ["replicates"] and "," in word else word
+        remedy = wording.filled(advice or written or see, word, True, True)
         refusal = checks.InputError("option", asked, "an option of the command", remedy)
         for other in (w.partition("=")[0] for w in arguments if w.startswith("--") and "--set" not in written):
             mine = [f"did you mean {_dashed(each)}?" for each in checks.near(other[2:], helps, 1, 0.7)]
             also = checks.advice(other[2:].replace("-", "_"), f"asyncsim.{command}", otherwise="".join(mine))
+            also = wording.filled(also, _value_of(other, arguments) or "VALUE", True, True)
             if also and other not in (asked, *map(_dashed, helps)):
                 refusal.add_note(f"  also {other}: {also}")
         known_by = {} if advice or written or near else {_dashed(each): text for each, text in helps.items()}

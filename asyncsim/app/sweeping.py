@@ -79,7 +79,12 @@ def grid_of(words: Sequence[str], grid: Sequence[str]) -> Grid:
         absent = (name for name in values if f".{name}".endswith(".lr") and name not in {*chosen, *given})
         first = {name: next(iter(values[name])) for name in absent}
         kept += [f"{name}={value}" for name, value in first.items() if isinstance(value, (int, float))]
-        return wording.of_words([*kept, *(f"{name}={value}" for name, value in chosen.items())], "--grid")
+        try:
+            return wording.of_words([*kept, *(f"{name}={value}" for name, value in chosen.items())], "--grid")
+        except checks.InputError as error:
+            each = values.get(str(error.value), {})
+            remedy = error.remedy.replace(f"={next(iter(each), '-')}", f"={','.join(map(str, each))}")
+            raise checks.InputError(error.field, error.value, error.bound, remedy) from None
 
     parts = ("task", "system", "schedule", "model", "policy", "advantage")
     maybe = [name for name in values if name == "lr" or ("." in name and name.partition(".")[0] not in parts)]

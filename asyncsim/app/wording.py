@@ -152,6 +152,13 @@ def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> 
         lacking = checks.InputError(part, name, f"a function or class that makes a {part}, not its rule", remedy)
         lacking.add_note(says)
         raise lacking
+    if ":" in name and kind == "methods" and {*sum(checks.NAMES["loss"].values(), [])} & {*missing}:
+        remedy = "name them log_prob, behavior_log_prob, advantages and mask, and give others a default"
+        lacking = checks.InputError(
+            f"arguments of {name}", ", ".join(missing), "names of the tensors of a loss", remedy
+        )
+        lacking.add_note(outside.kind_of("loss")[1])
+        raise lacking
     if missing:
         typed = {"sim.lognormal(1.0, 0.8)": "lognormal:1.0:0.8", "...": "VALUE"}
         values = calls.examples(missing, known, arguments)
@@ -165,10 +172,10 @@ def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> 
         # A former knob goes to the preset as it is: that refuses it and names the present one.
         return make(**{k: understood(value, *usual.get(k, ("", ""))) for k, value in arguments.items()})
     except checks.InputError as error:
-        if kind != "systems" or not prefix:
-            raise
-        remedy = re.sub(r"\b(load|train_time)=", rf"--set {prefix}\1=", error.remedy)
-        raise checks.InputError(error.field, error.value, error.bound, remedy) from None
+        own = r"\b(load|train_time)=" if kind == "systems" else rf"(?<=write )({'|'.join(known) or '-'})="
+        error.remedy = re.sub(own, rf"--set {prefix}\1=", error.remedy) if prefix else error.remedy
+        error.args = (str(checks.InputError(error.field, error.value, error.bound, error.remedy)),)
+        raise
 
 
 def takes(kind: str, name: str) -> Mapping[str, inspect.Parameter]:
@@ -292,10 +299,11 @@ def spec(words: Mapping[str, Any], pairs: Sequence[str]) -> Spec:
         part, dot, argument = (owner(key, words) or key if "." not in key else key).partition(".")
         if not dot:
             theirs = next((f"write --set {name}.{key}=VALUE" for name in PARTS if ":" in str(parts[name])), FORM)
-            raise checks.InputError("--set", key, "of the form PART.KEY=VALUE", placed(key, words) or theirs)
+            write = filled(placed(key, words) or theirs, str(given), every=True, anything=True)
+            raise checks.InputError("--set", key, "of the form PART.KEY=VALUE", write)
         grouped.setdefault(part, {})[argument] = given
     task = build("tasks", parts["task"], grouped.get("task", {}), "task.")
-    remedy = "run an environment as --task gym --set task.id=NAME"
+    remedy = f"an environment is --task gym --set task.id={parts['task']}"
     checks.require(hasattr(task, "policy"), "task", parts["task"], "a task, which has a policy", remedy)
     # None: the task's own as it is. Networks have no settings unless they are named.
     policy: Any = None
@@ -405,12 +413,13 @@ def worded(remedy: str) -> str:
     """A remedy in the words of an arm, where an option of a run is KEY=VALUE.
 
     >>> worded("add --link sgd --link clip-norm --set clip_norm.limit=VALUE")
-    'write link=sgd,clip-norm clip_norm.limit=VALUE'
+    'write "link=sgd,clip-norm clip_norm.limit=VALUE"'
     """
     if " arm " in remedy or not re.match("(write|add) --", remedy):
         return remedy
     options = re.sub(r"--([a-z-]+) (?=[\w.])", lambda m: m[1].replace("-", "_") + "=", remedy.replace("--set ", ""))
-    return re.sub("^add ", "write ", re.sub(r"\blink=(\S+) link=", r"link=\1,", options))
+    options = re.sub(r"\blink=(\S+) link=", r"link=\1,", options)
+    return re.sub(r"^\w+ ((?: ?[a-z_.]+=[^\s;]*[^\s;,])+)", r'write "\1"', options)
 
 
 def of_words(pairs: Sequence[str], option: str) -> Spec:
@@ -429,7 +438,9 @@ def of_words(pairs: Sequence[str], option: str) -> Spec:
             meant = (
                 f"{plugins.PARTS[part]}={text}" if part else text * (arm and bool(re.fullmatch(r"[a-z_]+=\S+", text)))
             )
-            remedy = checks.advice(key, "grid") or placed(key, chosen)
+            found = filled(placed(key, chosen), text, every=True, anything=True)
+            remedy = found if takers(key, chosen, 2.0) else checks.advice(key, "grid") or found
+            remedy = re.sub("--set ", "--grid ", remedy) if option == "--grid" else remedy
             remedy = f'to name an arm write "{key}: {meant}"' if meant else worded(remedy) if arm else remedy
             fits = [name for name in known if name != "staleness" or not chosen["system"]]  # that has its own limit
             checks.one_of(option, key, fits, remedy or "name a part of the spec, or PART.KEY")
@@ -464,6 +475,9 @@ def of_file(path: Path, given: Sequence[str], trust: Sequence[str]) -> Spec:
 
     key, equals, word = str(path).partition("=")
     write = f"write --set {path}" if key and word else "write NAME=VALUE without spaces"
+    if "." in key and key.partition(".")[0] not in (*PARTS, "model", "policy"):
+        found = placed(key.rpartition(".")[2], {"method": "grpo"})
+        write = filled(found, word, True, True).replace("--method grpo ", "" if "method" in given else "--method grpo ")
     write = f"write --{key} {word}" if key in DESCRIBES else write
     checks.require(path.exists() or not equals, "file", str(path), "an existing file, or left out", write)
     described = [name for name in given if name in DESCRIBES]
@@ -504,7 +518,8 @@ def _check_parts(
         if part in used:
             continue
         if chosen:
-            remedy = f"write {chosen}.KEY in place of {part}.KEY"
+            key, each = next(iter(given.items()))
+            remedy = f"write --set {chosen}.{key}={each} (in an arm without --set)"
         elif added:
             # A link that is named replaces the usual ones, and one optimizer takes another's place.
             kept = [name for name in known if not (name in rated and "lr" in takes("updates", part))]
@@ -525,7 +540,8 @@ def _check_parts(
                 remedy = f"write --set {_called(name)}.{near}={each} (in an arm without --set)"
                 raise checks.InputError("--set", f"{part}.{key}", f"a setting of {name}, under its name", remedy)
             last = next(iter(given), "").rpartition(".")[2]  # of a trainer's own name, as actor.clip_ratio
-            remedy = checks.advice(last, "words", otherwise="name a part of the run")
+            remedy = checks.advice(last, "words") or placed(last, parts) or "name a part of the run"
+            remedy = filled(remedy, str(next(iter(given.values()), "VALUE")), every=True, anything=True)
             checks.one_of("--set part", part, used, remedy)
         raise checks.InputError("--set part", part, f"one of {', '.join(used)}", remedy)
     return by_part

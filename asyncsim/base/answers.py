@@ -311,7 +311,7 @@ class Answer(calls.Told):
         return self.pairs[0].last.low, self.pairs[0].last.high
 
     def __str__(self) -> str:
-        """Format the answer for a terminal: verdicts first, then differences with intervals, tuned values, replicates."""
+        """Format the answer for a terminal: verdicts, then differences with intervals, tuned values, replicates."""
         reading = self.reading if self.better == "higher" else f"{self.reading}, lower is better"
         assumed = ", if rare events are no larger than stated below" if any(on.unseen for on in self.tasks) else ""
         # On a clock, a return could be taken for seconds.

@@ -92,7 +92,8 @@ def is_advantage(part: Any) -> bool:
 
 def is_loss(part: Any) -> bool:
     """Whether a function of a user's file is a loss: it takes an argument `log_prob`, or log-probs and advantages."""
-    names = list(inspect.signature(part).parameters) if inspect.isfunction(part) else []
+    part = getattr(part, "forward", part)  # of a module
+    names = list(inspect.signature(part).parameters) if inspect.isroutine(part) else []
     return "log_prob" in names or {"log_prob", "advantages"} <= {role_of(name) for name in names}
 
 
@@ -111,8 +112,9 @@ def bind(
     fn: Callable[..., Any], needed: Sequence[str] = ("advantages", "log_prob", "mask"), more: Sequence[str] = ()
 ) -> Binding:
     """Bind a loss to the tensors; raises `InputError` for ambiguous, unknown or missing (of the `needed`) arguments."""
-    made = not isinstance(fn, type) or not hasattr(fn, "forward")
-    checks.require(made, "loss", fn, "a module, not its class", f"make one: {getattr(fn, '__name__', fn)}()")
+    made, own = not isinstance(fn, type) or not hasattr(fn, "forward"), getattr(fn, "__name__", fn)
+    remedy = f"give {own}(), on the command line FILE.py:loss with loss = {own}() in the file"
+    checks.require(made, "loss", fn, "a module, not its class", remedy)
     target = getattr(fn, "forward", fn)
     try:
         parameters = list(inspect.signature(target).parameters.values())

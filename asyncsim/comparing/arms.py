@@ -44,8 +44,11 @@ def named(arms: Sequence[Any], clocked: bool = False) -> dict[str, Spec]:
         names = short_names(arms) if all(isinstance(arm, Spec) for arm in arms) else []
         specs = dict(zip(names or [chr(ord("a") + k) for k in range(len(arms))], arms, strict=True))
     checks.require(len(specs) > 1, "arms", len(specs), "two specs or more", "write (a, b, ...), or {name: spec}")
+    remedy = (
+        "write sim.Spec(task, system, method, update), or of a spec at hand spec.replace(method=sim.methods.grpo())"
+    )
     for name, spec in specs.items():
-        checks.require(isinstance(spec, Spec), f"arm {name}", spec, "a Spec", "write sim.Spec(task, system, ...)")
+        checks.require(isinstance(spec, Spec), f"arm {name}", spec, "a Spec", remedy)
         several = sorted(knobs.lengths(spec.method) | knobs.lengths(spec.update))
         remedy = "give each arm one setting; compare tunes its learning rate itself"
         checks.require(not several, f"arm {name}", f"a knob of {several} values", "one number per knob", remedy)

@@ -208,7 +208,7 @@ class Question:
         return all(spec.sampling == "enumerate" and not spec.system.random for spec in specs.values())
 
     def on(self, specs: Mapping[str, Spec], shown: Progress, site: Site, many: str = "") -> OnTask:
-        """The answer on the task of these specs, `many` says which of several; arms are trained in parallel on the `site`."""
+        """The answer on the task of these specs, `many` says which; arms are trained in parallel on the `site`."""
         first = "pilot" if self.tuned is None else "tuning"
         site.hears = lambda share: shown.beat(f"{many}{first}, {100.0 * share:.3g} % of the updates under way")
         best = self._tune(specs, site)
