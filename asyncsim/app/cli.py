@@ -194,6 +194,8 @@ def compare(o: Options) -> int:
         # A description has one limit, which varies as the option of its trainer.
         o.set += [f"{name}={next(iter(each))}" for name, each in values.items() if name.startswith("system.")]
         values = wording.of_trainer(path, values)
+    arms = f"give methods as arms: asyncsim compare {' '.join([*o.arms, *map(str, values.get('method', ()))])}"
+    checks.require("method" not in values, "--along", " ".join(o.along), "a setting of all arms", arms)
     specs = wording.specs_of(o.arms, o.set)
     named = [word for text in (*o.arms, *o.set) for word in text.split()]
     fewer = "for fewer of slow runs write asyncsim sweep --grid KEY=A,B --replicates 8, which prints the difference"

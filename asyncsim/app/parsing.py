@@ -125,6 +125,8 @@ def _typed(message: str, known: Collection[str], answer: bool = False) -> str:
     if {"task", "smallest", "grid"} & {*known}:
         kinds = "|".join(plugins.PARTS)
         remedy = re.sub(rf"\bsim\.({kinds})\.(\w+)\(\.\.\.\)", lambda m: f"--{plugins.PARTS[m[1]]} {m[2]}", remedy)
+        several = r"sim\.sweep\(spec, \{'(\w+)': \[([\d, ]+)\]\}\)"
+        remedy = re.sub(several, lambda m: f"asyncsim sweep --grid {m[1]}={m[2].replace(' ', '')}", remedy)
         remedy = re.sub(r"\bsim\.tasks\.(\w+)\((\w+=\w+)\)", r"--task \1 --set task.\2", remedy)
     remedy = re.sub(r"write (\w+=\[.*?\])", r"write --at '\1'", remedy) if "claims" in known else remedy
     values = r"'[\w.,=:/+-]+'" + r"|None|\d+" * (not answer)
@@ -200,9 +202,9 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
             words |= {"link": [each for o, w in given if o == "link" for each in w.split(",")]}
             written = wording.placed(name, words) or checks.advice(name, "words")
         elif command == "export" and not near:
-            known = next(own for each in (*arguments, "truncated_is") if (own := wording.takes("methods", each)))
-            pairs = (f"--set {each}=VALUE" for each in checks.near(name, known, 2, 3.0) or checks.near(name, known))
-            written = f"write {text}" if (text := " ".join(pairs)) else ""
+            own = next(own for each in (*arguments, "truncated_is") if (own := wording.takes("methods", each)))
+            pairs = [f"--set {each}=VALUE" for each in checks.near(name, own, 2, 3.0) or checks.near(name, own)]
+            written = " ".join(["write", *pairs]) * bool(pairs)
         beside = getattr(context.parent and context.parent.command, "commands", {})
         takers = [each for each in beside if any(asked in other.opts for other in beside[each].params)]
         if len(meant) > 1:
@@ -219,12 +221,12 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
         advice = advice.replace("VALUES", "grpo gspo" if values == "VALUE" else values.replace(",", " "))
         advice = advice.replace("--like METHOD ", "" if _value_of("--like", arguments) else "--like grpo ")
         word = str(word.count(",") + 1) if meant[:1] == ["replicates"] and "," in word else word
-        remedy = wording.filled(advice or written or see, word, True, True)
+        remedy = wording.filled(advice or written or see, word)
         refusal = checks.InputError("option", asked, "an option of the command", remedy)
         for other in (w.partition("=")[0] for w in arguments if w.startswith("--") and "--set" not in written):
             mine = [f"did you mean {_dashed(each)}?" for each in checks.near(other[2:], helps, 1, 0.7)]
             also = checks.advice(other[2:].replace("-", "_"), f"asyncsim.{command}", otherwise="".join(mine))
-            also = wording.filled(also, _value_of(other, arguments) or "VALUE", True, True)
+            also = wording.filled(also, _value_of(other, arguments) or "VALUE")
             if also and other not in (asked, *map(_dashed, helps)):
                 refusal.add_note(f"  also {other}: {also}")
         known_by = {} if advice or written or near else {_dashed(each): text for each, text in helps.items()}
@@ -399,7 +401,8 @@ def refuse(arguments: Sequence[str], command: Any) -> None:
         option = f"--{name.replace('_', '-')}"
         places = [place for place, word in enumerate(arguments) if word.partition("=")[0] == option]
         values = [str(_value_of(option, arguments[place:])) for place in places]
-        if arguments[-1:] == [option] and row.kind is not bool and not row.positional:
+        behind = [after for word, after in itertools.pairwise([*arguments, "--"]) if word == option]
+        if any(after[:2] == "--" for after in behind) and row.kind is not bool and not row.positional:
             said = f"write {option} {row.metavar or ('FILE' if row.kind is Path else 'VALUE')}: {row.help}"
             raise checks.InputError(option, None, "followed by a value", said)
         for value in values if row.kind in (int, float) else ():
@@ -415,8 +418,7 @@ def refuse(arguments: Sequence[str], command: Any) -> None:
             remedy = f"write --{other} {values[0]}" if other in rows else f"write {option} NAME.{name}"
             checks.require(not other, option, ", ".join(values), f"the path of a {name.upper()} file", remedy)
         arms = " ".join(f"{name}={value}" for value in values)
-        joined = f"write {option} {','.join(values)}" if all("=" in value for value in values) else "give one of them"
-        remedy = f"compare several with asyncsim compare {arms}" if name in PARTS else joined
+        remedy = f"compare several with asyncsim compare {arms}" if name in PARTS else "give one of them"
         once = len(values) < 2 or row.kind in (bool, list[str])
         checks.require(once, option, ", ".join(values), "given once", remedy)
 

@@ -44,6 +44,8 @@ def settings(pairs: Sequence[str], option: str = "--set") -> dict[str, Any]:
         kinds = plugins.kinds_of(pair.replace("-", "_"))
         part = plugins.PARTS[kinds[0]] if kinds else "method" if ":" in pair else ""
         remedy = f"write {part}={pair}" if part else f"write {key.strip(' -+') or 'KEY'}=VALUE"
+        mine = outside.defined(pair) if pair.isidentifier() and not part else []
+        remedy = f"write {mine[0]}" if mine else remedy
         folder = " (a folder)" * os.path.isdir(pair.removeprefix("model."))
         remedy = checks.advice(f"{pair}{folder} | {option}", "pair", otherwise=remedy)
         checks.require(bool(key and equals), option, pair, "of the form KEY=VALUE", remedy)
@@ -102,14 +104,9 @@ def understood(value: Any, default: Any, annotation: Any = "") -> Any:
     return -math.inf if word == "-inf" else value
 
 
-def filled(remedy: str, word: str, every: bool = False, anything: bool = False) -> str:
-    """The remedy with the typed numbers (or `anything`) in place of its only VALUE, or of `every` one.
-
-    A value of a mapping stays: what was typed is a text there.
-    """
-    fits = anything or all(checks.is_number(value(each)) for each in word.split(","))
-    fits = fits and (every or remedy.count("VALUE") == 1)
-    return re.sub("(?<!: )VALUE", lambda _: word, remedy) if fits else remedy
+def filled(remedy: str, word: str) -> str:
+    """The remedy with what was typed in place of VALUE; a value of a mapping stays, as what was typed is a text there."""
+    return re.sub("(?<!: )VALUE", lambda _: word, remedy)
 
 
 def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> Any:
@@ -152,11 +149,9 @@ def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> 
         lacking = checks.InputError(part, name, f"a function or class that makes a {part}, not its rule", remedy)
         lacking.add_note(says)
         raise lacking
-    if ":" in name and kind == "methods" and {*sum(checks.NAMES["loss"].values(), [])} & {*missing}:
+    if ":" in name and kind == "methods" and any({*missing} & {*each} for each in checks.NAMES["loss"].values()):
         remedy = "name them log_prob, behavior_log_prob, advantages and mask, and give others a default"
-        lacking = checks.InputError(
-            f"arguments of {name}", ", ".join(missing), "names of the tensors of a loss", remedy
-        )
+        lacking = checks.InputError(f"{name} argument", ", ".join(missing), "names of a loss's tensors", remedy)
         lacking.add_note(outside.kind_of("loss")[1])
         raise lacking
     if missing:
@@ -299,7 +294,7 @@ def spec(words: Mapping[str, Any], pairs: Sequence[str]) -> Spec:
         part, dot, argument = (owner(key, words) or key if "." not in key else key).partition(".")
         if not dot:
             theirs = next((f"write --set {name}.{key}=VALUE" for name in PARTS if ":" in str(parts[name])), FORM)
-            write = filled(placed(key, words) or theirs, str(given), every=True, anything=True)
+            write = filled(placed(key, words) or theirs, str(given))
             raise checks.InputError("--set", key, "of the form PART.KEY=VALUE", write)
         grouped.setdefault(part, {})[argument] = given
     task = build("tasks", parts["task"], grouped.get("task", {}), "task.")
@@ -438,10 +433,12 @@ def of_words(pairs: Sequence[str], option: str) -> Spec:
             meant = (
                 f"{plugins.PARTS[part]}={text}" if part else text * (arm and bool(re.fullmatch(r"[a-z_]+=\S+", text)))
             )
-            found = filled(placed(key, chosen), text, every=True, anything=True)
+            found = filled(placed(key, chosen), text)
             remedy = found if takers(key, chosen, 2.0) else checks.advice(key, "grid") or found
-            remedy = re.sub("--set ", "--grid ", remedy) if option == "--grid" else remedy
-            remedy = f'to name an arm write "{key}: {meant}"' if meant else worded(remedy) if arm else remedy
+            if option == "--grid":
+                remedy = re.sub(rf"--({'|'.join(SIZES)}) (?=\S)", r"--grid \1=", remedy.replace("--set ", "--grid "))
+            remedy = f"write --grid {meant}" if meant and option == "--grid" else remedy
+            remedy = f'to name an arm write "{key}: {meant}"' if meant and arm else worded(remedy) if arm else remedy
             fits = [name for name in known if name != "staleness" or not chosen["system"]]  # that has its own limit
             checks.one_of(option, key, fits, remedy or "name a part of the spec, or PART.KEY")
     words = {name: DESCRIBES[name].default for name in known if name not in SIZES or name == "updates"}
@@ -477,7 +474,7 @@ def of_file(path: Path, given: Sequence[str], trust: Sequence[str]) -> Spec:
     write = f"write --set {path}" if key and word else "write NAME=VALUE without spaces"
     if "." in key and key.partition(".")[0] not in (*PARTS, "model", "policy"):
         found = placed(key.rpartition(".")[2], {"method": "grpo"})
-        write = filled(found, word, True, True).replace("--method grpo ", "" if "method" in given else "--method grpo ")
+        write = filled(found, word).replace("--method grpo ", "" if "method" in given else "--method grpo ")
     write = f"write --{key} {word}" if key in DESCRIBES else write
     checks.require(path.exists() or not equals, "file", str(path), "an existing file, or left out", write)
     described = [name for name in given if name in DESCRIBES]
@@ -541,7 +538,8 @@ def _check_parts(
                 raise checks.InputError("--set", f"{part}.{key}", f"a setting of {name}, under its name", remedy)
             last = next(iter(given), "").rpartition(".")[2]  # of a trainer's own name, as actor.clip_ratio
             remedy = checks.advice(last, "words") or placed(last, parts) or "name a part of the run"
-            remedy = filled(remedy, str(next(iter(given.values()), "VALUE")), every=True, anything=True)
+            each = next(iter(given.values()), "VALUE")
+            remedy = filled(remedy, str(each))
             checks.one_of("--set part", part, used, remedy)
         raise checks.InputError("--set part", part, f"one of {', '.join(used)}", remedy)
     return by_part

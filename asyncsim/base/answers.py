@@ -334,8 +334,7 @@ class Answer(calls.Told):
             for pair in on.pairs:
                 word = on.word_of(pair)
                 sentence = pair.sentence(word, f" within {self.smallest:g}" if word == "equal" else where)
-                if along:
-                    lines.append(sentence)
+                lines += [sentence] * along
                 said.append(f"{on.name}: " * (len(self.tasks) > 1) + sentence)
                 details = pair.details(UNTOLD if on.idle[0] else word)
                 whose = f"{pair.arm}: " * (len(on.pairs) > 1 and not along)

@@ -101,7 +101,7 @@ def with_settings(fn: Any, settings: Mapping[str, Any], beside: Sequence[str] = 
     """The loss with other defaults of its own arguments; raises `InputError` for a name that is none of them."""
     given = inspect.signature(fn).parameters.values() if inspect.isfunction(fn) else ()
     takes = [each.name for each in given if each.default is not each.empty]
-    remedy = "name an argument of the loss that has a default" if takes else "the loss has no argument with a default"
+    remedy = "name an argument of the loss that has a default" if takes else "give it one in the loss, as its default"
     checks.each_of("loss argument", settings, [*beside, *takes], remedy)
     made = functools.partial(fn, **settings)
     made.__name__ = fn.__name__  # type: ignore[attr-defined]

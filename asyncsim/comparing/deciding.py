@@ -136,13 +136,10 @@ def compare(
     question = Question(reading, statistic, smallest, error, tune, interval, max_replicates, seed)
     # One bar for all settings and tasks.
     total, answers = len(specs) * FIRST * 2 ** (question.looks - 1), list[OnTask]()
-    with (
-        site_of(workers, store, name, reading.clocked) as site,
-        Progress("replicates", total * len(settings), progress) as shown,
-    ):
+    bar, many = Progress("replicates", total * len(settings), progress), f" of {len(settings)}: " * (len(settings) > 1)
+    with site_of(workers, store, name, reading.clocked) as site, bar as shown:
         for number, (setting, each) in enumerate(settings, 1):
-            many = f"{number} of {len(settings)}: " * (len(settings) > 1)
-            answers.append(replace(question.on(each, shown, site, many), setting=setting))
+            answers.append(replace(question.on(each, shown, site, many and f"{number}{many}"), setting=setting))
             shown.add(number * total - shown.done)
     return Answer(
         metric=name,

@@ -296,7 +296,7 @@ TYPED = {
     "a penalty's argument alone": ("run --set k3.to=x", "part = 'k3'", "write --penalty k3"),
     "a metric as an option": ("run --ess", "option = '--ess'", "write --diagnostics ess"),
     "a log of nowhere": ("log no.csv --set unit=s", "path = 'no.csv'", "give the log that the run wrote"),
-    "a clip of verl": ("run --method gspo --set method.eps_clip=0.2", "'eps_clip'", "write --set method.low=VALUE"),
+    "a clip of verl": ("run --method gspo --set method.eps_clip=0.2", "'eps_clip'", "write --set method.low=0.2"),
     "a setting without a value": ("run --set task.arms", "--set = 'task.arms'", "write task.arms=VALUE"),
     "an option without a value": ("run --json", "--json = None", "write --json FILE: Write the result"),
     "a class of nowhere": ("verify MyClaim", "claim = 'MyClaim'", "write my.py:MyClaim"),
@@ -641,7 +641,7 @@ WRITTEN = {
     "parameters of a claim": (lambda: sim.claims.Claim(limit=4), "point = 'limit=4'", r"write Claim\({'limit': 4}\)"),
     "ends of a claim's parameter": (lambda: sim.claims.Integer(5, 1), "high = 1", "swap the ends"),
     "ends of a real one": (lambda: sim.claims.Real(5.0, 1.0), "high = 1.0", "swap the ends"),
-    "updates of a run": (lambda: sim.run(SPEC, steps=9), "'steps'", r"write Spec\(updates=100\)"),
+    "updates of a run": (lambda: sim.run(SPEC, steps=9), "'steps'", r"write Spec\(updates=9\)"),
     "no system": (
         lambda: sim.Spec(BANDIT, method=SPEC.method, update=SPEC.update),
         "'system'",
@@ -652,7 +652,7 @@ WRITTEN = {
     "a rate of the update": (lambda: sim.sweep(SPEC, {"update.lr": [1.0]}), "'update.lr'", "write sgd.lr"),
     "metrics as an axis": (lambda: sim.plot(TRACE, None, ["ess"]), "over = ", r"those of Spec\(diagnostics="),
     "a metric by half": (lambda: TRACE.final("return"), "metric = 'return'", "did you mean trained_return"),
-    "a method of a run": (lambda: sim.run(method="gspo"), "'method'", r"write sim.run\(sim.Spec\(task, system"),
+    "a method of a run": (lambda: sim.run(method="gspo"), "'method'", r"write sim.run\(spec.replace\(method="),
     "arms by name": (lambda: sim.compare(a=SPEC, b=SPEC, smallest=0.1), "'a'", r"sim.compare\({'A': spec, 'B': other}"),
     "a metric that is called": (lambda: sim.diagnostics.ess(staleness=4), "'staleness'", r"sim.run\(spec\)\['ess'\]"),
     "several metrics": (
