@@ -187,15 +187,14 @@ def compare(o: Options) -> int:
     remedy = f"write --along {','.join([*(o.along or ())[-1:], *loose])}"
     checks.require(not loose, "--along", " ".join(loose), "behind commas, without spaces", remedy)
     values = sweeping.values_of(o.along, "--along") if o.along else {}
-    once = f"write --along {o.along[-1]} alone, and run the command for each value of the other" if o.along else ""
-    checks.require(len(values) < 2, "--along", " ".join(o.along), "given once", once)
+    arms = " ".join([*o.arms, *map(str, values.get("method", ()))])
+    apart = f"methods are arms: asyncsim compare {arms}" if "method" in values else "run the command for each"
+    checks.require(len(values) < 2 and "method" not in values, "--along", " ".join(o.along), "one setting", apart)
     path = dict(word.partition("=")[::2] for word in o.set).get("system", "")
     if wording.is_file(path):
         # A description has one limit, which varies as the option of its trainer.
         o.set += [f"{name}={next(iter(each))}" for name, each in values.items() if name.startswith("system.")]
         values = wording.of_trainer(path, values)
-    arms = f"give methods as arms: asyncsim compare {' '.join([*o.arms, *map(str, values.get('method', ()))])}"
-    checks.require("method" not in values, "--along", " ".join(o.along), "a setting of all arms", arms)
     specs = wording.specs_of(o.arms, o.set)
     named = [word for text in (*o.arms, *o.set) for word in text.split()]
     fewer = "for fewer of slow runs write asyncsim sweep --grid KEY=A,B --replicates 8, which prints the difference"

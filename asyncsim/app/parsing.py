@@ -97,9 +97,8 @@ def _several(error: Exception, options: Mapping[str, Any], known: Collection[str
         if isinstance(value, (tuple, list)) and value == wording.value(pair.partition("=")[2]):
             option = next((f"--{each}" for each in ("sweep", "along") if each in known), "asyncsim sweep --grid")
             one = f"this takes one value, as --set {pair.partition(',')[0]}; run the command again for another"
-            remedy = (
-                f"write {option} {pair} for several values" if {"sweep", "task", "smallest", "grid"} & {*known} else one
-            )
+            trains = {"sweep", "task", "smallest", "grid"} & {*known}
+            remedy = f"write {option} {pair} for several values" if trains else one
             return checks.InputError("--set", pair, f"of another value ({error})", remedy)
     return error
 
@@ -337,8 +336,6 @@ def rewritten(arguments: Sequence[str], command: Any) -> list[str]:
     if len(options) < len(rows):
         pairs = zip(arguments, [*arguments[1:], ""], strict=True)
         arguments = [w for w, path in pairs if w not in _FILES or w in options or not os.path.isfile(path)]
-    for option in (f"--{name}" for name, row in rows.items() if "separated by commas" in row.help):
-        arguments = _joined(option, list(arguments))
     if not {"smallest", "grid", "task"} & {*rows}:
         return list(arguments)
     several = "grid" if "grid" in rows else "along"
@@ -378,15 +375,6 @@ def rewritten(arguments: Sequence[str], command: Any) -> list[str]:
     return [*words, *(text for name, each in lists.items() for text in ("--set", f"{name}={','.join(each)}"))]
 
 
-def _joined(option: str, arguments: list[str]) -> list[str]:
-    """The values of an option that is given several times behind one, as --metric ess,kl."""
-    places = [place for place, word in enumerate(arguments) if word.partition("=")[0] == option]
-    values = [_value_of(option, arguments[place:]) or "" for place in places]
-    gone = {*places, *(place + 1 for place in places if "=" not in arguments[place])}
-    kept = [word for place, word in enumerate(arguments) if place not in gone]
-    return [*kept, option, ",".join(values)] if len(places) > 1 and all(values) else arguments
-
-
 def _rows_of(arguments: Sequence[str], command: Any) -> Mapping[str, Row]:
     """Return the declared options of the command that the arguments call."""
     words = list(arguments)
@@ -418,7 +406,9 @@ def refuse(arguments: Sequence[str], command: Any) -> None:
             remedy = f"write --{other} {values[0]}" if other in rows else f"write {option} NAME.{name}"
             checks.require(not other, option, ", ".join(values), f"the path of a {name.upper()} file", remedy)
         arms = " ".join(f"{name}={value}" for value in values)
-        remedy = f"compare several with asyncsim compare {arms}" if name in PARTS else "give one of them"
+        listed = "separated by commas" in row.help or all("=" in value for value in values)
+        joined = f"write {option} {','.join(values)}" if listed else "give one of them"
+        remedy = f"compare several with asyncsim compare {arms}" if name in PARTS else joined
         once = len(values) < 2 or row.kind in (bool, list[str])
         checks.require(once, option, ", ".join(values), "given once", remedy)
 

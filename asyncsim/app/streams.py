@@ -115,8 +115,7 @@ def show(lines: Iterable[str], hang: int = 4, piped: int = sys.maxsize, to: Any 
         hung = " " * max(len(line) - len(line.lstrip()) + 2, hang)
         whole = textwrap.TextWrapper(columns, "", hung, break_long_words=False, break_on_hyphens=False)
         text = whole.fill(line) if len(line) > columns else line
-        colored = colored and line != ""
-        for pattern, color in COLORS.items() if colored else ():
+        for pattern, color in COLORS.items() if (colored := colored and line != "") else ():
             text = re.sub(pattern, f"\x1b[{color}m\\g<0>\x1b[0m", text)
         print(text, file=to, flush=to is not None)
 

@@ -83,9 +83,9 @@ def grid_of(words: Sequence[str], grid: Sequence[str]) -> Grid:
             return wording.of_words([*kept, *(f"{name}={value}" for name, value in chosen.items())], "--grid")
         except checks.InputError as error:
             each = next((own for name, own in values.items() if name.rpartition(".")[2] == error.value), {})
-            remedy = error.remedy.replace(f"={next(iter(each), '-')}", f"={','.join(map(str, each))}")
-            remedy = remedy.replace("--set ", "--grid ") if each else remedy
-            raise checks.InputError(error.field, error.value, error.bound, remedy) from None
+            listed = error.remedy.replace(f"={next(iter(each), '-')}", f"={','.join(map(str, each))}")
+            listed = listed.replace("--set ", "--grid " if each else "--set ")
+            raise checks.InputError(error.field, error.value, error.bound, listed) from None
 
     parts = ("task", "system", "schedule", "model", "policy", "advantage")
     maybe = [name for name in values if name == "lr" or ("." in name and name.partition(".")[0] not in parts)]

@@ -105,7 +105,7 @@ def understood(value: Any, default: Any, annotation: Any = "") -> Any:
 
 
 def filled(remedy: str, word: str) -> str:
-    """The remedy with what was typed in place of VALUE; a value of a mapping stays, as what was typed is a text there."""
+    """The remedy with what was typed in place of VALUE; a value of a mapping stays: what was typed is a text there."""
     return re.sub("(?<!: )VALUE", lambda _: word, remedy)
 
 
@@ -430,9 +430,8 @@ def of_words(pairs: Sequence[str], option: str) -> Spec:
         elif key not in known:
             text, arm = str(own[key]), option.startswith("arm")
             part = next(iter(plugins.kinds_of(text.replace("-", "_"))), "methods" * (":" in text))
-            meant = (
-                f"{plugins.PARTS[part]}={text}" if part else text * (arm and bool(re.fullmatch(r"[a-z_]+=\S+", text)))
-            )
+            meant = text * (arm and bool(re.fullmatch(r"[a-z_]+=\S+", text)))
+            meant = f"{plugins.PARTS[part]}={text}" if part else meant
             found = filled(placed(key, chosen), text)
             remedy = found if takers(key, chosen, 2.0) else checks.advice(key, "grid") or found
             if option == "--grid":
@@ -472,9 +471,6 @@ def of_file(path: Path, given: Sequence[str], trust: Sequence[str]) -> Spec:
 
     key, equals, word = str(path).partition("=")
     write = f"write --set {path}" if key and word else "write NAME=VALUE without spaces"
-    if "." in key and key.partition(".")[0] not in (*PARTS, "model", "policy"):
-        found = placed(key.rpartition(".")[2], {"method": "grpo"})
-        write = filled(found, word).replace("--method grpo ", "" if "method" in given else "--method grpo ")
     write = f"write --{key} {word}" if key in DESCRIBES else write
     checks.require(path.exists() or not equals, "file", str(path), "an existing file, or left out", write)
     described = [name for name in given if name in DESCRIBES]

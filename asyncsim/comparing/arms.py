@@ -85,7 +85,7 @@ def notes(
 ) -> tuple[str, ...]:
     """Notes on arms, or on the settings of a sweep: unequal samples, other parts of methods, seconds not counted."""
     sizes = {name: spec.groups * spec.samples_per_group / spec.parts for name, spec in specs.items()}
-    lines = [reading.aside] * bool(reading.aside)
+    lines = [reading.aside] * bool(reading.aside and those == "arms")
     if len(set(sizes.values())) > 1:
         each = ", ".join(f"{name} {size:g}" for name, size in sizes.items())
         lines.append(f"{those} train on different numbers of samples per update: {each}")
@@ -127,8 +127,7 @@ def notes(
         if not critics[name] and header.get("advantage") in ("gae", "n_step", "vtrace"):
             lines.append(f"{name}: {header['advantage']} reads a critic, which nothing trains; write method.critic=0.5")
     # A run warns of constant weights itself.
-    own = specs if those == "arms" else {}
-    asked = {name: spec for name, spec in own.items() if not getattr(spec.system, "coupled", False)}
+    asked = {k: spec for k, spec in specs.items() if those == "arms" and not getattr(spec.system, "coupled", False)}
     weights = {name: one_weight(spec, functools.partial(_begun, spec, seed)) for name, spec in asked.items()}
     fresh = all(FRESH in told for told in weights.values())
     lines += [f"arm {name}, {told}" for name, told in weights.items() if told and (fresh or FRESH not in told)]

@@ -121,9 +121,8 @@ class Reading:
         """What to write where collapses of numbers other than returns are counted; else ""."""
         others = ", ".join(each for each in self.metric.split(", ") if each not in RETURNS)
         told = f"counted are runs whose {others} collapses; metric='trained_return' counts those whose return does"
-        return f"{told}, and without over='collapse' there are values of {others}" * bool(
-            others and self.over == "collapse"
-        )
+        told += f", and without over='collapse' there are values of {others}"
+        return told * bool(others and self.over == "collapse")
 
     def numbers(self, trace: Trace, lacking: bool = False) -> np.ndarray:
         """Number read from each replicate, float64 `[R]`; raises `InputError` if the metric is missing.

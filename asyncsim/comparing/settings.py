@@ -18,7 +18,7 @@ OWN = ("replicates", "realizations", "diagnostics", "block")
 """Fields of a spec that a sweep sets itself, so that values in a grid would be ignored."""
 FIELDS = [field.name for field in dataclasses.fields(Spec)]
 Scalar = bool | int | float | str | None
-COLUMNS = "metric mean standard_error low high median end start never diverged difference".split()
+COLUMNS = {"metric", "mean", "low", "high", "median", "end", "start", "never", "diverged", "difference"}
 """Columns of the tables: a setting of such a name would overwrite them."""
 grid_knob = partial(knob_of, field="grid", whose="the spec")
 

@@ -132,8 +132,7 @@ def noted(question: Question, found: Sweep) -> Sweep:
         seen = Reading(metrics[0], **own), specs, question.seed
         told = pairing.notes(*seen, those="settings") if len(specs) <= grids.RIDERS else ()
         # Of numbers the grid says how many samples an update has.
-        told = tuple(s for s in told if (parts or "samples per" not in s) and s != seen[0].aside)
-        lines += [s.replace("over=", "compare with over=") for s in told]
+        lines += [s.replace("over=", "compare with over=") for s in told if parts or "samples per" not in s]
         for metric in metrics:
             behavior = pairing.caution(metric, specs).replace("arms", "settings")
             lines += [f"{metric}: {behavior[2:]}"] * (behavior[:1] == ";")
