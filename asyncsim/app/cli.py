@@ -190,6 +190,9 @@ def compare(o: Options) -> int:
     remedy = f"write --along {','.join([*(o.along or ())[-1:], *loose])}"
     checks.require(not loose, "--along", " ".join(loose), "behind commas, without spaces", remedy)
     values = sweeping.values_of(o.along, "--along") if o.along else {}
+    arms = " ".join([*o.arms, *map(str, values.get("method", ()))])
+    apart = f"methods are arms: asyncsim compare {arms}" if "method" in values else "run the command for each"
+    checks.require(len(values) < 2 and "method" not in values, "--along", " ".join(o.along), "one setting", apart)
     path = dict(word.partition("=")[::2] for word in o.set).get("system", "")
     if wording.is_file(path):
         # A description has one limit, which varies as the option of its trainer.

@@ -150,7 +150,7 @@ def _admission(
     for key, value in arguments.items():
         its = f"it is an argument of {factory.__name__}: write --set controller.{key}={value}"
         elsewhere = checks.advice(key, "asyncsim.conformance", otherwise="see asyncsim.conformance.check_admission")
-        elsewhere = wording.filled(elsewhere, str(value), every=True, anything=True)
+        elsewhere = wording.filled(elsewhere, str(value))
         checks.one_of("--set", key, known, its if key in inspect.signature(factory).parameters else elsewhere)
     arguments = {key: wording.understood(value, every[key].default) for key, value in arguments.items()}
     lacks = [key for key in ("batch_size", "max_staleness") if key not in arguments]

@@ -130,6 +130,8 @@ def _typed(message: str, known: Collection[str], answer: bool = False) -> str:
     if {"task", "smallest", "grid"} & {*known}:
         kinds = "|".join(plugins.PARTS)
         remedy = re.sub(rf"\bsim\.({kinds})\.(\w+)\(\.\.\.\)", lambda m: f"--{plugins.PARTS[m[1]]} {m[2]}", remedy)
+        several = r"sim\.sweep\(spec, \{'(\w+)': \[([\d, ]+)\]\}\)"
+        remedy = re.sub(several, lambda m: f"asyncsim sweep --grid {m[1]}={m[2].replace(' ', '')}", remedy)
         remedy = re.sub(r"\bsim\.tasks\.(\w+)\((\w+=\w+)\)", r"--task \1 --set task.\2", remedy)
     remedy = re.sub(r"write (\w+=\[.*?\])", r"write --at '\1'", remedy) if "claims" in known else remedy
     values = r"'[\w.,=:/+-]+'" + r"|None|\d+" * (not answer)
@@ -207,6 +209,10 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
             words = {each: DESCRIBES[each].default for each in PARTS} | {o: w for o, w in given if o in PARTS}
             words |= {"link": [each for o, w in given if o == "link" for each in w.split(",")]}
             written = wording.placed(name, words) or checks.advice(name, "words")
+        elif command == "export" and not near:
+            own = next(own for each in (*arguments, "truncated_is") if (own := wording.takes("methods", each)))
+            pairs = [f"--set {each}=VALUE" for each in checks.near(name, own, 2, 3.0) or checks.near(name, own)]
+            written = " ".join(["write", *pairs]) * bool(pairs)
         beside = getattr(context.parent and context.parent.command, "commands", {})
         takers = [each for each in beside if any(asked in other.opts for other in beside[each].params)]
         if len(meant) > 1:
@@ -222,14 +228,15 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
         values = " ".join(itertools.takewhile(lambda text: text[:1] != "-", behind)) or word
         advice = checks.advice(name, f"asyncsim.{command}", "asyncsim")
         advice = advice.replace("VALUES", "grpo gspo" if values == "VALUE" else values.replace(",", " "))
-        whole = r"write --((like|adapter|columns) |[\w-]+ VALUE$)"
-        anything = "preset" in takes or bool(re.match(whole, advice or written))
-        remedy = wording.filled(advice or written or see, word, every=bool(advice) or anything, anything=anything)
+        advice = advice.replace("--like METHOD ", "" if _value_of("--like", arguments) else "--like grpo ")
+        word = str(word.count(",") + 1) if meant[:1] == ["replicates"] and "," in word else word
+        remedy = wording.filled(advice or written or see, word)
         refusal = checks.InputError("option", asked, "an option of the command", remedy)
         for other in (word.partition("=")[0] for word in arguments if word.startswith("--")):
             mine = [f"did you mean {_dashed(each)}?" for each in checks.near(other[2:], helps, 1, 0.7)]
             mine = mine or [wording.of_preset(each, other[2:].replace("-", "_")) for each in presets[:1]]
             also = checks.advice(other[2:].replace("-", "_"), f"asyncsim.{command}", otherwise="".join(mine))
+            also = wording.filled(also, _value_of(other, arguments) or "VALUE")
             if also and (presets or "--set" not in written) and other not in (asked, *map(_dashed, helps)):
                 refusal.add_note(f"  also {other}: {also}")
         known_by = {} if advice or written or near else {_dashed(each): text for each, text in helps.items()}
@@ -395,7 +402,8 @@ def refuse(arguments: Sequence[str], command: Any) -> None:
         option = f"--{name.replace('_', '-')}"
         places = [place for place, word in enumerate(arguments) if word.partition("=")[0] == option]
         values = [str(_value_of(option, arguments[place:])) for place in places]
-        if arguments[-1:] == [option] and row.kind is not bool and not row.positional:
+        behind = [after for word, after in itertools.pairwise([*arguments, "--"]) if word == option]
+        if any(after[:2] == "--" for after in behind) and row.kind is not bool and not row.positional:
             said = f"write {option} {row.metavar or ('FILE' if row.kind is Path else 'VALUE')}: {row.help}"
             raise checks.InputError(option, None, "followed by a value", said)
         for value in values if row.kind in (int, float) else ():

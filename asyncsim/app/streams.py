@@ -9,6 +9,7 @@ import functools
 import importlib
 import json
 import os
+import re
 import shutil
 import sys
 import textwrap
@@ -28,6 +29,9 @@ READ = 128 + 13
 WIDEST = 110
 """Columns up to which lines are easy to read."""
 KERNEL = "asyncsim.systems._kernel"
+COLORS = {r"\bis\s+better\s+than\b|  better$": 32, r"\bis\s+worse\s+than\b|  worse$": 31}
+COLORS |= {r"(?<=[: ] )(undecided|not distinguishable on this task|cannot tell)\b|^cannot tell\b": 33}
+"""Colors of verdicts, which stand before the first empty line of an answer."""
 LINE = "compiling the event kernel, once after an installation (about ten seconds)"
 
 
@@ -104,13 +108,16 @@ def width(piped: int = sys.maxsize, to: Any = None) -> int:
     return shutil.get_terminal_size().columns if (to or sys.stdout).isatty() or "COLUMNS" in os.environ else piped
 
 
-def show(lines: Iterable[str], hang: int = 4, piped: int = sys.maxsize, to: Any = None) -> None:
+def show(lines: Iterable[str], hang: int = 4, piped: int = sys.maxsize, to: Any = None, colored: bool = False) -> None:
     """Print lines on `to` (else stdout), wrapped to its width; no word is broken, so that it can be copied."""
-    columns = width(piped, to)
+    columns, colored = width(piped, to), colored and sys.stdout.isatty() and "NO_COLOR" not in os.environ
     for line in "\n".join(lines).split("\n"):
         hung = " " * max(len(line) - len(line.lstrip()) + 2, hang)
         whole = textwrap.TextWrapper(columns, "", hung, break_long_words=False, break_on_hyphens=False)
-        print(whole.fill(line) if len(line) > columns else line, file=to, flush=to is not None)
+        text = whole.fill(line) if len(line) > columns else line
+        for pattern, color in COLORS.items() if (colored := colored and line != "") else ():
+            text = re.sub(pattern, f"\x1b[{color}m\\g<0>\x1b[0m", text)
+        print(text, file=to, flush=to is not None)
 
 
 def load() -> None:
@@ -199,7 +206,7 @@ class Files:
         self.draw(value)
         context = contextvars.copy_context()
         context.run(pages.COLUMNS.set, min(width(0), WIDEST))
-        show([self.typed(context.run(str, value))])
+        show([self.typed(context.run(str, value))], colored=True)
         self.say("plot: {}", "plot")
         return self.status(status)
 

@@ -79,7 +79,13 @@ def grid_of(words: Sequence[str], grid: Sequence[str]) -> Grid:
         absent = (name for name in values if f".{name}".endswith(".lr") and name not in {*chosen, *given})
         first = {name: next(iter(values[name])) for name in absent}
         kept += [f"{name}={value}" for name, value in first.items() if isinstance(value, (int, float))]
-        return wording.of_words([*kept, *(f"{name}={value}" for name, value in chosen.items())], "--grid")
+        try:
+            return wording.of_words([*kept, *(f"{name}={value}" for name, value in chosen.items())], "--grid")
+        except checks.InputError as error:
+            each = next((own for name, own in values.items() if name.rpartition(".")[2] == error.value), {})
+            listed = error.remedy.replace(f"={next(iter(each), '-')}", f"={','.join(map(str, each))}")
+            listed = listed.replace("--set ", "--grid " if each else "--set ")
+            raise checks.InputError(error.field, error.value, error.bound, listed) from None
 
     parts = ("task", "system", "schedule", "model", "policy", "advantage")
     maybe = [name for name in values if name == "lr" or ("." in name and name.partition(".")[0] not in parts)]
@@ -92,8 +98,11 @@ def values_of(grid: Sequence[str], option: str) -> dict[str, dict[Any, Any]]:
     for text in grid:
         name, equals, listed = text.partition("=")
         name = name.strip().replace("-", "_")
+        listed = re.sub(r"(?<=\d)\s+(?=[-\d.])", ",", listed.strip())
+        ends = re.fullmatch(r"(\d+)(?:-|\.\.)(\d+)", listed)
         fits = name and equals and listed and not re.fullmatch(r"\d+-\d+|[-+\d.e]+(:|\.\.)[-+\d.e]+(:log)?", listed)
-        form = FORM.replace("NAME", name or "NAME")
+        form = f"write {option} {name}={ends[1]},{ends[2]}, with values between" if ends else ""
+        form = form or FORM.replace("NAME", name or "NAME")
         checks.require(bool(fits), option, text, "of the form NAME=V1,V2", form)
         checks.require(name not in values, option, text, f"the only values of {name}", "give each name once")
         listed = re.sub(r"^\[([^\[]*)\]$", r"\1", listed)
@@ -113,7 +122,8 @@ def _range(option: str, text: str) -> list[str] | None:
     match = re.fullmatch(rf"({number}):({number}):(\d+)", text.strip())
     if match is None:
         return None
-    low = checks.real(option, wording.value(match[1]), FORM, 0.0, open_low=True)
+    above = f"a logarithmic scale has no 0: write 0.001:{match[2]}:{match[3]} or values by commas"
+    low = checks.real(option, wording.value(match[1]), above, 0.0, open_low=True)
     high = checks.real(option, wording.value(match[2]), FORM, low, open_low=True)
     count = checks.integer(option, int(match[3]), 2, FORM, 10_000)
     return [repr(float(f"{x:.6g}")) for x in np.geomspace(low, high, count)]

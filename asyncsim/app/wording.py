@@ -42,6 +42,8 @@ def settings(pairs: Sequence[str], option: str = "--set") -> dict[str, Any]:
         kinds = plugins.kinds_of(pair.replace("-", "_"))
         part = plugins.PARTS[kinds[0]] if kinds else "method" if ":" in pair else ""
         remedy = f"write {part}={pair}" if part else f"write {key.strip(' -+') or 'KEY'}=VALUE"
+        mine = outside.defined(pair) if pair.isidentifier() and not part else []
+        remedy = f"write {mine[0]}" if mine else remedy
         folder = " (a folder)" * os.path.isdir(pair.removeprefix("model."))
         remedy = checks.advice(f"{pair}{folder} | {option}", "pair", otherwise=remedy)
         checks.require(bool(key and equals), option, pair, "of the form KEY=VALUE", remedy)
@@ -101,14 +103,9 @@ def understood(value: Any, default: Any, annotation: Any = "") -> Any:
     return -math.inf if word == "-inf" else value
 
 
-def filled(remedy: str, word: str, every: bool = False, anything: bool = False) -> str:
-    """The remedy with the typed numbers (or `anything`) in place of its only VALUE, or of `every` one.
-
-    A value of a mapping stays: what was typed is a text there.
-    """
-    fits = anything or all(checks.is_number(value(each)) for each in word.split(","))
-    fits = fits and (every or remedy.count("VALUE") == 1)
-    return re.sub("(?<!: )VALUE", lambda _: word, remedy) if fits else remedy
+def filled(remedy: str, word: str) -> str:
+    """The remedy with what was typed in place of VALUE; a value of a mapping stays: what was typed is a text there."""
+    return re.sub("(?<!: )VALUE", lambda _: word, remedy)
 
 
 def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> Any:
@@ -159,6 +156,11 @@ def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> 
         lacking = checks.InputError(part, name, f"a function or class that makes a {part}, not its rule", remedy)
         lacking.add_note(says)
         raise lacking
+    if ":" in name and kind == "methods" and any({*missing} & {*each} for each in checks.NAMES["loss"].values()):
+        remedy = "name them log_prob, behavior_log_prob, advantages and mask, and give others a default"
+        lacking = checks.InputError(f"{name} argument", ", ".join(missing), "names of a loss's tensors", remedy)
+        lacking.add_note(outside.kind_of("loss")[1])
+        raise lacking
     if missing:
         typed = {"sim.lognormal(1.0, 0.8)": "lognormal:1.0:0.8", "...": "VALUE"}
         values = calls.examples(missing, known, arguments)
@@ -172,10 +174,10 @@ def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> 
         # A former knob goes to the preset as it is: that refuses it and names the present one.
         return make(**{k: understood(value, *usual.get(k, ("", ""))) for k, value in arguments.items()})
     except checks.InputError as error:
-        if kind != "systems" or not prefix:
-            raise
-        remedy = re.sub(r"\b(load|train_time)=", rf"--set {prefix}\1=", error.remedy)
-        raise checks.InputError(error.field, error.value, error.bound, remedy) from None
+        own = r"\b(load|train_time)=" if kind == "systems" else rf"(?<=write )({'|'.join(known) or '-'})="
+        error.remedy = re.sub(own, rf"--set {prefix}\1=", error.remedy) if prefix else error.remedy
+        error.args = (str(checks.InputError(error.field, error.value, error.bound, error.remedy)),)
+        raise
 
 
 def takes(kind: str, name: str) -> Mapping[str, inspect.Parameter]:
@@ -293,10 +295,11 @@ def spec(words: Mapping[str, Any], pairs: Sequence[str]) -> Spec:
         part, dot, argument = (owner(key, words) or key if "." not in key else key).partition(".")
         if not dot:
             theirs = next((f"write --set {name}.{key}=VALUE" for name in PARTS if ":" in str(parts[name])), FORM)
-            raise checks.InputError("--set", key, "of the form PART.KEY=VALUE", placed(key, words) or theirs)
+            write = filled(placed(key, words) or theirs, str(given))
+            raise checks.InputError("--set", key, "of the form PART.KEY=VALUE", write)
         grouped.setdefault(part, {})[argument] = given
     task = build("tasks", parts["task"], grouped.get("task", {}), "task.")
-    remedy = "run an environment as --task gym --set task.id=NAME"
+    remedy = f"an environment is --task gym --set task.id={parts['task']}"
     checks.require(hasattr(task, "policy"), "task", parts["task"], "a task, which has a policy", remedy)
     # None: the task's own as it is. Networks have no settings unless they are named.
     policy: Any = None
@@ -406,12 +409,13 @@ def worded(remedy: str) -> str:
     """A remedy in the words of an arm, where an option of a run is KEY=VALUE.
 
     >>> worded("add --link sgd --link clip-norm --set clip_norm.limit=VALUE")
-    'write link=sgd,clip-norm clip_norm.limit=VALUE'
+    'write "link=sgd,clip-norm clip_norm.limit=VALUE"'
     """
     if " arm " in remedy or not re.match("(write|add) --", remedy):
         return remedy
     options = re.sub(r"--([a-z-]+) (?=[\w.])", lambda m: m[1].replace("-", "_") + "=", remedy.replace("--set ", ""))
-    return re.sub("^add ", "write ", re.sub(r"\blink=(\S+) link=", r"link=\1,", options))
+    options = re.sub(r"\blink=(\S+) link=", r"link=\1,", options)
+    return re.sub(r"^\w+ ((?: ?[a-z_.]+=[^\s;]*[^\s;,])+)", r'write "\1"', options)
 
 
 def of_words(pairs: Sequence[str], option: str) -> Spec:
@@ -427,11 +431,14 @@ def of_words(pairs: Sequence[str], option: str) -> Spec:
         elif key not in known:
             text, arm = str(own[key]), option.startswith("arm")
             part = next(iter(plugins.kinds_of(text.replace("-", "_"))), "methods" * (":" in text))
-            meant = (
-                f"{plugins.PARTS[part]}={text}" if part else text * (arm and bool(re.fullmatch(r"[a-z_]+=\S+", text)))
-            )
-            remedy = checks.advice(key, "grid") or placed(key, chosen)
-            remedy = f'to name an arm write "{key}: {meant}"' if meant else worded(remedy) if arm else remedy
+            meant = text * (arm and bool(re.fullmatch(r"[a-z_]+=\S+", text)))
+            meant = f"{plugins.PARTS[part]}={text}" if part else meant
+            found = filled(placed(key, chosen), text)
+            remedy = found if takers(key, chosen, 2.0) else checks.advice(key, "grid") or found
+            if option == "--grid":
+                remedy = re.sub(rf"--({'|'.join(SIZES)}) (?=\S)", r"--grid \1=", remedy.replace("--set ", "--grid "))
+            remedy = f"write --grid {meant}" if meant and option == "--grid" else remedy
+            remedy = f'to name an arm write "{key}: {meant}"' if meant and arm else worded(remedy) if arm else remedy
             fits = [name for name in known if name != "staleness" or not chosen["system"]]  # that has its own limit
             checks.one_of(option, key, fits, remedy or "name a part of the spec, or PART.KEY")
     words = {name: DESCRIBES[name].default for name in known if name not in SIZES or name == "updates"}
@@ -505,7 +512,8 @@ def _check_parts(
         if part in used:
             continue
         if chosen:
-            remedy = f"write {chosen}.KEY in place of {part}.KEY"
+            key, each = next(iter(given.items()))
+            remedy = f"write --set {chosen}.{key}={each} (in an arm without --set)"
         elif added:
             # A link that is named replaces the usual ones, and one optimizer takes another's place.
             kept = [name for name in known if not (name in rated and "lr" in takes("updates", part))]
@@ -526,7 +534,9 @@ def _check_parts(
                 remedy = f"write --set {_called(name)}.{near}={each} (in an arm without --set)"
                 raise checks.InputError("--set", f"{part}.{key}", f"a setting of {name}, under its name", remedy)
             last = next(iter(given), "").rpartition(".")[2]  # of a trainer's own name, as actor.clip_ratio
-            remedy = checks.advice(last, "words", otherwise="name a part of the run")
+            remedy = checks.advice(last, "words") or placed(last, parts) or "name a part of the run"
+            each = next(iter(given.values()), "VALUE")
+            remedy = filled(remedy, str(each))
             checks.one_of("--set part", part, used, remedy)
         raise checks.InputError("--set part", part, f"one of {', '.join(used)}", remedy)
     return by_part
@@ -590,6 +600,8 @@ def specs_of(arms: Sequence[str], common: Sequence[str]) -> dict[str, Spec]:
         except checks.InputError as error:
             shared_word = any(str(error.value) in word for word in inherited)
             remedy = error.remedy if shared_word else worded(error.remedy)
+            kept = [word for word in words if word.partition("=")[0] != error.value and error.value in own]
+            remedy = remedy.replace('write "', f'write "{" ".join([*kept, ""])}', 1)
             if name == text and text.count("=") == 1 and "." in words[0].partition("=")[0]:
                 remedy = f"quote the words of one arm, as 'method=NAME {text}'"
             for word in inherited if specs and error.field.endswith(" argument") else ():

@@ -311,31 +311,34 @@ class Answer(calls.Told):
         return self.pairs[0].last.low, self.pairs[0].last.high
 
     def __str__(self) -> str:
-        """Format the answer for a terminal: per task verdicts, differences with intervals, tuned values, replicates."""
+        """Format the answer for a terminal: verdicts, then differences with intervals, tuned values, replicates."""
         reading = self.reading if self.better == "higher" else f"{self.reading}, lower is better"
         assumed = ", if rare events are no larger than stated below" if any(on.unseen for on in self.tasks) else ""
         # On a clock, a return could be taken for seconds.
         clocked = f" in {self.unit}" * (self.tasks[0].axis != "update")
         unit = clocked if self.unit == self.metric else f" {self.unit}"
-        lines = [f"{reading}; smallest difference that matters {self.smallest:g}{unit}"]
-        lines.append(f"error rate {self.error:g} per task{assumed}")
+        title = [f"{reading}; smallest difference that matters {self.smallest:g}{unit}"]
+        title.append(f"error rate {self.error:g} per task{assumed}")
         trains = {arm.name: arm.method for arm in self.tasks[0].arms}
         if "method" not in self.tasks[0].setting and any(trains[name] not in name for name in trains):
             same = len({*trains.values()}) == 1
             each = (f"{name} trains {method}" for name, method in trains.items())
-            lines.append(f"every arm trains {self.tasks[0].arms[0].method}" if same else ", ".join(each))
-        lines += [f"note: {note}" for note in self.notes]
+            title.append(f"every arm trains {self.tasks[0].arms[0].method}" if same else ", ".join(each))
+        title += [f"note: {note}" for note in self.notes]
         where = " at equal updates" if any(note.startswith(UNCOUNTED) for note in self.notes) else ""
-        if self.tasks[0].setting:
-            lines += ["", *self._table(self.tasks)]
+        along, said = bool(self.tasks[0].setting), list[str]()
+        lines = ["", *title]
         for on in self.tasks:
             clock = "" if on.axis == "update" else f", first {on.updates[-1]:.6g} {on.axis} of each arm"
-            lines += ["", f"{on.name}{clock}", *([] if on.setting else self._table((on,)))]
+            lines += ["", f"{on.name}{clock}", *([] if along else self._table((on,)))]
             for pair in on.pairs:
                 word = on.word_of(pair)
-                lines.append(pair.sentence(word, f" within {self.smallest:g}" if word == "equal" else where))
+                sentence = pair.sentence(word, f" within {self.smallest:g}" if word == "equal" else where)
+                lines += [sentence] * along
+                said.append(f"{on.name}: " * (len(self.tasks) > 1) + sentence)
                 details = pair.details(UNTOLD if on.idle[0] else word)
-                lines += [f"  {line}" for line in (details, pair.why, *pair.notes) if line]
+                whose = f"{pair.arm}: " * (len(on.pairs) > 1 and not along)
+                lines += [f"  {whose}{line}" for line in (details, pair.why, *pair.notes) if line]
             other = other_task(on.task, harder=not on.blind.startswith("no arm"))
             if on.idle[0]:
                 tuned = on.event == "collapse" and on.arms[0].tuned.knob
@@ -350,7 +353,7 @@ class Answer(calls.Told):
             lines += on.twins()
             lines += [f"  {line}" for line in (on.unseen, f"{on.blind}; try {other}" if on.blind else "") if line]
             lines += [f"  {arm.name}: {lost}" for arm in on.arms if (lost := self._lost(arm, on))]
-        return "\n".join(lines)
+        return "\n".join([*(self._table(self.tasks) if along else said), *lines])
 
     def _lost(self, arm: Arm, on: OnTask) -> str:
         """What is particular of an arm: another number of replicates, and those that diverged or end early."""

@@ -92,7 +92,8 @@ def is_advantage(part: Any) -> bool:
 
 def is_loss(part: Any) -> bool:
     """Whether a function of a user's file is a loss: it takes an argument `log_prob`, or log-probs and advantages."""
-    names = list(inspect.signature(part).parameters) if inspect.isfunction(part) else []
+    part = getattr(part, "forward", part)  # of a module
+    names = list(inspect.signature(part).parameters) if inspect.isroutine(part) else []
     return "log_prob" in names or {"log_prob", "advantages"} <= {role_of(name) for name in names}
 
 
@@ -100,7 +101,7 @@ def with_settings(fn: Any, settings: Mapping[str, Any], beside: Sequence[str] = 
     """The loss with other defaults of its own arguments; raises `InputError` for a name that is none of them."""
     given = inspect.signature(fn).parameters.values() if inspect.isfunction(fn) else ()
     takes = [each.name for each in given if each.default is not each.empty]
-    remedy = "name an argument of the loss that has a default" if takes else "the loss has no argument with a default"
+    remedy = "name an argument of the loss that has a default" if takes else "give it one in the loss, as its default"
     checks.each_of("loss argument", settings, [*beside, *takes], remedy)
     made = functools.partial(fn, **settings)
     made.__name__ = fn.__name__  # type: ignore[attr-defined]
@@ -111,8 +112,9 @@ def bind(
     fn: Callable[..., Any], needed: Sequence[str] = ("advantages", "log_prob", "mask"), more: Sequence[str] = ()
 ) -> Binding:
     """Bind a loss to the tensors; raises `InputError` for ambiguous, unknown or missing (of the `needed`) arguments."""
-    made = not isinstance(fn, type) or not hasattr(fn, "forward")
-    checks.require(made, "loss", fn, "a module, not its class", f"make one: {getattr(fn, '__name__', fn)}()")
+    made, own = not isinstance(fn, type) or not hasattr(fn, "forward"), getattr(fn, "__name__", fn)
+    remedy = f"give {own}(), on the command line FILE.py:loss with loss = {own}() in the file"
+    checks.require(made, "loss", fn, "a module, not its class", remedy)
     target = getattr(fn, "forward", fn)
     try:
         parameters = list(inspect.signature(target).parameters.values())

@@ -105,7 +105,8 @@ def bound(
         alike = checks.hint(each, known, "", 2.0 if theirs else 0.65)
         call = checks.advice("=", name) or (f"{usual} ({takes})" if usual and not lacks else usual)
         at = checks.advice(each, "model") if "model" in known else call
-        value = str(settings[each]) if checks.is_number(settings[each]) else "VALUE"
+        value = len(settings[each]) if isinstance(settings[each], list) and "seed" in each else settings[each]
+        value = str(value) if checks.is_number(value) else "VALUE"
         refused.append((each, (own or behind or alike or at or theirs or takes).replace("VALUE", value)))
     if refused:
         (each, remedy), *others = refused

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from types import TracebackType
+from types import ModuleType, TracebackType
 from typing import Any
 
 from asyncsim.base import checks
@@ -98,7 +98,8 @@ def loaded(target: str, field: str = "target", installed: bool = False) -> Any:
         find_here()
         part = _imported(place, field, lambda: importlib.import_module(place))
     for step in name.split("."):
-        known = [each for each in vars(part) if not each.startswith("_")] if hasattr(part, "__dict__") else []
+        own = vars(part) if hasattr(part, "__dict__") else {}
+        known = [each for each in own if not each.startswith("_") and not isinstance(own[each], ModuleType)]
         # What a file defines before what it imports.
         known.sort(key=lambda each: getattr(vars(part)[each], "__module__", "") != getattr(part, "__name__", ""))
         remedy = checks.hint(step, known, f"it has {', '.join(known[:10]) or 'nothing public'}")

@@ -122,7 +122,8 @@ def load(package: str, name: str, kind: str) -> Any:
     if snake not in known:
         place, _, own = name.rpartition(".")
         remedy = f"write {own if own in known else f'{place}:{own} for one of your own'}" if place else ""
-        remedy = checks.advice(name, f"--{kind}") or remedy or _hint(package, snake)
+        mine = [f"did you mean {each}?" for each in outside.defined(name) if each.endswith(f":{name}")]
+        remedy = checks.advice(name, f"--{kind}") or remedy or "".join(mine[:1]) or _hint(package, snake)
         remedy = remedy or f"see `asyncsim list {package.rpartition('.')[2]}`"
         remedy += "; what a link reports is recorded unasked" * (kind == "diagnostics" and remedy.startswith("see "))
         meanings = (RULES if kind == "system" else listed(package)) if remedy.startswith("see ") else None

@@ -146,7 +146,8 @@ def known(id: str) -> str:
         # VCPO is a paper's, MyClaim a class.
         named = word.endswith(".py") or (word[:1].isupper() and not word.isupper())
         named = named and not paged(last)
-        own = [each for each in outside.defined(word) if re.search(":[A-Z]", each)][:5] or ["my.py:MyClaim"] * named
+        found = outside.defined(word)
+        own = [each for each in found if re.search(":[A-Z]", each)][:5] or ["my.py:MyClaim"] * (named and not found)
         family = [name for name in claims() if name.startswith(f"{key.partition('/')[0]}/")]
         hint = "see `asyncsim list claims`, or give a paper's arXiv id, of `asyncsim list papers`."
         hint = f"of this family: {', '.join(family)}." if len(family) > 1 else hint
@@ -159,7 +160,8 @@ def known(id: str) -> str:
         advice = checks.advice(id, "claim") or checks.advice(last, "claim")
         hint = f"{advice}." if advice else paged(last) or hint
         hint = f"write {' or '.join(own)}, its file and its class" if own else f"{hint} Your own: docs/conjecture.md"
-        hint = "leave it out: without a claim all are tested" if id == "all" else hint
+        none = f"no class of sim.claims.Claim is in {word}: write one as docs/conjecture.md does"
+        hint = none if found and not own and word.endswith(".py") else hint
         formula = "a formula is the `predict` of a class of your own: see docs/conjecture.md, then write my.py:MyClaim"
         hint = formula if re.search(r"[(*^+]| = ", id) else f"write --at {id}" if "=" in id else hint
         raise checks.InputError("claim", id, "the id of a claim, family/name, or the place of your own", hint)

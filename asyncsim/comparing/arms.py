@@ -18,7 +18,7 @@ from asyncsim.comparing.readings import Reading, ends
 from asyncsim.comparing.tuning import spread
 from asyncsim.diagnostics._diagnostic import Metric
 from asyncsim.methods._from_loss import OWN
-from asyncsim.running.running import one_weight, run
+from asyncsim.running.running import FRESH, one_weight, run
 from asyncsim.running.spec import Spec
 
 PACED = 256
@@ -44,8 +44,9 @@ def named(arms: Sequence[Any], clocked: bool = False) -> dict[str, Spec]:
         names = short_names(arms) if all(isinstance(arm, Spec) for arm in arms) else []
         specs = dict(zip(names or [chr(ord("a") + k) for k in range(len(arms))], arms, strict=True))
     checks.require(len(specs) > 1, "arms", len(specs), "two specs or more", "write (a, b, ...), or {name: spec}")
+    remedy = "write sim.Spec(task, system, method, update), or of one at hand spec.replace(method=sim.methods.grpo())"
     for name, spec in specs.items():
-        checks.require(isinstance(spec, Spec), f"arm {name}", spec, "a Spec", "write sim.Spec(task, system, ...)")
+        checks.require(isinstance(spec, Spec), f"arm {name}", spec, "a Spec", remedy)
         several = sorted(knobs.lengths(spec.method) | knobs.lengths(spec.update))
         remedy = "give each arm one setting; compare tunes its learning rate itself"
         checks.require(not several, f"arm {name}", f"a knob of {several} values", "one number per knob", remedy)
@@ -67,7 +68,7 @@ def named(arms: Sequence[Any], clocked: bool = False) -> dict[str, Spec]:
         seen.append((name, meaning))
     (first, base), *others = specs.items()
     for name, spec in others:
-        remedy = "use one task for all arms; other tasks go into tasks="
+        remedy = "use one task for all arms; other tasks go into tasks= (--also task=NAME)"
         same = content(spec.task) == content(base.task)
         mine, theirs = (made.arguments if (made := calls.of(each.task)) else {} for each in (spec, base))
         if "kl_coef" in {*mine} ^ {*theirs}:
@@ -83,7 +84,8 @@ def notes(
     reading: Reading, specs: Mapping[str, Spec], seed: int, smallest: float = math.inf, those: str = "arms"
 ) -> tuple[str, ...]:
     """Notes on arms, or on the settings of a sweep: unequal samples, other parts of methods, seconds not counted."""
-    lines, sizes = [], {name: spec.groups * spec.samples_per_group / spec.parts for name, spec in specs.items()}
+    sizes = {name: spec.groups * spec.samples_per_group / spec.parts for name, spec in specs.items()}
+    lines = [reading.aside] * bool(reading.aside and those == "arms")
     if len(set(sizes.values())) > 1:
         each = ", ".join(f"{name} {size:g}" for name, size in sizes.items())
         lines.append(f"{those} train on different numbers of samples per update: {each}")
@@ -125,10 +127,10 @@ def notes(
         if not critics[name] and header.get("advantage") in ("gae", "n_step", "vtrace"):
             lines.append(f"{name}: {header['advantage']} reads a critic, which nothing trains; write method.critic=0.5")
     # A run warns of constant weights itself.
-    for name, spec in specs.items() if those == "arms" else ():
-        known = not getattr(spec.system, "coupled", False)
-        told = known and one_weight(spec, functools.partial(_begun, spec, seed))
-        lines += [f"arm {name}, {told}"] * bool(told)
+    asked = {k: spec for k, spec in specs.items() if those == "arms" and not getattr(spec.system, "coupled", False)}
+    weights = {name: one_weight(spec, functools.partial(_begun, spec, seed)) for name, spec in asked.items()}
+    fresh = all(FRESH in told for told in weights.values())
+    lines += [f"arm {name}, {told}" for name, told in weights.items() if told and (fresh or FRESH not in told)]
     if reading.over == "slot-hours":
         each = ", ".join(f"{name} {reading.of_arm(spec).slots:g}" for name, spec in specs.items())
         lines.append(f"a slot-hour is a slot for one hour; slots, with {reading.slots:g} of the trainer: {each}")
@@ -193,6 +195,8 @@ def content(value: Any) -> Any:
 
 def recorded(metric: Any) -> tuple[tuple[Any, ...], str]:
     """Diagnostics that a metric needs (none if a link or method reports it), and its name in the trace."""
+    several = isinstance(metric, (list, tuple, set))
+    checks.require(not several, "metric", metric, "one, which decides", "sim.sweep(spec, grid, metric=[...]) has more")
     if not isinstance(metric, str):
         return (metric,), str(getattr(metric, "name", metric))
     return ((metric,) if metric in plugins.summaries("asyncsim.diagnostics") else ()), metric

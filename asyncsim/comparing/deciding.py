@@ -134,8 +134,13 @@ def compare(
         remedy = f"give it in units of {name}, as 0.05" + f"; in {over} only with a target to reach" * reading.clocked
         checks.require(smallest <= high - low, "smallest", smallest, f"at most {high - low:g}, all of {name}", remedy)
     question = Question(reading, statistic, smallest, error, tune, interval, max_replicates, seed)
-    with site_of(workers, store, name, reading.clocked) as site:
-        answers = [replace(question.on(each, progress, site), setting=setting) for setting, each in settings]
+    # One bar for all settings and tasks.
+    total, answers = len(specs) * FIRST * 2 ** (question.looks - 1), list[OnTask]()
+    bar, many = Progress("replicates", total * len(settings), progress), f" of {len(settings)}: " * (len(settings) > 1)
+    with site_of(workers, store, name, reading.clocked) as site, bar as shown:
+        for number, (setting, each) in enumerate(settings, 1):
+            answers.append(replace(question.on(each, shown, site, many and f"{number}{many}"), setting=setting))
+            shown.add(number * total - shown.done)
     return Answer(
         metric=name,
         reading=("" if statistic == "mean" else f"{statistic} of ") + str(reading) + pairing.caution(name, specs),
@@ -199,17 +204,14 @@ class Question:
         """Whether no arm is random: populations, on schedules that are not random."""
         return all(spec.sampling == "enumerate" and not spec.system.random for spec in specs.values())
 
-    def on(self, specs: Mapping[str, Spec], progress: bool | None, site: Site | None = None) -> OnTask:
-        """The answer on the task of these specs; arms are trained in parallel on the `site` (None: one by one)."""
-        site = site or Site(1)
-        total = len(specs) * FIRST * 2 ** (self.looks - 1)
-        with Progress("replicates", total, progress) as shown:
-            first = "pilot" if self.tuned is None else "tuning"
-            site.hears = lambda share: shown.beat(f"{first}, {100.0 * share:.3g} % of the updates under way")
-            best = self._tune(specs, site)
-            ready = {name: set_knob(specs[name], arm.knob, arm.chosen, FIRST) for name, arm in best.items() if arm.knob}
-            site.hears = lambda share: shown.beat(f"comparing, {100.0 * share:.3g} % of the updates under way")
-            return self._decide({**specs, **ready}, best, shown, site)
+    def on(self, specs: Mapping[str, Spec], shown: Progress, site: Site, many: str = "") -> OnTask:
+        """The answer on the task of these specs, `many` says which; arms are trained in parallel on the `site`."""
+        first = "pilot" if self.tuned is None else "tuning"
+        site.hears = lambda share: shown.beat(f"{many}{first}, {100.0 * share:.3g} % of the updates under way")
+        best = self._tune(specs, site)
+        ready = {name: set_knob(specs[name], arm.knob, arm.chosen, FIRST) for name, arm in best.items() if arm.knob}
+        site.hears = lambda share: shown.beat(f"{many}comparing, {100.0 * share:.3g} % of the updates under way")
+        return self._decide({**specs, **ready}, best, shown, site)
 
     def _tune(self, specs: Mapping[str, Spec], site: Site) -> dict[str, Tuned]:
         seed = seed_of(self.seed, 0, 0)

@@ -116,6 +116,14 @@ class Reading:
             "collapse": f"{SHARE} in which {metric} collapses",
         }[self.over]
 
+    @property
+    def aside(self) -> str:
+        """What to write where collapses of numbers other than returns are counted; else ""."""
+        others = ", ".join(each for each in self.metric.split(", ") if each not in RETURNS)
+        told = f"counted are runs whose {others} collapses; metric='trained_return' counts those whose return does"
+        told += f", and without over='collapse' there are values of {others}"
+        return told * bool(others and self.over == "collapse")
+
     def numbers(self, trace: Trace, lacking: bool = False) -> np.ndarray:
         """Number read from each replicate, float64 `[R]`; raises `InputError` if the metric is missing.
 

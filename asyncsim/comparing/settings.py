@@ -18,6 +18,8 @@ OWN = ("replicates", "realizations", "diagnostics", "block")
 """Fields of a spec that a sweep sets itself, so that values in a grid would be ignored."""
 FIELDS = [field.name for field in dataclasses.fields(Spec)]
 Scalar = bool | int | float | str | None
+COLUMNS = {"metric", "mean", "low", "high", "median", "end", "start", "never", "diverged", "difference"}
+"""Columns of the tables: a setting of such a name would overwrite them."""
 grid_knob = partial(knob_of, field="grid", whose="the spec")
 
 
@@ -94,6 +96,8 @@ def remade(name: str, part: Any, argument: str, value: Any) -> Any:
 
 def by_label(name: str, values: Any) -> dict[Scalar, Any]:
     """Values by their labels in tables."""
+    remedy = f"write it with its part, as method.{name}"
+    checks.require(name not in COLUMNS, "grid", name, "another name than that of a column of the table", remedy)
     if isinstance(values, Mapping):
         labelled: dict[Scalar, Any] = {str(label): value for label, value in values.items()}
         remedy = "give each label once; a label is a text"

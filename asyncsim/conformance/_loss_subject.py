@@ -83,7 +83,7 @@ class Subject:
         checks.require(callable(self.fn), "loss", self.fn, "a function of five tensors [B, T]", remedy)
         bound = "a function or an instance, not a class"
         own = getattr(self.fn, "__name__", "")
-        remedy = f"make one: loss = {own}(...) in your file, and name loss"
+        remedy = f"give {own}(), on the command line FILE.py:loss with loss = {own}() in the file"
         checks.require(not inspect.isclass(self.fn), "loss", own, bound, remedy)
         self.binding = bind(self.fn)
         roles = {"mask", *(self.binding.words.values() or DOCUMENTED)}

@@ -356,7 +356,7 @@ def check_advantage(
     plain = list(catalogue.entries(subject.family, subject.base(way), subject.every, 0))
     meant = best.entry.name if best and like is None else like
     asked = [entry for entry in plain if meant in (None, entry.name)]
-    remedy = "leave like out, or add the arguments that it needs"
+    remedy = "leave like out, or add the arguments that it needs, as gamma and lam of gae"
     checks.require(bool(asked), "like", like, f"one of {', '.join(e.name for e in plain)} with these arguments", remedy)
     rights = [[entry.value(case) for case in cases] for entry in asked]
 

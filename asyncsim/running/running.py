@@ -27,6 +27,8 @@ from asyncsim.running.updating import Standing
 
 LARGE = 10_000_000
 """Weights of a model above which a run that names none says which one it trains."""
+FRESH = "all ratios are 1 at staleness 0"
+"""Why the weights of a run on fresh data are one constant, which is meant where other runs have stale data."""
 
 
 class Interrupted(stopping.Stopped):
@@ -170,7 +172,7 @@ def one_weight(spec: Spec, scheduled: Callable[[], records.Schedule]) -> str:
     if method.ratio_to == "proximal" and spec.passes == 1:
         return f"{told}; ratios are to the start of a batch: write --epochs 2, or method.anchor=behavior if it has that"
     if fresh:
-        return f"{told}: all ratios are 1 at staleness 0; write --staleness 4 (sim.schedules.fixed(4))"
+        return f"{told}: {FRESH}; for stale data write --staleness 4 (sim.schedules.fixed(4))"
     if np.allclose(other, one, 1e-9, 0.0):
         return f"{told}; it uses neither the ratio nor the staleness of a token"
     varied = laws.varied((age // 2, age + age // 2))

@@ -109,6 +109,8 @@ def arranged(
     own = next((name for name in values if name in settings.OWN), None)
     remedy = "a sweep stores one metric: write --metric NAME" if own == "diagnostics" else "leave it out"
     checks.require(own is None, "grid", own, "a setting that the sweep does not choose itself", remedy)
+    for name, each in values.items():
+        settings.by_label(name, each)
     spec = build({name: next(iter(each.values())) for name, each in values.items() if name not in maybe})
     riding = {name for name in maybe if settings.has_knob(spec, name)}
     remedy, knobs = "give a number for each value of a knob", dict[str, tuple[float, ...]]()

@@ -124,7 +124,7 @@ def noted(question: Question, found: Sweep) -> Sweep:
         return found
     own = dict(question.reading)
     metrics, cells = own.pop("metrics"), list(question.grid.cells())
-    lines, first = list[str](), cells[0].setting
+    lines, first = [Reading(", ".join(metrics), **own).aside], cells[0].setting
     for name in question.grid.structures:
         beside = [cell for cell in cells if all(cell.setting[o] == first[o] for o in first if o != name)]
         parts = any(isinstance(cell.setting[name], str) for cell in beside)
@@ -139,7 +139,8 @@ def noted(question: Question, found: Sweep) -> Sweep:
     for head in found.metrics if len(found.summary) == question.grid.size * len(metrics) else ():
         rows, spec = [row for row in found.summary if row["metric"] == head], cells[0].subject
         optimum = spec.fitted_task.optimum if "task" not in first else math.nan
-        lines.append(unseen(rows, own["over"] * found.shares, optimum, spec.fitted_task.describe()) * (len(rows) > 1))
+        said = unseen(rows, own["over"] * found.shares, optimum, spec.fitted_task.describe()) * (len(rows) > 1)
+        lines.append(f"{head}: " * bool(said and len(metrics) > 1) + said)
     return replace(found, notes=tuple(dict.fromkeys(filter(None, lines))))
 
 

@@ -4,6 +4,7 @@ import itertools
 import json
 import math
 import os
+import re
 import socket
 import sys
 import time
@@ -21,6 +22,7 @@ from asyncsim.base.notation import TRAINED
 from asyncsim.base.progress import Progress
 from asyncsim.base.store import Store, opened
 from asyncsim.base.workers import Died, cores
+from asyncsim.running.running import FRESH
 from asyncsim.running.spec import Spec
 from asyncsim.sweeping import grids, plans, units
 from asyncsim.sweeping.plans import Question
@@ -196,6 +198,8 @@ def _do(question: Question, work: Work, store: Store, missing: set[str]) -> int:
                 made += 1
             warned |= dict.fromkeys(ended.get("warned", ()))
             shown.add()
+    varied = any(re.match("staleness|system|schedule", name) for name in question.grid.names)
+    warned = {text: None for text in warned if not (varied and FRESH in text)}
     for text in list(warned)[:WARNED]:
         more = f" ({len(warned) - 1} more such warnings)" if len(warned) > WARNED else ""
         warnings.warn(text + more, checks.ShortRunWarning, stacklevel=4)

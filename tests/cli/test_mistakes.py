@@ -107,11 +107,11 @@ TYPED = {
     "a limit of staleness of a forecast": ("forecast a.yaml --staleness 4", "'--staleness'", "--set staleness_limit=4"),
     "a loss of each token": ("conformance own.py:each", "loss = (8, 6)", "(loss * mask).sum() / mask.sum(), or use an"),
     "a loss without a mask": ("conformance own.py:plain", "argument for mask", "add an argument mask, and return the"),
-    "an optimizer": ("run --update adam", "option = '--update'", "write --link adam --set adam.lr=VALUE"),
+    "an optimizer": ("run --update adam", "option = '--update'", "write --link adam --set adam.lr=0.01"),
     "a percentile": ("timeline areal --percentiles 99", "'--percentiles'", "the 99th percentile is printed"),
     "a system of telemetry": ("diagnose a.csv --system areal", "'--system'", "names the distribution to compare with"),
-    "the rate without its link": ("run --set rate=0.1", "--set = 'rate'", "write --set sgd.lr=VALUE"),
-    "of another link": ("run --link adam --set learning-rate=1", "--set = 'learning_rate'", "--set adam.lr=VALUE"),
+    "the rate without its link": ("run --set rate=0.1", "--set = 'rate'", "write --set sgd.lr=0.1"),
+    "of another link": ("run --link adam --set learning-rate=1", "--set = 'learning_rate'", "--set adam.lr=1"),
     "letters swapped": ("run --method gpro", "method = 'gpro'", "one of 55 names, grpo, "),
     "a reward of a text task": ("run --task text --reward r.py:f", "'--reward'", "write --set task.reward="),
     "collapse as a metric of settings": (
@@ -138,13 +138,17 @@ TYPED = {
     "a penalty as metric": ("run --diagnostics k3", "diagnostics = 'k3'", "k3 is a penalty: see `asyncsim list pen"),
     "penalties of a method": ("run --set method.penalties=k3", "argument = 'penalties'", "write --penalty NAME"),
     "an environment of nowhere": ("run --task gym --set task.id=Lane-v0", "id = 'Lane-v0'", "is module:Lane-v0"),
-    "an environment as a task": ("run --task argparse:Namespace", "task = 'argparse", "--task gym --set task.id=NAME"),
+    "an environment as a task": (
+        "run --task argparse:Namespace",
+        "task = 'argparse",
+        "--task gym --set task.id=argparse:",
+    ),
     "a schedule as a rate": ("run --link adam --set adam.lr=cosine", "lr = 'cosine'", "a schedule is a link behind it"),
     "a schedule as a setting": ("run --set warmup=10", "--set = 'warmup'", "add --link sgd --link lr-schedule "),
     "realizations of one setting": (f"{AREAL} --realizations 4", "--realizations = 4", "add --sweep KNOB=V1,V2"),
     "a schedule as a link": ("run --link adam --link warmup --set adam.lr=1", "'warmup'", "did you mean lr_schedule?"),
     "a metric misspelt": (f"{TWO} --metric trained_retrn --smallest 0.1", "'trained_retrn'", "mean trained_return?"),
-    "an option as a setting": ("run --set seeds=3", "--set = 'seeds'", "write --replicates VALUE"),
+    "an option as a setting": ("run --set seeds=3", "--set = 'seeds'", "write --replicates 3"),
     "a name as a kind": ("list grpo", "kind = 'grpo'", "write asyncsim list methods grpo"),
     "a distribution as a kind": ("list lognormal", "kind = 'lognormal'", "length=lognormal:1000:0.8 (mean, standard"),
     "a trainer as a kind": ("list verl", "kind = 'verl'", " or asyncsim list systems verl"),
@@ -153,7 +157,7 @@ TYPED = {
     "values that should fall": ("judge a.csv b.csv --lower-better", "'--lower-better'", "write --better lower"),
     "a seed of a judgment": ("judge a.csv b.csv --seed 3", "'--seed'", "draws nothing: leave it out"),
     "a unit of a calibration": ("calibrate a.csv --preset verl --set unit=publishes", "'unit'", "asyncsim log"),
-    "a name as a part": ("run --method grpo --set grpo.low=1", "part = 'grpo'", "write method.KEY in place of"),
+    "a name as a part": ("run --method grpo --set grpo.low=1", "part = 'grpo'", "write --set method.low=1"),
     "a question as a command": ("staleness log.csv", "command = 'staleness'", "asyncsim log LOG.csv"),
     "a log as a schedule": (
         "run --task softmax-bandit --method grpo --schedule log.csv",
@@ -195,13 +199,13 @@ TYPED = {
     "links of an arm": ('compare "link=sgd link=scale" grpo --smallest 1', "'link=scale'", "write link=sgd,scale"),
     "a rate of links behind a comma": ("run --link clip-norm,adam --learning-rate 1", "rate'", "--set adam.lr=1"),
     "a rate of the shared link": (f"{TWO} --smallest 1 --link adam --learning-rate 1", "rate'", "--set adam.lr=1"),
-    "a rate of two links": ("run --link sgd --link adam --learning-rate 1", "'", "sgd.lr=VALUE or --set adam.lr=VALUE"),
+    "a rate of two links": ("run --link sgd --link adam --learning-rate 1", "'", "sgd.lr=1 or --set adam.lr=1"),
     "seconds of a schedule": (
         "compare staleness=4 staleness=1 --over seconds --smallest 1",
         "system of arm staleness=4",
         "use --system NAME instead, or --over mean",
     ),
-    "settings of a claim": ("verify ess/limit --set clamp=1", "'--set'", "write --at KEY=VALUE, which measures one"),
+    "settings of a claim": ("verify ess/limit --set clamp=1", "'--set'", "write --at clamp=1, which measures one"),
     "a paper with its archive": ("verify arXiv:2603.01501 --at lag=1", "'--at lag=1'", "one of alignment/"),
     "a place in a paper": ("verify 2603.01501/alignment --at lag=1", "'--at lag=1'", "one of alignment/lag1-"),
     "a place in a family": ("verify ess --at clamp=1", "'--at clamp=1'", "verify CLAIM --at clamp=1, and for"),
@@ -216,9 +220,9 @@ TYPED = {
     "a limit of the shared system": (
         "compare limit=1 limit=4 --system areal --smallest 1",
         "arm limit=1 = 'limit'",
-        "write system.max_head_offpolicyness=VALUE",
+        'write "system.max_head_offpolicyness=1"',
     ),
-    "a limit without a system": ("compare limit=1 limit=4 --smallest 1", "= 'limit'", "write staleness=VALUE"),
+    "a limit without a system": ("compare limit=1 limit=4 --smallest 1", "= 'limit'", 'write "staleness=1"'),
     "a preset in capitals": ("timeline AReal", "system = 'AReal'", "did you mean areal?"),
     "a link as a loss": ("conformance own.py:Slow", "not a link", "asyncsim run --link own.py:Slow trains with it"),
     "a link that is exported": ("export own.py:Slow --for verl", "method = 'own.py:Slow'", "run --link own.py:Slow"),
@@ -254,7 +258,7 @@ TYPED = {
         "columns[a] = 'b*0.001'",
         "multiply the column in the",
     ),
-    "a setting of one's loss": ("run --method own.py:set --set cap=2", "--set = 'cap'", "write --set method.cap=VALUE"),
+    "a setting of one's loss": ("run --method own.py:set --set cap=2", "--set = 'cap'", "write --set method.cap=2"),
     "a replay": ("replay a.csv", "'replay'", "write asyncsim log LOG.csv"),
     "a policy of a module": ("run --policy modul", "policy = 'modul'", "mlp, module, quadratic"),
     "an argument of an environment": ("run --task gym --set task.wind=3", "'wind'", 'task.settings={"wind": VALUE}'),
@@ -292,7 +296,7 @@ TYPED = {
     "a penalty's argument alone": ("run --set k3.to=x", "part = 'k3'", "write --penalty k3"),
     "a metric as an option": ("run --ess", "option = '--ess'", "write --diagnostics ess"),
     "a log of nowhere": ("log no.csv --set unit=s", "path = 'no.csv'", "give the log that the run wrote"),
-    "a clip of verl": ("run --method gspo --set method.eps_clip=0.2", "'eps_clip'", "write --set method.low=0.2 --set"),
+    "a clip of verl": ("run --method gspo --set method.eps_clip=0.2", "'eps_clip'", "write --set method.low=0.2"),
     "a setting without a value": ("run --set task.arms", "--set = 'task.arms'", "write task.arms=VALUE"),
     "an option without a value": ("run --json", "--json = None", "write --json FILE: Write the result"),
     "a class of nowhere": ("verify MyClaim", "claim = 'MyClaim'", "write my.py:MyClaim"),
@@ -386,14 +390,14 @@ TYPED = {
     "a point of a claim": ("verify ess/limit staleness=4", "claim = 'staleness=4'", "write --at staleness=4"),
     "a count in powers": ("run --updates 1e3", "--updates = '1e3'", "write --updates 1000"),
     "a trainer's own name": ("run --set actor.actor.clip_ratio=0.2", "'actor'", "write --method grpo --set method.low"),
-    "a rate in a trainer's name": ("run --set actor.optim.lr=1", "'actor'", "write --set lr=VALUE"),
+    "a rate in a trainer's name": ("run --set actor.optim.lr=1", "'actor'", "write --set lr=1"),
     "a clip without one": ("run --set method.epsilon=0.2", "'epsilon'", "write --method grpo --set method.low=0.2"),
     "seeds as a grid": ("sweep --grid seed=0,1", "'seed'", "every replicate has its own seed"),
     "one arm twice": ("compare method=grpo method=grpo --smallest 0.1", "'method=grpo'", "change one of them"),
     "a call in an arm": (
         f"{TWO} schedule=fixed(0) --smallest 0.1",
         "fixed(0)",
-        "write schedule=fixed schedule.staleness=0",
+        'write "schedule=fixed schedule.staleness=0"',
     ),
     "few replicates": (f"{TWO} --smallest 0.1 --max-replicates 8", "= 8", "sweep --grid KEY=A,B --replicates 8"),
     "a grid of rates": (f"{TWO} --smallest 0.1 --tune lr=0.1,1", "lr=0.1,1", "a name, as lr; it names the knob"),
@@ -405,7 +409,7 @@ TYPED = {
     "a reward of nowhere": (
         "run --task text --set task.data=rows.jsonl --set task.prompt=q --set task.reward=exact_match",
         "reward = 'exact_match'",
-        "write reward='exact', or 'my.py:function'",
+        "write --set task.reward='exact', or 'my.py:function'",
     ),
     "an advantage as a loss": ("conformance own.py:gae", "loss = ", "its arguments fit --kind advantage (in Python"),
     "a loss of no trainer": (
@@ -451,7 +455,7 @@ TYPED = {
     "a line without a colon": ("run colon.yaml", "(line 2, 'method grpo': ", "line 2: write it as NAME: VALUE"),
     "cards of a system": ("timeline areal --gpus 8", "option = '--gpus'", "write --model servers=8"),
     "tokens per second": (f"{AREAL} --model tokens_per_second=9 --set length=4", "= 'tokens_per_second'", "mean rate?"),
-    "a loss as an option": ("conformance --loss own.py", "option = '--loss'", "asyncsim conformance FILE.py:NAME"),
+    "a loss as an option": ("conformance --loss own.py", "option = '--loss'", "asyncsim conformance own.py"),
     "an unknown parameter": ("verify ess/limit --at cap=3", "parameter = 'cap'", "current_logits: logits of the"),
     "a loss of the wrong sign": ("run --method own.py:ascent", "loss = 'ascent'", "put a minus in front of what it"),
     "a rate of the usual optimizer": ("run --task gym --set sgd.lr=1", "part = 'sgd'", "write --set adam.lr=VALUE, or"),
@@ -459,7 +463,7 @@ TYPED = {
     "a time limit in settings": (
         "run --task gym --set 'task.settings={\"max_episode_steps\": 9}'",
         "settings = ",
-        "write steps=NUMBER beside settings",
+        "write --set task.steps=NUMBER beside settings",
     ),
     "two logs": ("diagnose a.csv b.csv", "arguments = 'b.csv'", "compared by asyncsim judge a.csv b.csv"),
     "a smoothed curve": ("judge a.csv a.csv --smoothing 0.9", "option = '--smoothing'", "write --last 0.2"),
@@ -476,7 +480,7 @@ TYPED = {
     "replicas": ("timeline verl-fully-async --set generators=64", "'generators'", "write --set replicas=64"),
     "a method as a file": ("run grpo", "file = 'grpo'", "write --method grpo"),
     "limits by position": ("timeline areal 4 8", "arguments = '4 8'", "write --set NAME=VALUE for each"),
-    "an environment of one's own": ("run --env a:B", "option = '--env'", "write --task gym --set task.id=NAME"),
+    "an environment of one's own": ("run --env a:B", "option = '--env'", "write --task gym --set task.id=a:B"),
     "a run offline": ("run --offline", "option = '--offline'", "set the environment variable WANDB_MODE=offline"),
     "a table of a run": ("run --csv x.csv", "option = '--csv'", "write --json x.json for numbers as text"),
     "another command's option": ("run --smallest 3", "option = '--smallest'", "compare takes --smallest"),
@@ -575,7 +579,7 @@ TYPED = {
         "rators'",
         "machines=24 --set slots_per_machine=8",
     ),
-    "options at once": ("judge --spread 0.03 --effect 0.02", "= '--spread'", "also --effect: write --within VALUE"),
+    "options at once": ("judge --spread 0.03 --effect 0.02", "= '--spread'", "also --effect: write --within 0.02"),
     "a power": ("judge --power 0.02 --seed-spread 0.03", "= 0.02", "judge --within 0.02 --seed-spread 0.03"),
     "a rule": ("timeline queue", "system = 'queue'", "openrlhf: a queue of complete batches"),
     "an option to list": ("list staleness_threshold", "kind = ", "write asyncsim list systems verl_fully_async"),
@@ -661,7 +665,7 @@ WRITTEN = {
     "parameters of a claim": (lambda: sim.claims.Claim(limit=4), "point = 'limit=4'", r"write Claim\({'limit': 4}\)"),
     "ends of a claim's parameter": (lambda: sim.claims.Integer(5, 1), "high = 1", "swap the ends"),
     "ends of a real one": (lambda: sim.claims.Real(5.0, 1.0), "high = 1.0", "swap the ends"),
-    "updates of a run": (lambda: sim.run(SPEC, steps=9), "'steps'", r"write Spec\(updates=100\)"),
+    "updates of a run": (lambda: sim.run(SPEC, steps=9), "'steps'", r"write Spec\(updates=9\)"),
     "no system": (
         lambda: sim.Spec(BANDIT, method=SPEC.method, update=SPEC.update),
         "'system'",
@@ -672,7 +676,7 @@ WRITTEN = {
     "a rate of the update": (lambda: sim.sweep(SPEC, {"update.lr": [1.0]}), "'update.lr'", "write sgd.lr"),
     "metrics as an axis": (lambda: sim.plot(TRACE, None, ["ess"]), "over = ", r"those of Spec\(diagnostics="),
     "a metric by half": (lambda: TRACE.final("return"), "metric = 'return'", "did you mean trained_return"),
-    "a method of a run": (lambda: sim.run(method="gspo"), "'method'", r"write sim.run\(sim.Spec\(task, system"),
+    "a method of a run": (lambda: sim.run(method="gspo"), "'method'", r"write sim.run\(spec.replace\(method="),
     "arms by name": (lambda: sim.compare(a=SPEC, b=SPEC, smallest=0.1), "'a'", r"sim.compare\({'A': spec, 'B': other}"),
     "a metric that is called": (lambda: sim.diagnostics.ess(staleness=4), "'staleness'", r"sim.run\(spec\)\['ess'\]"),
     "several metrics": (
@@ -690,7 +694,7 @@ WRITTEN = {
     "settings of a forecast": (lambda: sim.forecast({}, {"machines": 4}), "method", "as staleness_limit=4"),
     "a log as a system": (lambda: sim.forecast("run.csv"), "system = 'run.csv'", "asyncsim calibrate run.csv --preset"),
     "seeds of one run": (lambda: sim.run(SPEC, seed=[0, 1]), "seed", r"Spec\(replicates=3\)"),
-    "seeds by another name": (lambda: sim.run(SPEC, seeds=[0, 1]), "'seeds'", r"Spec\(replicates=VALUE\)"),
+    "seeds by another name": (lambda: sim.run(SPEC, seeds=[0, 1]), "'seeds'", r"spec.replace\(replicates=2\)"),
     "a clip of two sides": (lambda: sim.methods.grpo(clip_range=0.1), "'clip_range'", "did you mean low and high"),
     "arms by a keyword": (lambda: sim.compare(arms=[SPEC], smallest=1.0), "compare argument = 'arms'", "without arms="),
     "links in a list": (lambda: sim.chain([sim.updates.sgd(0.1)]), "links", r"write chain\(a, b\)"),
@@ -1137,8 +1141,8 @@ def test_words_without_their_part_are_arguments_of_the_one_part_that_takes_them(
     assert call(words.replace("adam.lr", "lr").replace("method.low", "low")) == full
     assert full.exit_code == 0 and '"low": 0.3' in full.output
     # Two parts take a rate here, one of another name takes alpha: neither is guessed.
-    refused("--set = 'lr'.*sgd.lr=VALUE", wording.of_words, ["link=sgd,adam", "lr=0.1"], "--set")
-    refused("--set = 'learning_rate'.*sgd.lr=VALUE", wording.of_words, ["learning-rate=0.1"], "--set")
+    refused("--set = 'lr'.*sgd.lr=0.1", wording.of_words, ["link=sgd,adam", "lr=0.1"], "--set")
+    refused("--set = 'learning_rate'.*sgd.lr=0.1", wording.of_words, ["learning-rate=0.1"], "--set")
     specs = wording.specs_of(["grpo", "m: cispo", "method=reinforce"], ["staleness=2"])
     assert [spec.method.name for spec in specs.values()] == ["grpo", "cispo", "reinforce"] and "m" in specs
 

@@ -63,6 +63,13 @@ TYPED = {
     "asynchronous": ("run", "--async"),
     "a name of a language model": ("run", "--policy tiny"),
     "a word of the policy": ("run", "--model tiny"),
+    "a setting under a method's name": ("run --method grpo", "--set grpo.high=0.3"),
+    "a trainer's own name": ("run --method grpo", "--set actor.clip_ratio_high=0.28"),
+    "a clip of an arm": (ARM, "'method=grpo eps=0.1'"),
+    "a level of significance": (COMPARE, "--pvalue 0.01"),
+    "a loss of a trainer": ("run", "--policy-loss gspo"),
+    "weight decay": ("run", "--weight-decay 0.01"),
+    "a clip of an export": ("export grpo --for trl", "--low 0.1"),
 }
 
 JUDGED, CALIBRATED = "judge 'eta4-*.csv' 'eta8-*.csv' ", "calibrate eta4-0.csv "

@@ -260,7 +260,7 @@ def test_each_setting_of_a_grid_has_the_answer_of_a_comparison_of_its_own(tmp_pa
     table = answer.table()
     assert table["staleness"].tolist() == [1, 1, 4, 4] and table["word"].isna().tolist() == [True, False] * 2
     assert (table["low"] < table["mean"]).all() and (table["mean"] < table["high"]).all()
-    assert str(answer).splitlines()[6].split() == ["staleness", "arm", "mean", "best", "difference"]
+    assert str(answer).splitlines()[0].split() == ["staleness", "arm", "mean", "best", "difference"]
     left, right = sim.plot(answer, tmp_path / "a.png").axes
     drawn = [bars.lines[0].get_xydata().tolist() for bars in left.containers]
     means = [[[n, float(m)] for n, m in zip((1, 4), table["mean"][k::2], strict=True)] for k in (0, 1)]

@@ -10,9 +10,11 @@ import pytest
 import asyncsim as sim
 from asyncsim.base import uncertainty
 from asyncsim.base.checks import InputError
+from asyncsim.base.progress import Progress
 from asyncsim.base.trace import Trace
 from asyncsim.comparing import deciding
 from asyncsim.comparing.deciding import Question
+from asyncsim.comparing.keeping import Site
 from asyncsim.comparing.readings import Reading
 from asyncsim.plotting import _answers
 from tests.core import runs
@@ -101,7 +103,9 @@ def words(case, bank, difference, smallest, monkeypatch, repetitions, planned=No
     monkeypatch.setattr(sim.Spec, "_rules", lambda _: ())
     counts: dict[str, int] = {}
     for seed in range(repetitions):
-        on = Question(plain, statistic, smallest, 0.05, None, kind, 1024, seed).on(specs, False)
+        on = Question(plain, statistic, smallest, 0.05, None, kind, 1024, seed).on(
+            specs, Progress("", 1, False), Site(1)
+        )
         word = on.pairs[0].word
         counts[word] = counts.get(word, 0) + 1
     return counts
@@ -278,7 +282,7 @@ def test_an_answer_says_what_its_replicates_cannot_exclude():
         answer = sim.compare(
             *arms, **{"metric": "batch_return", **options}, smallest=1e-6, tune=None, max_replicates=64
         )
-        assert str(answer).splitlines()[1].endswith("error rate 0.05 per task") and "exclude" not in str(answer)
+        assert "\nerror rate 0.05 per task\n" in str(answer) and "exclude" not in str(answer)
 
 
 def test_other_tasks_are_asked_too():

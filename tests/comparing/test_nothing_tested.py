@@ -49,7 +49,10 @@ WEIGHTS = {
     "staleness alone": (spec(decay), "0.67, as staleness is always 4; to vary it write --schedule random"),
     "a mask of staleness that drops nothing": (spec(WITHIN), "constant, 1, as staleness is always 4"),
     "neither": (spec(plain), "it uses neither the ratio nor the staleness"),
-    "no staleness": (spec(ratio, sim.schedules.fixed(0)), "all ratios are 1 at staleness 0; write --staleness 4"),
+    "no staleness": (
+        spec(ratio, sim.schedules.fixed(0)),
+        "all ratios are 1 at staleness 0; for stale data write --staleness 4",
+    ),
     "start of the batch": (spec(sim.methods.grpo(anchor="proximal")), "write --epochs 2"),
     "several values of staleness": (spec(decay, UNIFORM), None),
     "ratios of stale data": (spec(ratio), None),
