@@ -145,8 +145,7 @@ def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> 
         words = checks.advice(key, *["words"] * (kind == "methods"), otherwise=unknown)
         remedy = remedy or checks.hint(key, known, words)
         about = calls.meanings(make, known) if remedy == unknown else None
-        remedy = filled(remedy, str(arguments[key]), "distances" in remedy, remedy.endswith("=VALUE"))
-        checks.one_of(f"{name} argument", key, list(known), remedy, about)
+        checks.one_of(f"{name} argument", key, list(known), filled(remedy, str(arguments[key])), about)
     several = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
     needed = (name for name, p in known.items() if p.default is p.empty and p.kind not in several)
     missing = [name for name in needed if name not in arguments]
