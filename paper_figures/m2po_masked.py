@@ -27,7 +27,7 @@ LOOKS: dict[str, dict[str, Any]] = {
 def fewer(rows: Any, task: str) -> Any:
     """Tokens that M2PO masks divided by those that the clip masks, by rate, as if both were independent."""
     m2po, clip = (arms.grid(rows, task, arm, "masked").set_index("rate") for arm in ("m2po", "clip"))
-    both = m2po.join(clip[clip.value > 0.0], rsuffix="_clip", how="inner").dropna(subset="value")
+    both = m2po.join(clip[clip.value > 0.0].add_suffix("_clip"), how="inner").dropna(subset="value")
     value = both.value / both.value_clip
     reach = np.hypot(
         (both.high - both.low) / both.value_clip, value * (both.high_clip - both.low_clip) / both.value_clip

@@ -81,7 +81,7 @@ def test_the_figure_draws_the_rows_on_dashed_predictions(rows):
     boundary = of(rows, "boundary")
     drawn = np.concatenate([box[0].get_ydata() for box in ax.containers])
     np.testing.assert_allclose(sorted(drawn), sorted(boundary.value * boundary.curvature), rtol=1e-12)
-    assert all(box.has_yerr for box in ax.containers) and ax.get_ylabel() and ax.get_xlabel().endswith("(updates)")
+    assert all(box.has_yerr for box in ax.containers) and ax.get_ylabel() and ax.get_xlabel().endswith("(versions)")
     curve = ax.lines[0]
     assert curve.is_dashed()
     np.testing.assert_allclose(curve.get_ydata(), [constant(tau) for tau in curve.get_xdata()], rtol=1e-12)
