@@ -64,7 +64,6 @@ ELSEWHERE: dict[str, tuple[dict[str, Any], ...]] = {
     "optimum/topr-negatives": ({"bad_mass": 0.5, "time": 2.0},),
     "predictor/cosine-equals-norm": ({"signal": 4.0}, {"samples": 4}),
     "predictor/step-under-inflation": ({"signal": 2.0}, {"noise": 2.5}),
-    "ratio/chain-law": ({"horizon": 10, "levels": (-0.3,)},),
     "ratio/divergence-chain": ({"largest": 7.0},),
     "ratio/drift-growth": ({"samples": 2, "stalenesses": (1, 3)}, {"means": (0.9, 0.1, 0.9, 0.3), "step": 0.001}),
     "ratio/engine-floor": (
@@ -81,7 +80,6 @@ ELSEWHERE: dict[str, tuple[dict[str, Any], ...]] = {
     "ratio/mismatch-adds": ({"temperature": 1.0, "noise": 0.1, "horizon": 5},),
     "ratio/top-p": ({"horizon": 1, "dependence": "iid"} | dict.fromkeys(("behavior_logits", "current_logits"), ROW),),
     "ratio/unseen-support": ({"samples": 8}, {"bound": 0.1}),
-    "sequence/success-probability": ({"fraction": 0.6}, {"horizon": 30}),
     "staleness/adam-step-cap": ({"updates": 30},),
     "staleness/baseline-offset-immunity": ({"offset": 0.0}, {"offset": 0.05, "kl": 1.0}),
     "staleness/constant-is-worst": ({"law": (0.2, 0.2, 0.6)}, {"law": (0.0, 0.9, 0.1)}, {"law": (0.123, 0.877)}),

@@ -253,7 +253,7 @@ BAD = {
     "no name": (["{}:nothing"], "a name in"),
     "a metric": (["{}:kl"], "its arguments fit --kind metric (in Python check_metric, in pytest asyncsim_metric)"),
     "an advantage": (["{}:grouped"], "its arguments fit --kind advantage"),
-    "a clip of a loss": (["{}:ppo", "--like", "gspo", "--set", "eps_clip=0.2"], "write --set low=VALUE --set high="),
+    "a clip of a loss": (["{}:ppo", "--like", "gspo", "--set", "eps_clip=0.2"], "write --set low=0.2 --set high=0.2"),
     "no scalar": (["{}:matrix"], "a tensor with one number"),
     "no gradient": (["{}:blind"], "a function of log_prob"),
     "no method": (["{}:ppo", "--like", "ppo_clop"], "did you mean ppo_clip?"),

@@ -11,8 +11,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from asyncsim.base.progress import Progress
 from asyncsim.comparing import deciding, intervals
 from asyncsim.comparing.deciding import Question
+from asyncsim.comparing.keeping import Site
 from asyncsim.comparing.readings import Reading
 from asyncsim.running.spec import Spec
 from tests.comparing.test_deciding import bandit
@@ -119,7 +121,7 @@ def words(one, monkeypatch, repetitions):
     monkeypatch.setattr(Spec, "_rules", lambda _: ())  # what holds for some replicates holds for any number
     for seed in range(repetitions):
         question = Question(Reading("batch_return"), one.statistic, one.smallest, 0.05, None, one.interval, 1024, seed)
-        yield [pair.word for pair in question.on(arms, False).pairs]
+        yield [pair.word for pair in question.on(arms, Progress("", 1, False), Site(1)).pairs]
 
 
 def wrong(said, truth, smallest):

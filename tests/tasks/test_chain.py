@@ -1,4 +1,4 @@
-"""The bit chain: its recursion against enumeration, the other tower, closed forms and sampling."""
+"""The bit chain: its recursion against enumeration, convolutions, closed forms and sampling."""
 
 import dataclasses
 
@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import asyncsim as sim
-from asyncsim import claims
 from asyncsim.claims._trial import untouched
-from asyncsim.claims.lab.chains import AFFINITY, BATCHES, SAMPLES, Chain
+from asyncsim.claims.lab.chains import AFFINITY, BATCHES, SAMPLES
 from asyncsim.claims.lab.plants import OneNumber, with_policy
-from asyncsim.claims.lab.runs import MeanGradient, mean_of
+from asyncsim.claims.lab.runs import MeanGradient, displaced, mean_of, run
 from asyncsim.tasks._tabular import TabularTask
 from tests.refusals import refused
 
@@ -26,6 +25,36 @@ REFERENCE = np.linspace(-0.5, 0.5, 14).reshape(7, 2)
 
 def table(horizon, R=3):
     return torch.from_numpy(np.random.default_rng(0).normal(size=(R, 2 * horizon)))
+
+
+class Chain:
+    """A chain of bits, and flat parameters of two policies whose margins go evenly from the first to the last bit."""
+
+    def __init__(self, point, fraction=1.0):
+        bits = point["horizon"]
+        self.task = sim.tasks.bit_chain(bits, fraction)
+        margins = [np.linspace(*point[f"{name}_margins"], bits) for name in ("behavior", "current")]
+        self.behavior, self.current = (np.stack([each, np.zeros(bits)], 1).ravel() for each in margins)
+
+    def moment(self, power):
+        current, behavior = (torch.from_numpy(place[None]) for place in (self.current, self.behavior))
+        return float(self.task.ratio_moment(self.task.policy(), current, behavior, power))
+
+    def exact(self, place):
+        value, gradient = self.task.exact(self.task.policy(), torch.from_numpy(place[None]))
+        return value.item(), gradient[0].numpy()
+
+    def run(self, diagnostics, replicates, seed, plant, method=None):
+        size = SAMPLES, BATCHES, replicates
+        return run(displaced(self.task, (self.behavior, self.current), diagnostics, size, method), seed, plant)
+
+
+def solved(parameters, needed, without=None):
+    """P(at least `needed` right bits) of independent bits, one bit after another; a bit may be left out."""
+    law = np.ones(1)
+    for t, p in enumerate(1.0 / (1.0 + np.exp(-parameters[::2]))):
+        law = law if t == without else np.convolve(law, [1.0 - p, p])
+    return law[max(needed, 0) :].sum()
 
 
 @pytest.mark.parametrize(
@@ -44,11 +73,12 @@ def test_recursion_equals_enumeration(fraction, penalty):
     assert (other.exact(task.policy(), theta)[0] - expected).abs().min() > 1e-3 or fraction == 1.0
 
 
-def test_recursion_equals_the_other_tower_at_two_hundred_bits():
+def test_recursion_equals_a_convolution_at_two_hundred_bits():
+    """dJ/dm_t = p_t (1 - p_t) (P(enough | t right) - P(enough | t wrong))."""
     chain = Chain(LONG, LONG["fraction"])
-    slope = claims.claim("sequence/success-probability").predict(LONG)
-    gradient = chain.exact(chain.current)[1]
-    np.testing.assert_allclose(gradient[::2], [slope[f"grad[{t}]"] for t in range(len(gradient) // 2)], rtol=1e-10)
+    gradient, p = chain.exact(chain.current)[1], 1.0 / (1.0 + np.exp(-chain.current[::2]))
+    short = [solved(chain.current, 119, t) - solved(chain.current, 120, t) for t in range(200)]
+    np.testing.assert_allclose(gradient[::2], p * (1.0 - p) * short, rtol=1e-10)
     np.testing.assert_allclose(gradient[1::2], -gradient[::2], rtol=1e-10)
     assert abs(chain.exact(chain.behavior)[1][0] / gradient[0] - 1.0) > 0.1
 
@@ -74,15 +104,12 @@ def test_both_ends():
 
 @given(st.integers(1, 40), st.floats(0.0, 1.0), MARGINS, MARGINS)
 @example(200, 0.6, (-0.4, 0.9), (-0.2, 0.8))
-def test_returns_and_ratio_moments_are_those_of_the_other_tower(horizon, fraction, behavior, current):
+def test_returns_and_ratio_moments_are_those_of_a_convolution(horizon, fraction, behavior, current):
     """E W^0 = E W^1 = 1 whatever the policies; a bit left out of the product is seen where the policies differ."""
     point = {"horizon": horizon, "behavior_margins": behavior, "current_margins": current}
     chain = Chain(point, fraction)
-    success, whole = claims.claim("sequence/success-probability"), point | {"fraction": fraction}
-    if success.domain(whole) is None:
-        returns = success.predict(whole)
-        assert chain.exact(chain.behavior)[0] == pytest.approx(returns["stale_return"], rel=1e-10)
-        assert chain.exact(chain.current)[0] == pytest.approx(returns["weighted_return"], rel=1e-10)
+    for place in (chain.behavior, chain.current):
+        assert chain.exact(place)[0] == pytest.approx(solved(place, chain.task.needed), rel=1e-10)
     assert chain.moment(0.0) == pytest.approx(1.0, abs=1e-12) and chain.moment(1.0) == pytest.approx(1.0, abs=1e-12)
     mu, pi = (1.0 / (1.0 + np.exp(-np.linspace(*margins, horizon))) for margins in (behavior, current))
     square, root = (((pi**p * mu ** (1 - p)) + (1 - pi) ** p * (1 - mu) ** (1 - p)).prod() for p in (2.0, 0.5))

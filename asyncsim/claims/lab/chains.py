@@ -1,4 +1,4 @@
-"""Chains of bits for trials: the task and both policies of a point, sample sizes, and runs away from behavior."""
+"""Sample sizes of trials on ratios of sequences, from the moments of the ratios."""
 
 import math
 from collections.abc import Callable
@@ -7,13 +7,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from asyncsim import tasks
-from asyncsim.base.records import Point
-from asyncsim.base.trace import Trace
-from asyncsim.claims._trial import Plant, too_rare, units_for
-from asyncsim.claims.lab.runs import displaced, run
+from asyncsim.claims._trial import too_rare, units_for
 from asyncsim.diagnostics._diagnostic import Metric
-from asyncsim.methods._method import Method
 
 SAMPLES, BATCHES = 2048, 3
 """Samples of a batch, and batches of a replicate behind the displacement."""
@@ -23,36 +18,6 @@ WORST = 0.05
 """Relative bias of a batch's ESS, and inverse of the samples that decide it, beyond which a bias cannot be bounded."""
 AFFINITY = Metric("affinity", lambda step: step.mean(torch.exp(0.5 * step.sequence_log_ratio)), outputs=("log_prob",))
 """E W^(1/2)."""
-
-
-class Chain:
-    """A point's task, with flat parameters of the behavior and of the current policy."""
-
-    def __init__(self, point: Point, fraction: float = 1.0) -> None:
-        self.task: Any = tasks.bit_chain(point["horizon"], fraction)
-        bits = point["horizon"]
-        # Right minus wrong goes evenly from the first to the last bit, flat `[2 H]`.
-        self.behavior, self.current = (
-            np.stack([np.linspace(first, last, bits), np.zeros(bits)], 1).ravel()
-            for first, last in (point["behavior_margins"], point["current_margins"])
-        )
-
-    def moment(self, power: float) -> float:
-        """E_mu W^power by the product's own recursion, for sample sizes and tolerances."""
-        current, behavior = (torch.from_numpy(place[None]) for place in (self.current, self.behavior))
-        return float(self.task.ratio_moment(self.task.policy(), current, behavior, power))
-
-    def exact(self, place: np.ndarray) -> tuple[float, np.ndarray]:
-        """J and its gradient by the product's own recursion, for sample sizes."""
-        value, gradient = self.task.exact(self.task.policy(), torch.from_numpy(place[None]))
-        return value.item(), gradient[0].numpy()
-
-    def run(
-        self, diagnostics: list[Any], replicates: int, seed: int, plant: Plant, method: Method | None = None
-    ) -> Trace:
-        """Run on fresh batches that are generated at behavior and scored under the current policy."""
-        places = self.behavior, self.current
-        return run(displaced(self.task, places, diagnostics, (SAMPLES, BATCHES, replicates), method), seed, plant)
 
 
 def replicates_for(spread: float, effect: float, comparisons: int) -> int:

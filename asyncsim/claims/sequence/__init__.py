@@ -1,1 +1,0 @@
-"""Claims on sequences of tokens."""
