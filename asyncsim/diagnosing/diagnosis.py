@@ -147,7 +147,8 @@ def diagnose(
 
     Arguments: `telemetry`, columns by name, or the path of a .csv, .jsonl or .parquet file. A row is a step, under the
     names of a trainer (docs/diagnose.md), or a token. A token's row has the log-probs of sampler and trainer in nats,
-    its step, staleness in versions, sequence and mask; a cell may be a list. `tokens`: a second such table, beside one
+    its step, staleness in versions, sequence and mask; a cell may be a list. NaN is an empty cell in a table of pandas,
+    and a finding elsewhere. `tokens`: a second such table, beside one
     of steps. `batch`: weights that the logged ESS counts, at least 1. `staleness`: what is expected, as 4,
     "constant:4", "sawtooth", "uniform", "geometric" or "capped". `learning_rate` and `curvature`, positive: their
     product is a pure number. `momentum` in [0, 1), of the logged gradients. `cap` >= 1: the clamp of the logged ESS.

@@ -211,6 +211,8 @@ def test_a_watched_metric_that_is_no_number_is_a_finding_and_an_empty_cell_is_no
     path = written(tmp_path / "log.csv", "\n".join(["step,reward,grad_norm", *rows, ""]))
     (finding,) = (each for each in sim.diagnose(path).findings if each.verdict == "differs")
     assert finding.cause == "not a number" and "grad_norm is no number at step 7, and in 1 of 40" in finding.sentence
+    # In a table of pandas, NaN is an empty cell; an infinite number is a finding.
+    assert len(sim.diagnose(pd.read_csv(path)).causes) == (written_as == "inf")
 
 
 @pytest.mark.parametrize("length", [{}, {"response_length/mean": [1000.0] * 40}])
