@@ -21,7 +21,7 @@ from asyncsim.comparing.arms import recorded, refuse
 from asyncsim.comparing.keeping import site_of, together
 from asyncsim.comparing.readings import CLOCKS, Reading, ages, course, ending, timed
 from asyncsim.comparing.settings import by_label, with_setting
-from asyncsim.comparing.tuning import PILOT, STEPS, knob_of, set_knob, spread, start_of, tune
+from asyncsim.comparing.tuning import PILOT, STEPS, explore, knob_of, set_knob, settle, spread, start_of
 from asyncsim.running.running import run
 from asyncsim.running.spec import Spec
 from asyncsim.running.spreading import Site
@@ -227,9 +227,15 @@ class Question:
         names = {name: knob_of(spec, wanted) for name, spec in specs.items()}
         grid = given or _grid([start_of(spec, names[name]) for name, spec in specs.items()])
         smallest = self.smallest if self.statistic != "improvement" else 0.0
+        readings = {name: self.reading.of_arm(spec) for name, spec in specs.items()}
+        fixed = given is not None
+        first = [explore(each, names[arm], grid, fixed, readings[arm], smallest) for arm, each in specs.items()]
+        found = dict(zip(specs, _side_by_side(first, seed, site), strict=True))
+        # Arms are compared at their best values of one grid: a value that one arm needed is tried for all.
+        common = tuple(sorted({value for scores in found.values() for value in scores}))
         arms = [
-            tune(spec, name, names[name], grid, given is not None, self.reading.of_arm(spec), smallest)
-            for name, spec in specs.items()
+            settle(each, arm, names[arm], found[arm], common, fixed, readings[arm], smallest)
+            for arm, each in specs.items()
         ]
         return dict(zip(specs, _side_by_side(arms, seed, site), strict=True))
 
@@ -361,9 +367,9 @@ class Question:
         return Look(len(numbers), value, *ends, word, (*seen, apart), (chance, event))
 
 
-def _side_by_side(arms: Sequence[Generator[Spec, Trace, Tuned]], seed: int, site: Site) -> list[Tuned]:
+def _side_by_side(arms: Sequence[Generator[Spec, Trace, Any]], seed: int, site: Site) -> list[Any]:
     """Run generators of arms that request runs: in each round, all requested runs are trained together."""
-    found: dict[int, Tuned] = {}
+    found: dict[int, Any] = {}
     sent: dict[int, Trace | None] = dict.fromkeys(range(len(arms)))
     while sent:
         asked: dict[int, Spec] = {}

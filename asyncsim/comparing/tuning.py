@@ -55,31 +55,51 @@ def start_of(spec: Spec, knob: str) -> float:
     return float(_knobs(spec)[knob])
 
 
-def tune(
-    spec: Spec, name: str, knob: str, grid: tuple[float, ...], fixed: bool, reading: Reading, smallest: float
-) -> Generator[Spec, Trace, Tuned]:
-    """Tune a knob by the mean of the reading: a grid, then two values half a step beside the best.
+def explore(
+    spec: Spec, knob: str, grid: tuple[float, ...], fixed: bool, reading: Reading, smallest: float
+) -> Generator[Spec, Trace, dict[float, np.ndarray]]:
+    """Numbers of an arm at each value of a grid, extended until the best value is inside and a fall is seen beyond it.
 
-    A generator, so that arms can be tuned in parallel: yields specs, receives their traces, returns the value.
-
-    Values are vectorized in one run with `PILOT` replicates each. If the best value is at an edge, the grid is extended
-    by its own half width, up to three times, unless an inner value is as good within a quarter of the `smallest`
-    effect. Raises `InputError` if the best is still at an edge then, or at once for the caller's grid (`fixed`), unless
-    an inner value is within one standard error of it. Of values as good as the best within that quarter the smallest is
-    chosen: a larger one gains nothing and fails more often.
+    A generator, so that arms can be tuned in parallel: yields specs, receives their traces, returns the numbers.
+    Values are vectorized in one run with `PILOT` replicates each. The grid is extended by its own half width, up to
+    three times: where the best value is at an edge, unless an inner value is as good within a quarter of the `smallest`
+    effect, and upwards while the largest value keeps half of the gain over the smallest one. Returns may fall a little
+    and then rise again, so a fall by less may be a dip. The caller's grid (`fixed`) is not extended.
     """
     scores = yield from _scores(spec, knob, grid, reading)
     width = max(1, (len(grid) - 1) // 2)
-    extensions = 0 if fixed else EXTENSIONS
-    for _ in range(extensions):
+    for _ in range(0 if fixed else EXTENSIONS):
         best, values = _best(scores, reading, smallest / 4.0, 0.0), sorted(scores)
-        if values[0] < best < values[-1]:
+        bottom, at, top = (reading.orientation * _mean(scores[v], reading) for v in (values[0], best, values[-1]))
+        up = best == values[-1] or (best > values[0] and at - top <= 0.5 * (at - bottom))
+        if best > values[0] and not up:
             break
         ratio = values[1] / values[0]
-        more = [values[-1] * ratio**k if best == values[-1] else values[0] / ratio**k for k in range(1, width + 1)]
+        more = [values[-1] * ratio**k if up else values[0] / ratio**k for k in range(1, width + 1)]
         scores |= yield from _scores(spec, knob, tuple(more), reading)
+    return scores
+
+
+def settle(
+    spec: Spec,
+    name: str,
+    knob: str,
+    scores: dict[float, np.ndarray],
+    grid: tuple[float, ...],
+    fixed: bool,
+    reading: Reading,
+    smallest: float,
+) -> Generator[Spec, Trace, Tuned]:
+    """Choose the value of an arm from its `scores` at all values of the arms' common `grid`, and two beside the best.
+
+    Raises `InputError` if the best is at an edge, unless an inner value is within one standard error of it. Of values
+    as good as the best within a quarter of the `smallest` effect the smallest is chosen: a larger one gains nothing and
+    fails more often.
+    """
+    if lacking := tuple(v for v in grid if v not in scores):
+        scores = scores | (yield from _scores(spec, knob, lacking, reading))
     best, values = _best(scores, reading, smallest / 4.0, 1.0), sorted(scores)
-    how = "as given" if fixed else f"{extensions} times extended"
+    how = "as given" if fixed else f"{EXTENSIONS} times extended"
     bound = f"inside the grid {values[0]:g} to {values[-1]:g}, {how}"
     remedy = f"start nearer to its best value, or give tune={{{knob!r}: [...]}} a wider grid"
     checks.require(values[0] < best < values[-1], f"best {knob} of arm {name}", best, bound, remedy)

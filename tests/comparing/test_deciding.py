@@ -12,7 +12,7 @@ from asyncsim.base import uncertainty
 from asyncsim.base.checks import InputError
 from asyncsim.base.progress import Progress
 from asyncsim.base.trace import Trace
-from asyncsim.comparing import deciding
+from asyncsim.comparing import deciding, tuning
 from asyncsim.comparing.deciding import Question
 from asyncsim.comparing.keeping import Site
 from asyncsim.comparing.readings import Reading
@@ -411,3 +411,27 @@ def test_replicates_without_a_value_keep_the_numbers_of_the_others(tune, tmp_pat
     sim.plot(answer, tmp_path / "answer.png")
     # A metric that every replicate has gets its word.
     assert sim.compare({"a": a, "b": b}, metric="staleness", smallest=0.1, tune=None).word in ("worse", "better")
+
+
+@pytest.mark.parametrize("dip, found", [(0.57, 0.99), (0.3, 0.6)])
+def test_a_rate_beyond_a_small_dip_is_found_and_tried_for_every_arm(monkeypatch, dip, found):
+    """Mean returns with two hills: 0.6 at 0.4, a dip at 3.2, 0.99 at 51.2. A fall by half of the gain ends the search,
+    unless another arm needs larger rates."""
+
+    def scores(spec, knob, grid, reading):
+        yield from ()
+        heights = (0.0, 0.3, 0.6, dip, dip, 0.99, 0.0)
+        curve = np.interp(np.log2(grid), np.log2((1e-3, 0.1, 0.4, 1.6, 3.2, 51.2, 1e3)), heights)
+        return {v: np.full(tuning.PILOT, height) for v, height in zip(grid, curve, strict=True)}
+
+    def end(generator):
+        with pytest.raises(StopIteration) as stop:
+            next(generator)
+        return stop.value.value
+
+    monkeypatch.setattr(tuning, "_scores", scores)
+    reading, grid = Reading("trained_return"), tuple(0.1 * 2.0**k for k in range(-4, 5))
+    own = end(tuning.explore(None, "sgd.lr", grid, False, reading, 0.01))
+    assert max(each.mean() for each in own.values()) == pytest.approx(found, abs=0.01)
+    common = (*own, *(1.6 * 2.0**k for k in range(1, 10)))
+    assert max(end(tuning.settle(None, "b", "sgd.lr", own, common, False, reading, 0.01)).scores) == pytest.approx(0.99)
