@@ -17,6 +17,8 @@ PILOT = 32
 """Number of replicates for each value of a grid."""
 STEPS = 4
 """Number of doublings to each side of the grid's center."""
+CAUTION = 2.0
+"""Standard errors that are taken off a mean before values are ranked: the best of many noisy means is often luck."""
 EXTENSIONS = 3
 """Maximum extensions of a grid with its best value at an edge; each adds as many doublings as one side has."""
 
@@ -94,7 +96,8 @@ def settle(
 
     Raises `InputError` if the best is at an edge, unless an inner value is within one standard error of it. Of values
     as good as the best within a quarter of the `smallest` effect the smallest is chosen: a larger one gains nothing and
-    fails more often.
+    fails more often. Values are ranked by their means less `CAUTION` standard errors: at very large rates a few
+    replicates jump to the optimum and the others collapse, so their mean in a pilot is often better than it is.
     """
     if lacking := tuple(v for v in grid if v not in scores):
         scores = scores | (yield from _scores(spec, knob, lacking, reading))
@@ -107,7 +110,7 @@ def settle(
     scores |= yield from _scores(spec, knob, beside, reading)
     values = sorted(scores)
     means = {v: _mean(scores[v], reading) for v in values}
-    best = max(values[1:-1], key=lambda v: reading.orientation * means[v])
+    best = max(values[1:-1], key=lambda v: _sure(scores[v], reading))
     as_good = [v for v in values[1:-1] if reading.orientation * (means[best] - means[v]) <= smallest / 4.0]
     chosen, flat = as_good[0], as_good[-1] / as_good[0]
     errors = tuple(_error(scores[v]) for v in values)
@@ -142,9 +145,15 @@ def _error(numbers: np.ndarray) -> float:
         return float(numbers.std(ddof=1) / math.sqrt(len(numbers))) if len(numbers) > 1 else math.inf
 
 
+def _sure(numbers: np.ndarray, reading: Reading) -> float:
+    """The mean in the good direction, less `CAUTION` standard errors."""
+    mean = reading.orientation * _mean(numbers, reading)
+    return mean - CAUTION * _error(numbers) if mean > -math.inf else mean
+
+
 def _best(scores: Mapping[float, np.ndarray], reading: Reading, slack: float, errors: float) -> float:
     """The best value, or an inner value as good within the slack or `errors` standard errors."""
-    good = {value: reading.orientation * _mean(numbers, reading) for value, numbers in scores.items()}
+    good = {value: _sure(numbers, reading) for value, numbers in scores.items()}
     best = max(good, key=lambda value: good[value])
     inner = sorted(good)[1:-1]
     if best in inner or not inner:
