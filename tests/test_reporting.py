@@ -209,8 +209,8 @@ def test_parameters_that_vary_are_columns_and_rare_ones_share_one():
 def test_the_page_opens_with_one_sentence_and_the_exceptions(page):
     made = page([verdict("a/b"), verdict("a/c", value=3.0), verdict("a/d", status="open")])
     opening = made.text.split("How to read this page")[0]
-    assert "Simulation agrees with 2 of 3 formulas and contradicts 1. If all are true" in opening
-    assert "false alarm is at most 0.3 %." in opening and "a/b" not in opening
+    assert "Simulation agrees with 2 of 3 formulas and contradicts 1. If all 3 formulas are true" in opening
+    assert "any is called violated is at most 0.3 %." in opening and "a/b" not in opening
     assert "Apart from the violated claims, simulation deviates by less than 0.01" in opening
     assert "a/c : Violated. Measured at 2 points: x. The largest deviation is 10 times" in opening
     assert "a/d : Held, a conjecture." in opening
@@ -231,7 +231,7 @@ def test_a_claim_says_what_was_measured_and_how_near(changes, words):
 
 def test_claims_at_one_deviation_are_stacked_and_those_beyond_are_at_the_edge():
     claims = [verdict(f"a/{k}", value=value) for k, value in enumerate((2.05, 2.0499, 1.951, 9.0))]
-    assert [(round(x, 2), y) for _, x, y in reporting.swarm(claims)] == [(0.48, 0), (0.48, 1), (-0.48, 0), (1.4, 0)]
+    assert [(round(x, 2), y) for _, x, y in reporting.swarm(claims, 1.4)] == [(-0.49, 0), (0.5, 0), (0.5, 1), (1.4, 0)]
 
 
 def test_numbers_of_arxiv_are_links_and_years_are_not(page):

@@ -23,12 +23,11 @@ SHOWN, COLUMNS = 12, 4
 """Number of comparisons shown at once in a section, and of parameters with a column of their own."""
 MOST = 50
 """Maximum number of comparisons behind a click; one claim has five hundred."""
-EXACT, DOT = 0.01, 0.04
-"""Share of the smallest effect below which agreement is exact, and the width of a dot in smallest effects."""
+EXACT, NEAR, FAR = 0.01, 0.4, 1.4
+"""In smallest effects: deviation below which agreement is exact, and least and largest end of the overview's axis."""
 NAMED = 3
 """Most quantities that a sentence names."""
 ARXIV = re.compile(r"\b\d\d(?:0[1-9]|1[0-2])\.\d{5}\b")
-"""Number of a paper."""
 MARKDOWN = (".md", ".markdown")
 """Suffixes of a report in Markdown; any other is HTML."""
 MARKED = re.compile("`([^`]+)`")
@@ -70,7 +69,7 @@ def write_page(
 
 def html(page: Page, title: str, references: Mapping[str, str], predictions: Mapping[str, _curves.Prediction]) -> str:
     """The page as HTML."""
-    functions = (number, plural, measured, anchor, comparisons, coded, sourced, finding, swarm, digits, closest)
+    functions = (number, plural, measured, anchor, comparisons, coded, sourced, finding, swarm, digits, farthest)
     filters: dict[str, Any] = {function.__name__: function for function in functions}
     filters |= {"point": point_text, "formulas": rendered, "beside": page.beside, "short": _curves.in_few_signs}
     filters |= {
@@ -82,11 +81,15 @@ def html(page: Page, title: str, references: Mapping[str, str], predictions: Map
         "steps": lambda verdict: judgments.steps(verdict, page),
     }
     promised = (page.manifest.get("spec") or {}).get("false_pass", math.nan)
+    ranked, homes = deviations(page.verdicts), {path.parent for path in _registry.claims().values()}
+    about = {home.name: (home / "__init__.py").read_text("utf-8").partition(" on ")[2] for home in homes}
     return filled(
         TEMPLATE, filters, title=title, page=page, verdicts=page.verdicts, families=families(page.verdicts),
         summary=page.summary | {"promised": promised, "together": TOGETHER, "cost": cost(page.summary)},
+        far=[each for each in ranked if each[0].verdict != "violated" and EXACT <= abs(each[1]) < math.inf],
+        reach=math.ceil(10.0 * max([NEAR, *(min(FAR, abs(size)) for _, size in ranked)])) / 10.0,
         bets=judgments.bets(page), planted_rows=[] if page.coverage is None else page.coverage["rows"],
-        detection=detection, references=references,
+        detection=detection, references=references, about=about,
         manifest={key: value for key, value in records.plain(page.manifest).items() if value is not None},
         exceptions=[v for v in page.verdicts if v.verdict != "held" or v.status == "open"],
     )  # fmt: skip
@@ -133,16 +136,17 @@ def comparisons(verdict: records.Verdict) -> dict[str, Any]:
 
 
 def farthest(verdict: records.Verdict) -> tuple[float, records.Comparison | None]:
-    """The largest deviation in smallest effects with its comparison; of a bound, what comes closest or exceeds it."""
+    """The largest deviation in smallest effects with its comparison; of a bound, what exceeds it, 0 if nothing does."""
     rows = [(_curves.scaled(row, verdict.kind)[0], row) for row in verdict.points if row.verdict != "outside"]
     signed = verdict.kind in _curves.ONE_SIDED
-    return max(rows, key=lambda each: each[0] if signed else abs(each[0]), default=(math.nan, None))
+    size, row = max(rows, key=lambda each: each[0] if signed else abs(each[0]), default=(math.nan, None))
+    return max(size, 0.0) if signed else size, row
 
 
-def closest(verdicts: Sequence[records.Verdict]) -> list[tuple[records.Verdict, float]]:
-    """Held claims of largest deviation, with that deviation in smallest effects."""
-    held = [(v, farthest(v)[0]) for v in verdicts if v.verdict == "held" and v.kind not in _curves.ONE_SIDED]
-    return sorted([each for each in held if abs(each[1]) >= EXACT], key=lambda each: -abs(each[1]))
+def deviations(verdicts: Sequence[records.Verdict]) -> list[tuple[records.Verdict, float]]:
+    """Claims with their largest deviation in smallest effects, the largest first; without claims outside."""
+    sizes = [(verdict, farthest(verdict)[0]) for verdict in verdicts]
+    return sorted([each for each in sizes if not math.isnan(each[1])], key=lambda each: -abs(each[1]))
 
 
 def finding(verdict: records.Verdict) -> str:
@@ -167,13 +171,12 @@ def finding(verdict: records.Verdict) -> str:
     return f"{said} The largest deviation is {size} the smallest effect.{unit}"
 
 
-def swarm(verdicts: Sequence[records.Verdict]) -> list[tuple[records.Verdict, float, int]]:
-    """Each claim's largest deviation in smallest effects, at most 1.4, and the level of its dot where several agree."""
+def swarm(verdicts: Sequence[records.Verdict], reach: float) -> list[tuple[records.Verdict, float, int]]:
+    """Each claim's largest deviation in smallest effects, at most `reach`, and the level of its dot above others."""
     dots: list[tuple[records.Verdict, float, int]] = []
-    for verdict in verdicts:
-        deviation, row = farthest(verdict)
-        place = round(max(-1.4, min(1.4, deviation)) / DOT) * DOT
-        dots += [] if row is None else [(verdict, place, sum(place == other for _, other, _ in dots))]
+    for verdict, place in ((each, max(-reach, min(reach, size))) for each, size in deviations(verdicts)[::-1]):
+        beside = {level for _, other, level in dots if abs(place - other) < reach / 10.0}
+        dots.append((verdict, place, min({*range(len(dots) + 1)} - beside)))
     return dots
 
 
@@ -218,7 +221,7 @@ def markdown(page: Page, title: str) -> str:
         seen = page.coverage["rows"]
         rows = [[f"{r['file']}:{r['line']}", r["change"], r["text"], ", ".join(r["claims"]) or "—"] for r in seen]
         heads = ["place", "change", "statement", "claim that sees it"]
-        parts += ["## What the claims see", detection(seen), table(heads, rows)]
+        parts += ["## Which bugs the claims find", detection(seen), table(heads, rows)]
     manifest = json.dumps(records.plain(page.manifest), indent=1, ensure_ascii=False)
     return "\n\n".join([*parts, "## What this was measured on", f"```json\n{manifest}\n```"]) + "\n"
 
@@ -250,8 +253,7 @@ def _claims(page: Page) -> str:
         rates = [rate(v.false_fail), rate(v.false_pass), rate(v.p), rate(page.holm[v.id])]
         own = page.evidence.get(v.id)
         money = ["—" if own is None else f"{own.e:.3g}"] * bool(page.evidence)
-        row = [v.id, v.verdict, v.quantity, number(v.predicted), measured(v), *rates, *money, f"{v.seconds:.1f}"]
-        rows.append(row)
+        rows.append([v.id, v.verdict, v.quantity, number(v.predicted), measured(v), *rates, *money, f"{v.seconds:.1f}"])
     return table(heads, rows)
 
 

@@ -187,13 +187,13 @@ class Tightness:
     def __str__(self) -> str:
         """The share of the bound reached, and how much lower the term could be.
 
-        >>> print(Tightness("bound", "delay", False, 0.944, 0.15, 1.0, {}))
-        the measurement reaches 94.4 % of the bound. Its term "delay" could be 15 % smaller without contradicting it
+        >>> print(str(Tightness("bound", "delay", False, 0.944, 0.15, 1.0, {})).partition(". ")[2])
+        Its term "delay" could be 15 % smaller without contradicting the measurement
         """
         name = f'"{self.term}"' + f" for {self.quantity}" * (self.quantity not in ("bound", self.term))
         size = f"{self.lowering} smaller" if math.isfinite(self.seen) else "missing"
         reached = f"the measurement reaches {100.0 * self.ratio:.3g} % of the bound"
-        return f"{reached}. Its term {name.replace('_', ' ')} could be {size} without contradicting it"
+        return f"{reached}. Its term {name.replace('_', ' ')} could be {size} without contradicting the measurement"
 
     @property
     def lowering(self) -> str:

@@ -134,7 +134,7 @@ def _against_parameter(rows: Sequence[Comparison], words: Sequence[str], predict
             pairs = [(row, name) for curve, name in zip(chosen, called, strict=True) for row in curve]
             found, owners = zip(*sorted(pairs, key=lambda each: each[0][0]), strict=True)
             told = (tuple(names), owners) if len(chosen) > 1 else ()
-            yield Panel(meaning(key), meaning(quantity, words), tuple(lines), found, *told)
+            yield Panel(meaning(key, (words[-1], "axis")), meaning(quantity, words), tuple(lines), found, *told)
 
 
 def name_points(points: Sequence[Point]) -> list[str]:
@@ -288,20 +288,18 @@ def _names(ends: Mapping[str, tuple[float, float]], right: float, color: Mapping
 
 
 def deviation(row: Comparison, kind: str) -> str:
-    """Measured minus predicted in units of the effect, as a mark with its interval, or a number if out of range.
-
-    The mark is an empty element with its middle x and half of its width h, which the page's style draws.
-    """
+    """Measured minus predicted in units of the effect, as a mark with interval, or a number; "below" for a bound."""
     if row.verdict == "outside":
         return ""
     middle, reach = scaled(row, kind)
+    below = "below" * (kind in ONE_SIDED and round(middle, 2) < 0.0)
     if not abs(middle) <= REACH:
-        text = f"{middle:.3g}".replace("-", "−") if math.isfinite(middle) else "diverged"
+        text = below or (f"{middle:.3g}".replace("-", "−") if math.isfinite(middle) else "diverged")
         return f"← {text}" if middle < 0 else f"{text} →"
-    # There are thousands of them, so the page's style draws and clips the mark, from two lengths in pixels.
+    # There are thousands of them, so the page's style draws and clips the mark, from its middle x and half width h.
     name = "" if row.verdict == "held" else f" {CLASSES.get(row.verdict, row.verdict)}"
     half = min(EFFECT * reach, 4 * EFFECT * REACH)
-    text = f"{middle:.2f}".replace("-0.00", "0.00").replace("-", "−")
+    text = below or f"{middle:.2f}".replace("-0.00", "0.00").replace("-", "−")
     return f'<i class="d{name}" style="--x:{EFFECT * middle:.3g};--h:{half:.3g}"></i> {text}'
 
 

@@ -182,8 +182,8 @@ def test_a_deviation_is_drawn_in_units_of_the_effect():
 def test_what_lies_far_off_is_a_number_with_an_arrow():
     rows = of([{"x": 1}] * 1, [{"q": Estimate(9.0, 0.01)}]).points
     assert _curves.deviation(rows[0], "expectation") == "80 →"
-    low = dataclasses.replace(rows[0], measured=-7.0, low=-7.02, high=-6.98)
-    assert _curves.deviation(low, "expectation").startswith("← −")
+    low = dataclasses.replace(rows[0], measured=-7.0, low=-7.02, high=-6.98, margin=math.inf)
+    assert _curves.deviation(low, "expectation").startswith("← −") and _curves.deviation(low, "bound") == "← below"
     gone = of([{"x": 1}], [{"q": Estimate(math.nan)}]).points[0]
     assert _curves.deviation(gone, "expectation") == "diverged →"
     assert _curves.deviation(dataclasses.replace(gone, verdict="outside"), "expectation") == ""

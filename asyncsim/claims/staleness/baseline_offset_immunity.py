@@ -1,7 +1,7 @@
 r"""A baseline below the mean reward pulls toward the behavior policy, and can remove the limit set by staleness.
 
-with a baseline `V` below the mean, only the share `m = 1 - V/kl` of a KL-regularized softmax bandit's gradient is
-stale: for `V/kl` in `[1/2, 1]`, no staleness lowers the largest stable step
+with a baseline that lies `V` below the mean reward, only the share `m = 1 - V/kl` of a KL-regularized softmax bandit's
+gradient is stale: for `V/kl` in `[1/2, 1]`, no staleness lowers the largest stable step
 
 REINFORCE without ratio, baseline V below the behavior's mean regularized reward: E g = mu o (r - mu.r) + V (mu - pi).
 At the optimum the Jacobians are A = -V F in current and B = -(kl - V) F in behavior logits. So the stale share is m = 1
