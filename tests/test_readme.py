@@ -143,6 +143,11 @@ def test_links_between_pages_lead_somewhere() -> None:
     assert broken == []
 
 
+def test_the_front_page_counts_claims_as_the_gallery_does() -> None:
+    front, counted = ((ROOT / page).read_text(encoding="utf-8") for page in ("README.md", "paper_figures/claims.md"))
+    assert re.findall(r"^### (Of \d+ published .*)$", counted, re.M) == re.findall(r"^\*\*(Of \d+ .*)\.\*\*$", front, re.M)
+
+
 PASTED = dict(
     re.findall(
         r"`((?:asyncsim|tests)/[\w/]+\.py)`:\n```python\n(.*?)^```", GUIDE.read_text(encoding="utf-8"), re.M | re.S
