@@ -84,6 +84,7 @@ def test_faults_are_seen(browser, tmp_path):
 def test_a_notebook_shows_its_pictures_and_the_search_finds(browser):
     page, found = opened(browser, SITE / "notebooks" / "1_staleness.html")
     assert page.locator("article img").count() >= 4
+    assert "Code of this picture" in (SITE / "notebooks" / "7_stabilizers.html").read_text(encoding="utf-8")
     page.locator(".guess input").first.fill("3")
     page.locator(".guess input").first.press("Enter")
     assert "your guess\t3\t1\ttheory is nearer" in page.locator(".guess + details").first.inner_text()
