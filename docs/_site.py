@@ -115,7 +115,7 @@ INSTALL = "install.md"
 START = re.compile(r"^## Install\n(.*?)(?=^## )", re.M | re.S)
 COMMAND = re.compile(r"(?:```\n)?(?:asyncsim|make|pip|python3?|jupyter|git) ")
 SEARCHED: dict[str, dict[str, Any]] = {
-    "changelog.md": {"exclude": True}, "log.md": {"exclude": True}, "glossary.md": {"boost": 3},
+    "changelog.md": {"exclude": True}, "log.md": {"exclude": True}, "glossary.md": {"boost": 10},
 }  # fmt: skip
 """Pages that a search leaves out or puts first."""
 NAMED = re.compile(r">>> (\w+)\([^\n]*\)\.name\n'\1'")
