@@ -76,6 +76,9 @@ COVERS = {"1_staleness": 1, "2_ratios": 3, "3_delayed_ascent": 1, "4_your_hypoth
 DOWNLOAD = "Download [{0}]({0}) and [lessons.py](lessons.py) into one folder to run this notebook."
 SLIDERS = re.compile(r"^(```python\n(?:(?!```).)*lessons\.sliders\((?:(?!```).)*```)$", re.M | re.S)
 STILL = "The sliders need a running kernel. This page shows the picture at the settings of the first cell."
+DRAWN = re.compile(r"^(```python\n(?:(?!```).*\n){12,}```)(?=\s+(?:\*The sliders .*\*\s+)?!\[What the code)", re.M)
+"""A cell of many lines with a picture right behind it, and perhaps the note on sliders between."""
+FOLDED = "<details>\n<summary>Code of this picture</summary>\n\n{0}\n\n</details>\n"
 CLAIMS = re.compile(
     r"<table>\s*<thead>\s*<tr>\s*<th>(?:(?:source</th>\s*<th>)?(?:[^<]* )?claims?|(paper))</th>.*?</table>", re.S
 )
@@ -112,7 +115,7 @@ INSTALL = "install.md"
 START = re.compile(r"^## Install\n(.*?)(?=^## )", re.M | re.S)
 COMMAND = re.compile(r"(?:```\n)?(?:asyncsim|make|pip|python3?|jupyter|git) ")
 SEARCHED: dict[str, dict[str, Any]] = {
-    "changelog.md": {"exclude": True}, "log.md": {"exclude": True}, "glossary.md": {"boost": 3},
+    "changelog.md": {"exclude": True}, "log.md": {"exclude": True}, "glossary.md": {"boost": 10},
 }  # fmt: skip
 """Pages that a search leaves out or puts first."""
 NAMED = re.compile(r">>> (\w+)\([^\n]*\)\.name\n'\1'")
@@ -190,6 +193,7 @@ def shown(book: Path) -> tuple[str, dict[str, bytes]]:
     # A reader of the page guesses before the answer is seen, and has no kernel for the sliders.
     text = GUESS.sub(lambda found: ANSWER.format(found[1]), text)
     text = SLIDERS.sub(rf"\1\n\n*{STILL}*\n", text)
+    text = DRAWN.sub(lambda found: FOLDED.format(found[1]), text)
     head = DOWNLOAD.format(book.name)
     text = re.sub(r"^(# .*)$", lambda found: f"{found[0]}\n\n{head}", text, count=1, flags=re.M)
     pictures = {f"{book.stem}_{name}": data for name, data in found["outputs"].items()}

@@ -75,6 +75,9 @@ def side_by_side(
     measured    2.0010 ± 0.0066
     theory      2                0.001   held
     your guess  3                0.999   theory is nearer
+    >>> side_by_side(2.5)
+              value
+    measured  2.5
     >>> side_by_side(2.5, guess=None)
                 value  off by  verdict
     measured    2.5
@@ -94,7 +97,9 @@ def side_by_side(
     elif mine != "":
         own = _apart(float(mine), row.measured)
         rows.append(("your guess", f"{mine:g}".replace("-", "−"), _off(own, places), _nearer(own, off)))
-    table(("", "value", "off by", "verdict"), rows)
+    # A measurement alone is off nothing.
+    shown = 4 if len(rows) > 1 else 2
+    table(("", "value", "off by", "verdict")[:shown], [row[:shown] for row in rows])
 
 
 class Table:

@@ -65,7 +65,7 @@ addEventListener("load", () => {
   // The text names the staleness that the picture marks.
   const limit = /collapses up to staleness ([0-9]+); at/.exec(at("learn-verdict").textContent);
   const label = [...at("shares").querySelectorAll("text")].map(e => e.textContent).filter(t => /^no coll/.test(t));
-  if (!limit || label.join() !== `no collapse up to ${limit[1]}`) faults.push(`limit: ${limit} and ${label}`);
+  if (!limit || label.join() !== `no collapse up to staleness ${limit[1]}`) faults.push(`limit: ${limit} and ${label}`);
   move("learn-s", 8); move("ascent-a", 0.19);
   if (!/1[.]03 times/.test(at("ascent-verdict").textContent)) faults.push(at("ascent-verdict").textContent);
   at("reset").click(); move("learn-s", 8);

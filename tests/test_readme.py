@@ -114,14 +114,15 @@ def test_a_command_prints_the_lines_that_are_shown(page: str, text: str, tmp_pat
     assert lines and [line for line in lines if not any(found.startswith(line) for found in printed)] == []
 
 
-def test_the_commands_of_the_pages_exist() -> None:
+def test_the_commands_of_the_pages_exist_and_the_front_page_counts_claims_as_the_gallery_does() -> None:
     from asyncsim.app.cli import app
 
     known = {command.name or command.callback.__name__ for command in app.registered_commands if command.callback}
     known |= {group.name for group in app.registered_groups}
     pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
     named = {word for page in pages for word in re.findall(r"`asyncsim (\w+)", page.read_text(encoding="utf-8"))}
-    assert named and named <= known
+    counted = re.search("^### (Of .* published .*)$", (ROOT / "paper_figures/claims.md").read_text("utf-8"), re.M)[1]
+    assert named and named <= known and f"**{counted}.**" in pages[0].read_text(encoding="utf-8")
 
 
 PROSE = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -234,17 +235,11 @@ def test_the_link_of_the_extension_guide_has_its_formula(monkeypatch: pytest.Mon
     # What the guide says of the mean staleness holds as well, and the step depends on it.
     means = []
     damp = type(sim.updates.damped()).apply
-    made = {
-        "apply": lambda self, record, state: (
-            means.append(record.step.token_mean(record.step.staleness)) or damp(self, record, state)
-        )
-    }
+    seen = lambda record: means.append(record.step.token_mean(record.step.staleness))  # noqa: E731
+    made = {"apply": lambda self, record, state: seen(record) or damp(self, record, state)}
     link = type("Seen", (type(sim.updates.damped()),), made)()
-    sim.run(
-        sim.Spec(
-            sim.tasks.softmax_bandit(), sim.schedules.fixed(2), sim.methods.reinforce(), sim.chain(link), updates=4
-        )
-    )
+    bandit, stale, plain = sim.tasks.softmax_bandit(), sim.schedules.fixed(2), sim.methods.reinforce()
+    sim.run(sim.Spec(bandit, stale, plain, sim.chain(link), updates=4))
     assert [mean.mean() for mean in means] == [0, 1, 2, 2]
 
 

@@ -84,6 +84,7 @@ def test_faults_are_seen(browser, tmp_path):
 def test_a_notebook_shows_its_pictures_and_the_search_finds(browser):
     page, found = opened(browser, SITE / "notebooks" / "1_staleness.html")
     assert page.locator("article img").count() >= 4
+    assert "Code of this picture" in (SITE / "notebooks" / "7_stabilizers.html").read_text(encoding="utf-8")
     page.locator(".guess input").first.fill("3")
     page.locator(".guess input").first.press("Enter")
     assert "your guess\t3\t1\ttheory is nearer" in page.locator(".guess + details").first.inner_text()
@@ -202,7 +203,7 @@ def test_a_picture_opens_at_its_full_size_and_has_a_frame_in_the_dark(browser):
     page.close()
 
 
-@pytest.mark.parametrize(("word", "first"), [("install", "install.html"), ("glossary", "glossary.html")])
+@pytest.mark.parametrize(("word", "first"), [("install", "install.html"), ("permit", "glossary.html")])
 def test_the_home_page_and_the_search_lead_in(browser, word, first):
     page, _ = opened(browser, SITE / "index.html")
     shown = page.locator("a.md-button").all_inner_texts()
