@@ -15,6 +15,8 @@ from asyncsim.running.spec import Spec
 
 PILOT = 32
 """Number of replicates for each value of a grid."""
+FINALISTS, FINAL = 3, 128
+"""Number of values that are tried again, and the replicates for each of them: a few failures in a hundred show."""
 STEPS = 4
 """Number of doublings to each side of the grid's center."""
 CAUTION = 2.0
@@ -96,7 +98,7 @@ def settle(
 
     Raises `InputError` if the best is at an edge, unless an inner value is within one standard error of it. Of values
     as good as the best within a quarter of the `smallest` effect the smallest is chosen: a larger one gains nothing and
-    fails more often. Values are ranked by their means less `CAUTION` standard errors: at very large rates a few
+    fails more often. The best three are tried again with more replicates. Values are ranked by their means less `CAUTION` standard errors: at very large rates a few
     replicates jump to the optimum and the others collapse, so their mean in a pilot is often better than it is.
     """
     if lacking := tuple(v for v in grid if v not in scores):
@@ -109,19 +111,21 @@ def settle(
     beside = tuple(math.sqrt(best * values[values.index(best) + way]) for way in (-1, 1))
     scores |= yield from _scores(spec, knob, beside, reading)
     values = sorted(scores)
+    final = sorted(values[1:-1], key=lambda v: _sure(scores[v], reading))[-FINALISTS:]
+    scores |= yield from _scores(spec, knob, tuple(final), reading, FINAL)
     means = {v: _mean(scores[v], reading) for v in values}
-    best = max(values[1:-1], key=lambda v: _sure(scores[v], reading))
+    best = max(final, key=lambda v: _sure(scores[v], reading))
     as_good = [v for v in values[1:-1] if reading.orientation * (means[best] - means[v]) <= smallest / 4.0]
     chosen, flat = as_good[0], as_good[-1] / as_good[0]
     errors = tuple(_error(scores[v]) for v in values)
-    return Tuned(knob, chosen, tuple(values), tuple(means.values()), errors, scores[chosen], flat)
+    return Tuned(knob, chosen, tuple(values), tuple(means.values()), errors, scores[chosen][:PILOT], flat)
 
 
 def _scores(
-    spec: Spec, knob: str, grid: tuple[float, ...], reading: Reading
+    spec: Spec, knob: str, grid: tuple[float, ...], reading: Reading, each: int = PILOT
 ) -> Generator[Spec, Trace, dict[float, np.ndarray]]:
-    tried = set_knob(spec, knob, tuple(float(v) for v in np.repeat(grid, PILOT)), len(grid) * PILOT)
-    numbers = reading.numbers((yield spread(tried)), lacking=True).reshape(len(grid), PILOT)
+    tried = set_knob(spec, knob, tuple(float(v) for v in np.repeat(grid, each)), len(grid) * each)
+    numbers = reading.numbers((yield spread(tried)), lacking=True).reshape(len(grid), each)
     return {float(value): row for value, row in zip(grid, numbers, strict=True)}
 
 

@@ -418,11 +418,11 @@ def test_a_rate_beyond_a_small_dip_is_found_and_tried_for_every_arm(monkeypatch,
     """Mean returns with two hills: 0.6 at 0.4, a dip at 3.2, 0.99 at 51.2. A fall by half of the gain ends the search,
     unless another arm needs larger rates."""
 
-    def scores(spec, knob, grid, reading):
+    def scores(spec, knob, grid, reading, each=32):
         yield from ()
         heights = (0.0, 0.3, 0.6, dip, dip, 0.99, 0.0)
         curve = np.interp(np.log2(grid), np.log2((1e-3, 0.1, 0.4, 1.6, 3.2, 51.2, 1e3)), heights)
-        return {v: np.full(tuning.PILOT, height) for v, height in zip(grid, curve, strict=True)}
+        return {v: np.full(each, height) for v, height in zip(grid, curve, strict=True)}
 
     def end(generator):
         with pytest.raises(StopIteration) as stop:
