@@ -35,8 +35,8 @@ app = typer.Typer(
     # Help is as wide as the terminal.
     context_settings={"max_content_width": streams.WIDEST, "help_option_names": ["-h", "--help"]},
     help="Simulate how stale rollouts become in asynchronous RL, and what staleness costs.\n\n"
-    "\b\nSimulate a trainer:\n  asyncsim timeline areal --set max_head_offpolicyness=2 --set load=1.5 \\\n"
-    "    --set consumer_batch_size=4 --set length=lognormal:1:1\n\n"
+    "\b\nSimulate a trainer:\n  asyncsim timeline areal --set max_head_offpolicyness=2 --set load=1.5 \\\n    --set "
+    "consumer_batch_size=4 --set max_concurrent_rollouts=12 \\\n    --set length=lognormal:1:1\n\n"
     "\b\nTrain on stale data:\n  asyncsim run --method grpo --staleness 16 --plot out.png",
 )
 
@@ -573,7 +573,7 @@ def _status(arguments: list[str]) -> int:
         typed = parsing.piped(arguments, command)
         # Beside a result on standard output, what is printed goes to standard error.
         with contextlib.nullcontext() if typed == arguments else contextlib.redirect_stdout(sys.stderr):
-            return int(command.main(typed, prog_name="asyncsim", standalone_mode=False) or 0)
+            return int(command.main(typed, prog_name="asyncsim", standalone_mode=False, obj=arguments) or 0)
     except checks.InputError as error:
         streams.complain(error)
         return 2

@@ -5,6 +5,7 @@ import inspect
 import itertools
 import os
 import re
+import shlex
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
@@ -77,7 +78,8 @@ def command(group: typer.Typer, name: str) -> Callable[[Callable[[Options], int]
                 outputs = streams.Files(paths, functools.partial(_typed, known=rows, answer=True))
                 status = function(Options(**{**options, **lists}, given=_given(context), files=outputs))
             except (checks.InputError, checks.RunError) as error:
-                streams.complain(_several(error, options, rows), functools.partial(_typed, known=rows))
+                told = _several(error, options, rows)
+                streams.complain(told, functools.partial(_typed, known=rows), _whole(told, context.obj))
                 status = 2
             except KeyboardInterrupt as error:
                 number = stopping.number_of(error)
@@ -107,6 +109,17 @@ def _several(error: Exception, options: Mapping[str, Any], known: Collection[str
             remedy = f"write {option} {pair} for several values" if takes else one
             return checks.InputError("--set", pair, f"of another value ({error})", remedy)
     return error
+
+
+def _whole(error: Exception, words: Sequence[str]) -> str:
+    """The typed `words` with the settings that must be given, of which the complaint then says so; "" for others."""
+    added = re.fullmatch(r'add (--set .*)|write "(.+)"', getattr(error, "remedy", ""))
+    if not (added and words and isinstance(error, checks.InputError) and error.bound == "given"):
+        return ""
+    error.args = (f"{error.field.removesuffix(' argument')} needs {error.value}, which must be given; try",)
+    # An arm has its settings in its own words.
+    words = [added[2] if added[2] and added[2].startswith(f"{word} ") else word for word in words]
+    return " ".join(filter(None, [shlex.join(["asyncsim", *words]), added[1]]))
 
 
 def _typed(message: str, known: Collection[str], answer: bool = False) -> str:
@@ -294,7 +307,10 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
             measured = f"asyncsim run --diagnostics {word}, which measures it; " * (kinds[-1] == "diagnostics")
             instead = f"write {measured}asyncsim list {kinds[-1]} {word}{' explains it' * bool(measured)}"
         remedy = checks.advice(word, "command") or instead or checks.hint(unknown[1], known, see)
-        return checks.InputError("command", unknown[1], f"one of {', '.join(known)}", remedy)
+        refusal = checks.InputError("command", unknown[1], f"one of {', '.join(known)}", remedy)
+        # Beside a remedy, the names of all commands would hide it.
+        refusal.args = refusal.args if remedy == see else (f"no command {unknown[1]}; {remedy}",)
+        return refusal
     extra = re.search(r"'(.*)'|\(([^()]*)\)\.?$", text)
     value = next((part for part in extra.groups() if part), "") if extra else text
     names = ("sweep",) * ("," in value) + ("grid", "set", "store")

@@ -1,6 +1,7 @@
 """The command `asyncsim timeline`: simulate a system, compare results with predictions, draw, and save."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from itertools import accumulate, zip_longest
@@ -88,7 +89,8 @@ def lines(result: Mapping[str, Any], verbose: bool) -> list[str]:
     page += [f"  {name:15} {realized:>11} {expected:>11}".rstrip() for name, realized, expected in rows]
     remark = f"{law['law'] or 'no formula'}: {law['reason']}"
     if remark.endswith("slots or more") and result["system"]["name"] in plugins.summaries("asyncsim.systems"):
-        remark += f" ({vars(plugins.load('asyncsim.systems', result['system']['name'], 'system'))['places']})"
+        places = vars(plugins.load("asyncsim.systems", result["system"]["name"], "system"))["places"]
+        remark = re.sub(r"give (\d+) slots or more$", rf"set {places} to \1 or more", remark)
     if not result["steady"]:
         recommended = {**feeds.USUAL, **result["system"]["recommended"]}
         enough = 2 * result["ramp_batches"] * recommended["epochs"] * recommended["minibatches"]

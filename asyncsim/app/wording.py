@@ -606,9 +606,9 @@ def specs_of(arms: Sequence[str], common: Sequence[str]) -> dict[str, Spec]:
             for word in inherited if specs and error.field.endswith(" argument") else ():
                 if word.partition("=")[0].endswith(f".{error.value}") and "each arm" not in remedy:
                     remedy = f"give it to the arms that take it alone, as '{arms[0]} {word}'"
-            lacks = re.fullmatch(r"add --set ((\w+)\.\S+)", error.remedy)
-            if lacks and (lacks[2] in own or lacks[2] in map(_called, ",".join(own.values()).split(","))):
-                remedy = f'write "{text} {lacks[1]}"'
+            if lacks := re.fullmatch(r"add (--set (\w+)\..*)", error.remedy):
+                owned = lacks[2] in own or lacks[2] in map(_called, ",".join(own.values()).split(","))
+                remedy = f'write "{text} {lacks[1].replace("--set ", "")}"' if owned else error.remedy
             if remedy == error.remedy:
                 raise
             raise checks.InputError(error.field, error.value, error.bound, remedy) from None
