@@ -21,7 +21,7 @@ import typer
 from asyncsim.app import commands, conforming, logs, parsing, streams, sweeping, wording
 from asyncsim.app.options import ALSO, DESCRIBES, KINDS, STDOUT, Options
 from asyncsim.app.parsing import command
-from asyncsim.base import checks, outside, plugins, records, stopping
+from asyncsim.base import checks, outside, pages, plugins, records, stopping
 from asyncsim.base.notation import plural
 from asyncsim.base.store import TRASH, opened
 
@@ -222,6 +222,7 @@ def compare(o: Options) -> int:
     own = zip(specs, map(wording.words_of, o.arms), strict=True)
     wording.tell_unnamed({f"arm {name}": [*o.set, *o.along, *words] for name, (_, words) in own})
     undecided = any(on.word_of(pair) in ("undecided", UNTOLD) for on in answer.tasks for pair in on.pairs)
+    pages.VERBOSE.set(o.verbose)
     return o.files.answer(answer, 3 if undecided else 0)
 
 

@@ -1,7 +1,6 @@
 """The command `asyncsim timeline`: simulate a system, compare results with predictions, draw, and save."""
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from itertools import accumulate, zip_longest
@@ -90,7 +89,7 @@ def lines(result: Mapping[str, Any], verbose: bool) -> list[str]:
     remark = f"{law['law'] or 'no formula'}: {law['reason']}"
     if remark.endswith("slots or more") and result["system"]["name"] in plugins.summaries("asyncsim.systems"):
         places = vars(plugins.load("asyncsim.systems", result["system"]["name"], "system"))["places"]
-        remark = re.sub(r"give (\d+) slots or more$", rf"set {places} to \1 or more", remark)
+        remark = remark.removesuffix(" slots or more").replace("give", f"set {places} to") + " or more"
     if not result["steady"]:
         recommended = {**feeds.USUAL, **result["system"]["recommended"]}
         enough = 2 * result["ramp_batches"] * recommended["epochs"] * recommended["minibatches"]

@@ -222,7 +222,7 @@ def test_a_claim_that_is_not_held_gives_status_one(tmp_path: Path, monkeypatch: 
 SAYS = {
     "the option of a link": (["run", "--link", "nosuch"], "link = 'nosuch'", "asyncsim list updates"),
     "the option of a task": (["run", "--task", "nosuch"], "task = 'nosuch'", "asyncsim list tasks"),
-    "what to add": (["run", "--link", "adam"], "adam needs lr, which must be given", "run --link adam --set adam.lr=0.001"),
+    "what to add": (["run", "--link", "adam"], "adam needs lr, which must be given", "run --link adam --set adam.lr="),
     "what to add to a timeline": (
         ["timeline", "update-on-arrival"],
         "update-on-arrival needs workers, which must be given",

@@ -265,7 +265,7 @@ TYPED = {
     "numbers of an environment": ("run --task gym --set policy.actions=3", "'actions'", "has observation 4, actions 2"),
     "a return": ("run --diagnostics return", "diagnostics = 'return'", "did you mean trained_return?"),
     "no critic": ("run --method grpo --advantage gae", "advantage = 'gae'", "with a critic, policy.critic=true"),
-    "a task without data": ("run --task text", "text needs data, which must be given; try", "right answers unless `reward` is"),
+    "a task without data": ("run --task text", "text needs data, which must be given", "right answers unless"),
     "Python's functions": ("evaluate x", "no command evaluate; ", "in Python write sim.evaluate(...)"),
     "a citation": ("cite", "no command cite; ", "CITATION.cff"),
     "a kind as a command": ("methods", "no command methods; ", "write asyncsim list methods"),
@@ -1007,7 +1007,7 @@ def test_the_command_line_says_what_to_type(name, monkeypatch, tmp_path):
     (tmp_path / "rows.jsonl").write_text('{"q": "1", "answer": "1"}\n')
     words, field, remedy = TYPED[name]
     said, *known = refusal(words).splitlines()
-    assert said.startswith("asyncsim: ") and "must be " in said and field in said, said
+    assert said.startswith("asyncsim: ") and re.search("must be |no command ", said) and field in said, said
     assert remedy in "\n".join([said, *known]), said
     assert all(line.startswith("  ") for line in known)
 
@@ -1127,7 +1127,7 @@ def test_a_file_that_fails_is_named_with_its_line(tmp_path, monkeypatch):
 def test_methods_that_coincide_on_a_task_send_to_another():
     """Of one token, ratios of sequences and of tokens are the same; no harder task of that kind tells them apart."""
     said = call("compare grpo gspo --smallest 0.05 --updates 20 --tune none").output
-    assert "so the two are the same on this task" in said and "try a harder task" not in said
+    assert "so the two are the same on this task" in said and "a harder task" not in said
 
 
 def test_claims_are_listed_by_family():
