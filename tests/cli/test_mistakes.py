@@ -259,7 +259,7 @@ TYPED = {
         "multiply the column in the",
     ),
     "a setting of one's loss": ("run --method own.py:set --set cap=2", "--set = 'cap'", "write --set method.cap=2"),
-    "a replay": ("replay a.csv", "'replay'", "write asyncsim log LOG.csv"),
+    "a replay": ("replay a.csv", "no command replay; ", "write asyncsim log LOG.csv"),
     "a policy of a module": ("run --policy modul", "policy = 'modul'", "mlp, module, quadratic"),
     "an argument of an environment": ("run --task gym --set task.wind=3", "'wind'", 'task.settings={"wind": VALUE}'),
     "numbers of an environment": ("run --task gym --set policy.actions=3", "'actions'", "has observation 4, actions 2"),
