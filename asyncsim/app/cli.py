@@ -21,7 +21,7 @@ import typer
 from asyncsim.app import commands, conforming, logs, parsing, streams, sweeping, wording
 from asyncsim.app.options import ALSO, DESCRIBES, KINDS, STDOUT, Options
 from asyncsim.app.parsing import command
-from asyncsim.base import checks, outside, plugins, records, stopping
+from asyncsim.base import checks, outside, pages, plugins, records, stopping
 from asyncsim.base.notation import plural
 from asyncsim.base.store import TRASH, opened
 
@@ -35,8 +35,8 @@ app = typer.Typer(
     # Help is as wide as the terminal.
     context_settings={"max_content_width": streams.WIDEST, "help_option_names": ["-h", "--help"]},
     help="Simulate how stale rollouts become in asynchronous RL, and what staleness costs.\n\n"
-    "\b\nSimulate a trainer:\n  asyncsim timeline areal --set max_head_offpolicyness=2 --set load=1.5 \\\n"
-    "    --set consumer_batch_size=4 --set length=lognormal:1:1\n\n"
+    "\b\nSimulate a trainer:\n  asyncsim timeline areal --set max_head_offpolicyness=2 --set load=1.5 \\\n    --set "
+    "consumer_batch_size=4 --set max_concurrent_rollouts=12 \\\n    --set length=lognormal:1:1\n\n"
     "\b\nTrain on stale data:\n  asyncsim run --method grpo --staleness 16 --plot out.png",
 )
 
@@ -222,6 +222,7 @@ def compare(o: Options) -> int:
     own = zip(specs, map(wording.words_of, o.arms), strict=True)
     wording.tell_unnamed({f"arm {name}": [*o.set, *o.along, *words] for name, (_, words) in own})
     undecided = any(on.word_of(pair) in ("undecided", UNTOLD) for on in answer.tasks for pair in on.pairs)
+    pages.VERBOSE.set(o.verbose)
     return o.files.answer(answer, 3 if undecided else 0)
 
 
@@ -573,7 +574,7 @@ def _status(arguments: list[str]) -> int:
         typed = parsing.piped(arguments, command)
         # Beside a result on standard output, what is printed goes to standard error.
         with contextlib.nullcontext() if typed == arguments else contextlib.redirect_stdout(sys.stderr):
-            return int(command.main(typed, prog_name="asyncsim", standalone_mode=False) or 0)
+            return int(command.main(typed, prog_name="asyncsim", standalone_mode=False, obj=arguments) or 0)
     except checks.InputError as error:
         streams.complain(error)
         return 2

@@ -5,6 +5,7 @@ import inspect
 import itertools
 import os
 import re
+import shlex
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
@@ -77,7 +78,8 @@ def command(group: typer.Typer, name: str) -> Callable[[Callable[[Options], int]
                 outputs = streams.Files(paths, functools.partial(_typed, known=rows, answer=True))
                 status = function(Options(**{**options, **lists}, given=_given(context), files=outputs))
             except (checks.InputError, checks.RunError) as error:
-                streams.complain(_several(error, options, rows), functools.partial(_typed, known=rows))
+                told = _several(error, options, rows)
+                streams.complain(told, functools.partial(_typed, known=rows), _whole(told, context.obj))
                 status = 2
             except KeyboardInterrupt as error:
                 number = stopping.number_of(error)
@@ -107,6 +109,16 @@ def _several(error: Exception, options: Mapping[str, Any], known: Collection[str
             remedy = f"write {option} {pair} for several values" if takes else one
             return checks.InputError("--set", pair, f"of another value ({error})", remedy)
     return error
+
+
+def _whole(error: Exception, words: Sequence[str]) -> str:
+    """The typed `words` with settings that must be given, an arm's in its own; "" for complaints of other things."""
+    added = re.fullmatch(r'add (--set .*)|write "(.+)"', getattr(error, "remedy", ""))
+    if not (added and words and isinstance(error, checks.InputError) and error.bound == "given"):
+        return ""
+    error.args = (f"{error.field.removesuffix(' argument')} needs {error.value}, which must be given; try",)
+    words = [added[2] if added[2] and added[2].startswith(f"{word} ") else word for word in words]
+    return " ".join(filter(None, [shlex.join(["asyncsim", *words]), added[1]]))
 
 
 def _typed(message: str, known: Collection[str], answer: bool = False) -> str:
@@ -178,7 +190,7 @@ def _dashed(name: str) -> str:
     return f"--{name.rstrip('_').replace('_', '-')}"
 
 
-def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> checks.InputError:
+def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> checks.InputError | str:
     """A complaint of the parser about arguments, in the form of all others; `known` are the commands."""
     kind, text = type(error).__name__, error.message
     parameter: Any = getattr(error, "param", None)
@@ -283,8 +295,7 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
         bound = "given without a value" if "does not take" in text else "followed by a value"
         remedy = see if "does not take" in text else f"write {error.option_name} VALUE"
         return checks.InputError(error.option_name, _value_of(error.option_name, arguments), bound, remedy)
-    unknown = re.match(r"No such command '(.*?)'", text)
-    if unknown:
+    if unknown := re.match(r"No such command '(.*?)'", text):
         word, known = unknown[1].replace("-", "_"), list(getattr(context.command, "commands", known))
         listed, kinds = ALSO.get(word, word), plugins.kinds_of(word)
         instead = f"in Python write sim.{word}(...)" * (word in sys.modules["asyncsim"].NAMES)
@@ -294,7 +305,8 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
             measured = f"asyncsim run --diagnostics {word}, which measures it; " * (kinds[-1] == "diagnostics")
             instead = f"write {measured}asyncsim list {kinds[-1]} {word}{' explains it' * bool(measured)}"
         remedy = checks.advice(word, "command") or instead or checks.hint(unknown[1], known, see)
-        return checks.InputError("command", unknown[1], f"one of {', '.join(known)}", remedy)
+        every = checks.InputError("command", unknown[1], f"one of {', '.join(known)}", remedy)
+        return every if remedy == see else f"no command {unknown[1]}; {remedy}"
     extra = re.search(r"'(.*)'|\(([^()]*)\)\.?$", text)
     value = next((part for part in extra.groups() if part), "") if extra else text
     names = ("sweep",) * ("," in value) + ("grid", "set", "store")
@@ -434,7 +446,5 @@ def piped(arguments: Sequence[str], command: Any) -> list[str]:
 
 
 def _value_of(option: str, arguments: Sequence[str]) -> str | None:
-    for word, following in zip(arguments, [*arguments[1:], None], strict=True):
-        if word.partition("=")[0] == option:
-            return word.partition("=")[2] or following
-    return None
+    pairs = ((word.partition("="), after) for word, after in zip(arguments, [*arguments[1:], None], strict=True))
+    return next((own or after for (name, _, own), after in pairs if name == option), None)

@@ -97,10 +97,12 @@ def guarded() -> Iterator[Stream]:
         sys.stdout, sys.stderr = before
 
 
-def complain(of: object, written: Callable[[str], str] = str) -> None:
-    """Print a message, or an error with its notes, on stderr behind the name of the command; `written` edits a line."""
+def complain(of: object, written: Callable[[str], str] = str, whole: str = "") -> None:
+    """Print an error with its notes on stderr, each line as `written`; `whole`, a command to copy, ends the first."""
     notes = (line.strip() for note in getattr(of, "__notes__", ()) for line in note.splitlines())
-    show(["asyncsim: " + "\n  ".join(map(written, (str(of), *notes)))], to=sys.stderr)
+    first, apart = f"asyncsim: {written(str(of))}", "\n    " + re.sub(r" (?=--|'\w)", " \\\\\n      ", whole)
+    first += f" {whole}" if len(first + whole) < width(to=sys.stderr) else apart
+    show(["\n  ".join([first.rstrip(), *map(written, notes)])], to=sys.stderr)
 
 
 def width(piped: int = sys.maxsize, to: Any = None) -> int:

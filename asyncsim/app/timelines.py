@@ -88,7 +88,8 @@ def lines(result: Mapping[str, Any], verbose: bool) -> list[str]:
     page += [f"  {name:15} {realized:>11} {expected:>11}".rstrip() for name, realized, expected in rows]
     remark = f"{law['law'] or 'no formula'}: {law['reason']}"
     if remark.endswith("slots or more") and result["system"]["name"] in plugins.summaries("asyncsim.systems"):
-        remark += f" ({vars(plugins.load('asyncsim.systems', result['system']['name'], 'system'))['places']})"
+        places = vars(plugins.load("asyncsim.systems", result["system"]["name"], "system"))["places"]
+        remark = remark.removesuffix(" slots or more").replace("give", f"set {places} to") + " or more"
     if not result["steady"]:
         recommended = {**feeds.USUAL, **result["system"]["recommended"]}
         enough = 2 * result["ramp_batches"] * recommended["epochs"] * recommended["minibatches"]

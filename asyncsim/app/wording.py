@@ -118,8 +118,7 @@ def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> 
     makes = inspect.isroutine(make) or isinstance(make, (type, partial))
     remedy = _OWN.format(name) if kind == "policies" else "name such a function"
     checks.require(makes, part, name, "a function that makes one", remedy)
-    signature = inspect.signature(make)
-    known = signature.parameters
+    known = inspect.signature(make).parameters
     anything = any(p.kind is p.VAR_KEYWORD for p in known.values())
     for key in (key for key in arguments if not anything and key not in known):
         checks.require(bool(known), f"{name} argument", key, "left out", f"{name} takes no arguments")
@@ -147,8 +146,7 @@ def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> 
         about = calls.meanings(make, known) if remedy == unknown else None
         checks.one_of(f"{name} argument", key, list(known), filled(remedy, str(arguments[key])), about)
     several = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
-    needed = (name for name, p in known.items() if p.default is p.empty and p.kind not in several)
-    missing = [name for name in needed if name not in arguments]
+    missing = [n for n, p in known.items() if p.default is p.empty and p.kind not in several and n not in arguments]
     if {"record", "step", "direction", "gradient", "grad"} & {*missing} and ":" in name:
         part, says = outside.kind_of(plugins.PARTS[kind])
         remedy = "put this rule into one, as the example of asyncsim/EXTENDING.md does"
@@ -606,9 +604,9 @@ def specs_of(arms: Sequence[str], common: Sequence[str]) -> dict[str, Spec]:
             for word in inherited if specs and error.field.endswith(" argument") else ():
                 if word.partition("=")[0].endswith(f".{error.value}") and "each arm" not in remedy:
                     remedy = f"give it to the arms that take it alone, as '{arms[0]} {word}'"
-            lacks = re.fullmatch(r"add --set ((\w+)\.\S+)", error.remedy)
-            if lacks and (lacks[2] in own or lacks[2] in map(_called, ",".join(own.values()).split(","))):
-                remedy = f'write "{text} {lacks[1]}"'
+            if lacks := re.fullmatch(r"add (--set (\w+)\..*)", error.remedy):
+                owned = lacks[2] in own or lacks[2] in map(_called, ",".join(own.values()).split(","))
+                remedy = f'write "{text} {lacks[1].replace("--set ", "")}"' if owned else error.remedy
             if remedy == error.remedy:
                 raise
             raise checks.InputError(error.field, error.value, error.bound, remedy) from None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import stats
 
-from asyncsim.base import calls, checks, notation, uncertainty
+from asyncsim.base import calls, checks, notation, pages, uncertainty
 from asyncsim.base import store as storing
 from asyncsim.base.records import Estimate, plain
 
@@ -128,17 +128,17 @@ class Pair:
         return f"{said}; {numbers}, {last.replicates} replicates each"
 
     def details(self, word: str) -> str:
-        """What pairing gained, and the interval without rare events where that differs."""
+        """What pairing gained, and with details, or where it decides, the interval without rare events."""
         gain, last = f"pairing cut the variance {self.pairing:.2g} times", self.last
         saved = gain if self.pairing > PAIRED else "pairing did not help"
         if not math.isfinite(self.pairing):
             alike = abs(last.difference) < ROUNDED
             saved = f"the same {'numbers' if alike else 'difference'} in every replicate"
-            alike = alike and word not in ("undecided", UNTOLD)
-            saved += ", so the two are the same on this task" * alike
+            saved += ", so the two are the same on this task" * (alike and word not in ("undecided", UNTOLD))
         low, high, apart = last.seen
-        seen = f"{apart} " * (word == "undecided" != apart) + f"[{low:+.3g}, {high:+.3g}] without rare events; "
-        return f"{seen * ((low, high) != (last.low, last.high))}{saved}"
+        decides = word == "undecided" != apart
+        seen = f"{apart} " * decides + f"[{low:+.3g}, {high:+.3g}] without rare events; "
+        return f"{seen * ((low, high) != (last.low, last.high) and (decides or pages.VERBOSE.get()))}{saved}"
 
     def __str__(self) -> str:
         """The verdict and its numbers in one line."""
@@ -313,7 +313,7 @@ class Answer(calls.Told):
     def __str__(self) -> str:
         """Format the answer for a terminal: verdicts, then differences with intervals, tuned values, replicates."""
         reading = self.reading if self.better == "higher" else f"{self.reading}, lower is better"
-        assumed = ", if rare events are no larger than stated below" if any(on.unseen for on in self.tasks) else ""
+        assumed = ", if rare events are no larger than the intervals allow" * any(on.unseen for on in self.tasks)
         # On a clock, a return could be taken for seconds.
         clocked = f" in {self.unit}" * (self.tasks[0].axis != "update")
         unit = clocked if self.unit == self.metric else f" {self.unit}"
@@ -326,8 +326,7 @@ class Answer(calls.Told):
             title.append(f"every arm trains {self.tasks[0].arms[0].method}" if same else ", ".join(each))
         title += [f"note: {note}" for note in self.notes]
         where = " at equal updates" if any(note.startswith(UNCOUNTED) for note in self.notes) else ""
-        along, said = bool(self.tasks[0].setting), list[str]()
-        lines = ["", *title]
+        along, said, lines = bool(self.tasks[0].setting), list[str](), ["", *title]
         for on in self.tasks:
             clock = "" if on.axis == "update" else f", first {on.updates[-1]:.6g} {on.axis} of each arm"
             lines += ["", f"{on.name}{clock}", *([] if along else self._table((on,)))]
@@ -351,7 +350,9 @@ class Answer(calls.Told):
                 aims = f"target={aim:.2g} (--target {aim:.2g}, with --smallest in {on.axis.split()[-1]})"
                 other = f"{aims}, which asks when each arm gets there, or {other}"
             lines += on.twins()
-            lines += [f"  {line}" for line in (on.unseen, f"{on.blind}; try {other}" if on.blind else "") if line]
+            rare = pages.VERBOSE.get() or any(on.word_of(p) == "undecided" != p.last.seen[-1] for p in on.pairs)
+            advice = f"{on.blind}; most likely remedy: {other}" if on.blind else ""
+            lines += [f"  {line}" for line in (on.unseen * rare, advice) if line]
             lines += [f"  {arm.name}: {lost}" for arm in on.arms if (lost := self._lost(arm, on))]
         return "\n".join([*(self._table(self.tasks) if along else said), *lines])
 
@@ -434,9 +435,9 @@ def other_task(task: Mapping[str, Any], harder: bool) -> str:
     """What to change of a task at whose optimum all ends are, or on which nothing learns."""
     chain = task.get("task") == "bit_chain"
     if harder:
-        return f"{'a harder task, such as bit_chain or ' * (not chain)}a larger horizon, or fewer updates"
+        return f"a larger horizon, else fewer updates{' or a harder task, such as bit_chain' * (not chain)}"
     easier = "task.fraction=0.75" if chain and task.get("fraction") == 1.0 else "an easier task"
-    return f"more updates, a larger learning rate, or {easier}"
+    return f"more updates, else a larger learning rate or {easier}"
 
 
 def unseen(rows: Sequence[Mapping[str, Any]], event: str, optimum: float, task: Mapping[str, Any]) -> str:

@@ -9,6 +9,8 @@ from typing import Any
 
 COLUMNS = ContextVar("COLUMNS", default=0)
 """Width of the terminal that an answer is formatted for; 0 if there is none."""
+VERBOSE = ContextVar("VERBOSE", default=False)
+"""Whether an answer has all details: `--verbose` of the command line."""
 
 
 @cache

@@ -96,10 +96,11 @@ def settle(
 ) -> Generator[Spec, Trace, Tuned]:
     """Choose the value of an arm from its `scores` at all values of the arms' common `grid`, and two beside the best.
 
-    Raises `InputError` if the best is at an edge, unless an inner value is within one standard error of it. Of values
-    as good as the best within a quarter of the `smallest` effect the smallest is chosen: a larger one gains nothing and
-    fails more often. The best three are tried again with more replicates. Values are ranked by their means less `CAUTION` standard errors: at very large rates a few
-    replicates jump to the optimum and the others collapse, so their mean in a pilot is often better than it is.
+    Raises `InputError` if the best is at an edge, unless an inner value is within one standard error of it. The best
+    three values are tried again with more replicates. Values are ranked by their means less `CAUTION` standard errors:
+    at very large rates a few replicates jump to the optimum and the others collapse, so their mean in a pilot is often
+    better than it is. Of values as good as the best within a quarter of the `smallest` effect the smallest is chosen: a
+    larger one gains nothing and fails more often.
     """
     if lacking := tuple(v for v in grid if v not in scores):
         scores = scores | (yield from _scores(spec, knob, lacking, reading))

@@ -222,11 +222,11 @@ def test_a_claim_that_is_not_held_gives_status_one(tmp_path: Path, monkeypatch: 
 SAYS = {
     "the option of a link": (["run", "--link", "nosuch"], "link = 'nosuch'", "asyncsim list updates"),
     "the option of a task": (["run", "--task", "nosuch"], "task = 'nosuch'", "asyncsim list tasks"),
-    "what to add": (["run", "--link", "adam"], "adam argument = 'lr'", "add --set adam.lr=0.001"),
+    "what to add": (["run", "--link", "adam"], "adam needs lr, which must be given", "run --link adam --set adam.lr="),
     "what to add to a timeline": (
         ["timeline", "update-on-arrival"],
-        "update-on-arrival argument = 'workers'",
-        "add --set workers=8",
+        "update-on-arrival needs workers, which must be given",
+        "try asyncsim timeline update-on-arrival --set workers=8",
     ),
     "--at": (["verify", "ess/clamp-floor", "--at", "foo"], "--at = 'foo'", "KEY=VALUE"),
     "no arguments": (
@@ -255,7 +255,7 @@ SAYS = {
     "a setting with _": (["run", "--set", "task.arms=1_0"], "arms = '1_0'", "integer"),
     "the value of an option": (["run", "--updates=abc"], "--updates = 'abc'", "a valid integer"),
     "what fills the memory": (["run", "--samples", "100000000000"], "bytes of schedule versions", " GiB, "),
-    "a near command": (["runn"], "command = 'runn'", "did you mean run?"),
+    "a near command": (["runn"], "no command runn; ", "did you mean run?"),
     "an empty word": (["list", "methods", "grpo", ""], "arguments = ''", "asyncsim list --help"),
     "where environments are": (["run", "--task", "CartPole-v1"], "task = ", "--task gym --set task.id=CartPole-v1"),
     "the root folder": (["timeline", "synchronous", "--trace", "/"], "--trace = '/'", "a file, not a folder"),

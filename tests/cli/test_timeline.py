@@ -84,8 +84,8 @@ def test_a_law_is_printed_or_that_there_is_none(tmp_path: Path) -> None:
     # Too few slots are said once, with the option that adds them.
     text, few = told(tmp_path, *AREAL, "--set", "length=lognormal:1:1.5", "--set", "train_time=1.5")
     reason = few["predicted"]["reason"]
-    assert reason.startswith("8 generator slots do not hold all groups") and reason.endswith("give 32 slots or more")
-    assert reason.count(";") == 1 and "32 slots or more (max_concurrent_rollouts)" in " ".join(text.split())
+    assert reason == "it needs all 40 permits in use, and 8 slots are too few; give 32 slots or more"
+    assert reason.count(";") == 1 and "set max_concurrent_rollouts to 32 or more" in " ".join(text.split())
     text, free = told(tmp_path, "timeline", "tba", *TBA)
     assert free["predicted"]["law"] is None and "no formula" in text
 

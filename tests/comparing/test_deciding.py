@@ -266,7 +266,7 @@ def test_an_answer_says_what_its_replicates_cannot_exclude():
     assert last.low < last.difference - chance * event < 0.0 < last.seen[0]
     assert f"64 replicates cannot exclude that 1 replicate in 20 differs by up to {event:.3g};" in str(bounded)
     assert "undecided; difference" in str(bounded) and "  better [" in str(bounded)
-    assert "error rate 0.05 per task, if rare events are no larger than stated below" in str(bounded)
+    assert "error rate 0.05 per task, if rare events are no larger than the intervals allow" in str(bounded)
     # Intervals may have room for more than can happen; what is printed keeps the range of the metric.
     far = replace(bounded.pairs[0], looks=(replace(last, unseen=(chance, 2.5)),))
     assert f"by up to {1.0 + abs(last.difference):.3g};" in replace(bounded.tasks[0], pairs=(far,)).unseen

@@ -92,7 +92,7 @@ EVENTS = {
     "tuned": (
         {"over": "collapse", "tune": {"lr": [0.01, 0.02, 0.04]}},
         "no run of any arm collapses",
-        "try --tune none, as tuning prefers rates that spare runs",
+        "remedy: --tune none, as tuning prefers rates that spare runs",
     ),
 }
 
@@ -118,7 +118,7 @@ SETTINGS = {
     "older policies": ({}, TWO, {"metric": "batch_return"}, "batch_return: the settings differ in system"),
     "no event": ({}, TWO, {"over": "collapse"}, "no run of any setting collapses; try more staleness"),
     "nothing learns": (CHAIN, {"lr": [0.1, 0.2]}, {}, "no setting gains .* task.fraction=0.75"),
-    "all is learned": ({"updates": 400}, {"lr": [0.2, 0.21]}, {}, "all settings end at the optimum 1; try a harder"),
+    "all is learned": ({"updates": 400}, {"lr": [0.2, 0.21]}, {}, "all settings end at the optimum 1; try a larger"),
     "nothing of this": ({}, {"lr": [0.02, 0.05]}, {}, None),
     "another number of samples": ({}, {"samples_per_group": [4, 8]}, {}, None),
 }

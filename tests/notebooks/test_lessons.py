@@ -38,7 +38,7 @@ def test_a_verdict_and_a_formula_that_fails_are_compared(capsys: pytest.CaptureF
     lessons.side_by_side(2.0, guess=1)
     lines = said(capsys)
     assert lines[2].endswith("violated") and lines[3].endswith("you are nearer")
-    assert "no formula: 1 generator slots do not hold" in lines[6] and lines[7] == lines[10] == "your guess 1 1"
+    assert "permits in use, and 1 slot is too few" in lines[6] and lines[7] == lines[10] == "your guess 1 1"
 
 
 def test_one_run_is_compared_and_not_judged(capsys: pytest.CaptureFixture[str]) -> None:

@@ -164,8 +164,8 @@ class Facts:
         # Where samples wait for permits, as many places as permits are never all taken.
         permitted = self.permits is not None and self.places >= self.permits and self.why_samples_wait()
         if self.places < self.tickets - spare and not permitted:
-            few = f"{self.places} generator slots do not hold all groups that permits let wait or run"
-            return f"{few}; for a formula give {self.tickets - spare} slots or more"
+            few = f"{self.places} slot{'s are' if self.places > 1 else ' is'} too few"
+            return f"it needs all {self.tickets} permits in use, and {few}; give {self.tickets - spare} slots or more"
         return None
 
     def why_closed(self) -> str | None:
