@@ -14,7 +14,7 @@ import numpy as np
 from asyncsim import claims
 from asyncsim.base import checks, digests, feeds, outside, spec_code
 from asyncsim.base import store as storing
-from asyncsim.base.answers import SHARE, Sweep, summarized, unseen
+from asyncsim.base.answers import SHARE, Sweep, cell, summarized, unseen
 from asyncsim.base.manifest import manifest
 from asyncsim.base.records import plain
 from asyncsim.base.store import Store
@@ -141,6 +141,12 @@ def noted(question: Question, found: Sweep) -> Sweep:
         optimum = spec.fitted_task.optimum if "task" not in first else math.nan
         said = unseen(rows, own["over"] * found.shares, optimum, spec.fitted_task.describe()) * (len(rows) > 1)
         lines.append(f"{head}: " * bool(said and len(metrics) > 1) + said)
+        apart = [row for row in rows if row.get("unlearned_collapses") and row["unlearned"] < row["replicates"]]
+        form = "{} of {:.0f} at {}={}"
+        counts = ((row["unlearned_collapses"], row["mean"] * row["replicates"]) for row in apart)
+        at = ((name, cell(row[name])) for row in apart for name in found.names[:1])
+        each = ", ".join(form.format(*some, *place) for some, place in zip(counts, at, strict=True))
+        lines.append(checks.advice("apart", "alarm").format(each) * bool(apart))
     return replace(found, notes=tuple(dict.fromkeys(filter(None, lines))))
 
 
@@ -292,7 +298,7 @@ def _summary(
     lost = numbers("diverged") if "diverged" in tables[0].column_names else None
     readings = {head: numbers(metric) for head, metric in zip(plan.heads, plan.metrics, strict=True)}
     beside = {(h, what): numbers(f"{m} {what}") for h, m in zip(plan.heads, plan.metrics, strict=True)
-              for what in ("never", "start", "end") if f"{m} {what}" in tables[0].column_names}  # fmt: skip
+              for what in ("never", "unlearned", "start", "end") if f"{m} {what}" in tables[0].column_names}  # fmt: skip
     event = plan.words.startswith(SHARE)
     for k, setting in enumerate(riders):
         for metric, values in readings.items():
@@ -300,8 +306,10 @@ def _summary(
             ordered = {name: own[name] for name in plan.names}
             found = summarized(values[k], None if lost is None else lost[k], event)
             kept += [values[k]] * (lost is not None and not event and len(kept) < 2 * len(readings))
-            more = {w: int(x[k].sum()) if w == "never" else summarized(x[k], None)["mean"]
+            more = {w: int(x[k].sum()) if w in ("never", "unlearned") else summarized(x[k], None)["mean"]
                     for (head, w), x in beside.items() if head == metric}  # fmt: skip
+            if "unlearned" in more:
+                more["unlearned_collapses"] = int(np.nansum(values[k][beside[metric, "unlearned"][k]]))
             yield {**ordered, "metric": metric, **found, **more}
 
 
