@@ -430,9 +430,6 @@ def idle(event: str, shares: set[float]) -> tuple[str, str]:
     return none, other
 
 
-UNLEARNED = "no run learned anything: its return never rises above where it began, so its collapses mean nothing"
-
-
 def other_task(task: Mapping[str, Any], harder: bool) -> str:
     """What to change of a task at whose optimum all ends are, or on which nothing learns."""
     chain = task.get("task") == "bit_chain"
@@ -442,11 +439,16 @@ def other_task(task: Mapping[str, Any], harder: bool) -> str:
     return f"more updates, a larger learning rate, or {easier}"
 
 
+def unlearned(task: Mapping[str, Any], some: bool) -> str:
+    """That no run learned, whether `some` fell or none did, and what to try."""
+    other = "a smaller learning rate" if some else other_task(task, harder=False)
+    return f"{checks.advice('unlearned', 'idle')}; try {other}"
+
+
 def unseen(rows: Sequence[Mapping[str, Any]], event: str, optimum: float, task: Mapping[str, Any]) -> str:
     """Why the rows of a sweep show nothing: no event or only such, no gain, or all at the optimum; and what to try."""
     if all(row.get("unlearned") == row["replicates"] for row in rows):
-        fell = any(row["mean"] for row in rows)
-        return f"{UNLEARNED}; try {'a smaller learning rate' if fell else other_task(task, harder=False)}"
+        return unlearned(task, some=any(row["mean"] for row in rows))
     none, other = idle(event, {row["mean"] for row in rows})
     if none:
         return f"{none.replace(' arm', ' setting')}; try {other}"
@@ -507,8 +509,8 @@ class Sweep(calls.Told):
         share that left the finite range, `diverged_at` its median update. `replicates` counts those with a value,
         `never` those that do not reach the target of over="time" and count as all updates; `end` is the mean over the
         last tenth of the updates, for over="mean"; `start` is the trained return of the initial policy. For
-        over="collapse" `unlearned` counts runs that never came half of the way to the best of their setting, and
-        `unlearned_collapses` those of them that count as collapsed.
+        over="collapse" `unlearned` counts runs that never came half of the way to the best of their setting, `early`
+        those of them that collapse.
         """  # fmt: skip
         from asyncsim.base.tables import Table
 

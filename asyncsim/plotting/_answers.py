@@ -264,10 +264,8 @@ def draw_boundary(boundary: Boundary) -> Figure:
         ax.errorbar(x, middle, yerr=reach, color=color(number), label=label or "measured bracket", **_style.MEASURED)
         if all("predicted" in row for row in own):
             ax.plot(x, [row["predicted"] for row in own], label="predicted" * (number == 0), **_style.PREDICTED)
-    if name:
-        _scaled(ax, [row[name] for row in rows])
-    else:
-        ax.set_xticks([])
+    _scaled(ax, [row.get(name, "") for row in rows])
+    ax.tick_params(bottom=bool(name), labelbottom=bool(name))
     ax.set(yscale="log", xlabel=axis(name) if name else "", ylabel=f"{boundary.knob} at the boundary")
     ax.legend(loc="best")
     return figure
@@ -280,9 +278,7 @@ def draw_prediction(prediction: Prediction) -> Figure:
     ax = figure.subplots()
     ax.plot([0, 1], [0, 1], label="chance", **_style.REFERENCE)
     for number, (name, alarm) in enumerate(prediction.alarms.items()):
-        area = (
-            name if math.isnan(alarm.area[0]) else "{}: area {:.2f} ± {:.2f} at equal times".format(name, *alarm.area)
-        )
+        area = name + ": area {:.2f} ± {:.2f} at equal times".format(*alarm.area) * math.isfinite(alarm.area[0])
         if not alarm.why:
             ax.plot(*alarm.roc.T, drawstyle="steps-post", color=color(number), label=area)
             ax.scatter(alarm.false_alarms.value, alarm.detections.value, color=color(number), zorder=3)
@@ -290,11 +286,8 @@ def draw_prediction(prediction: Prediction) -> Figure:
     runs = f"{used['collapsed']} collapses and {used['healthy']} healthy runs, lead of {lead} updates"
     title = [*map(str, prediction.alarms.values()), runs, f"scored: {prediction.stretch}; dots: at the alarm's level"]
     figure.suptitle("\n".join(textwrap.fill(line, 80) for line in title), ha="left", x=0.02)
-    ax.set(
-        xlabel="share of healthy runs with an alarm (curve: at unequal times)",
-        ylabel="share of collapses with an alarm",
-        aspect="equal",
-    )
+    ax.set(ylabel="share of collapses with an alarm", aspect="equal")
+    ax.set_xlabel("share of healthy runs with an alarm (curve: at unequal times)")
     ax.legend(loc="lower right")
     return figure
 

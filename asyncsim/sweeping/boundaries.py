@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from asyncsim.base import calls, checks
-from asyncsim.base.answers import UNLEARNED, Boundary, other_task
+from asyncsim.base.answers import Boundary, unlearned
 from asyncsim.base.notation import TRAINED
 from asyncsim.base.progress import Progress
 from asyncsim.base.trace import Trace
@@ -31,8 +31,6 @@ FIRST = 16
 STAGE = 3
 """Stage of the seeds, unused by sweeps, tuning and comparisons."""
 EVENTS = ("collapse", "reached")
-LEARNED = -1.0
-"""Stands among the values of a setting, which are not negative, for runs that learned."""
 
 
 @calls.named
@@ -115,8 +113,8 @@ def boundary(
     refuse([reading], ((x.name, x.subject.replace(diagnostics=recorded(metric)[0])) for x in cells))
     for cell in cells if knob == "staleness" else []:
         batches = (cell.subject.updates - 1) // cell.subject.passes + 1
-        longer = f"give high={batches - 1}, or more updates than {high * cell.subject.passes:g}"
-        checks.require(high < batches, "high", high, f"below the {batches} batches that a run trains on", longer)
+        bound, longer = f"below the {batches} batches that a run trains on", f"give high={batches - 1}, or more updates"
+        checks.require(high < batches, "high", high, bound, longer)
     for cell in cells if not rides else []:
         for end in (low, high):
             search.at(cell.subject, end)
@@ -160,7 +158,7 @@ class Search:
     events: dict[float, tuple[int, int]] = field(default_factory=dict)
     """How many replicates had the event at each value tried, of how many."""
     early: Counter[float] = field(default_factory=Counter)
-    """How many of these never learned, and at `LEARNED` how many runs of all values did."""
+    """How many of these never learned, and at -1, which is no value, how many runs of all values did."""
 
     def at(self, spec: Spec, value: float) -> Spec:
         """The spec at a value of a setting that is not vectorized."""
@@ -213,7 +211,7 @@ class Search:
 
     def told(self, value: float) -> str | None:
         """How many replicates had the event at a value, and how many of these never learned."""
-        early = f", {self.early[value]} of which never learned" * (self.early[value] > 0)
+        early = f", {self.early[value]} of which never learned" * bool(self.early[value])
         return "{} of {}".format(*self.events[value]) + early if value in self.events else None
 
     def _remedy(self, spec: Spec, low: float, high: float, end: str) -> str:
@@ -236,8 +234,8 @@ class Search:
         each = ", ".join(f"{value:.4g}: {count:.0f}" for value, count in zip(values, counts, strict=True))
         remedy = checks.advice(f"{self.reading.over}-{end}", "nowhere") if self.rides else usual
         top, place = max((counts[best] / FIRST, values[best]), (self.events[high][0] / self.events[high][1], high))
-        if self.early.get(LEARNED) == 0:
-            remedy = f"{UNLEARNED}: take {other_task(spec.fitted_task.describe(), harder=False)}"
+        if self.early.get(-1.0) == 0:
+            remedy = unlearned(spec.fitted_task.describe(), some=False)
         elif fits:
             turns = "the share does not rise all the way, so " * bool(low < values[best] < high)
             remedy = f"{turns}give {end}={values[best]:.4g}"
@@ -279,5 +277,5 @@ class Search:
         if self.reading.over == "collapse":
             never = self.reading.unlearned(trace, len(values)).reshape(numbers.shape)
             self.early.update(dict(zip(values.tolist(), (numbers * never).sum(1).astype(int).tolist(), strict=True)))
-            self.early[LEARNED] += int((~never).sum())
+            self.early[-1.0] += int((~never).sum())
         return np.asarray(numbers.sum(1))

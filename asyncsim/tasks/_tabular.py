@@ -102,7 +102,13 @@ def table(
         logits = peaked(start, shape[1])[np.broadcast_to(order.argsort(-1), shape)]
     if isinstance(reference, str):
         bound = "a table of numbers, or 'start'"
-        checks.require(reference == "start", "reference", reference, bound, "'start' is the policy before training")
+        checks.require(
+            reference == "start",
+            "reference",
+            reference,
+            bound,
+            "'start' is the policy before training, and None is uniform",
+        )
         reference = logits
     return {
         "rows": shape[0], "actions": shape[1], "prompts": 1, "kl_coef": kl_coef,
