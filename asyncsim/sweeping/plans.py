@@ -111,9 +111,7 @@ class Question:
 def lines(grid: grids.Grid, claim: str, at: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
     """The value of the only vectorized knob that a claim predicts, for each structure."""
     claim = claims.claim(claim).id
-    remedy = (
-        "give a grid with one knob, which it predicts; asyncsim verify CLAIM --at KEY=VALUE checks the claim itself"
-    )
+    remedy = "give a grid with one knob, which it predicts; asyncsim verify CLAIM --at KEY=VALUE checks it alone"
     checks.require(len(grid.knobs) == 1, "claim", claim, f"used with one knob (there are {len(grid.knobs)})", remedy)
     settings = [dict(zip(grid.structures, each, strict=True)) for each in grid.labels()]
     return tuple({**each, "claim": claim, "predicted": predicted(claim, each, at)} for each in settings)
@@ -297,7 +295,7 @@ def _summary(
     lost = numbers("diverged") if "diverged" in tables[0].column_names else None
     readings = {head: numbers(metric) for head, metric in zip(plan.heads, plan.metrics, strict=True)}
     beside = {(h, what): numbers(f"{m} {what}") for h, m in zip(plan.heads, plan.metrics, strict=True)
-              for what in COUNTED + ("start", "end") if f"{m} {what}" in tables[0].column_names}  # fmt: skip
+              for what in (*COUNTED, "start", "end") if f"{m} {what}" in tables[0].column_names}  # fmt: skip
     event = plan.words.startswith(SHARE)
     for k, setting in enumerate(riders):
         for metric, values in readings.items():

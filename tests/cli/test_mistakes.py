@@ -649,7 +649,7 @@ WRITTEN = {
         "= 'batchsize'",
         r"did you mean batch_size\?",
     ),
-    "an environment itself": (lambda: sim.tasks.gym(SPEC), "id", "register one of your own, and give 'module:Id-v0'"),
+    "an environment itself": (lambda: sim.tasks.gym(SPEC), "id", "or of your own class 'FILE.py:CLASS'"),
     "an environment that gymnasium made": (lambda: sim.tasks.gym(gymnasium.make("CartPole-v1")), "id", "CartPole-v1'"),
     "rows as data": (lambda: sim.tasks.text([{"prompt": "a"}]), "data", "rows.jsonl"),
     "several stalenesses": (lambda: sim.schedules.fixed([0, 4]), "staleness", "sim.sweep"),
@@ -702,6 +702,11 @@ WRITTEN = {
     "a part twice": (lambda: sim.Spec(BANDIT, task=BANDIT), "Spec argument", "write Spec"),
     "a word twice": (lambda: sim.updates.sgd(0.1, lr=0.2), "sgd argument = 'lr': must be given once", "leave it out"),
     "a setting to bound": (lambda: sim.boundary(SPEC, "stale", low=0, high=9), "knob = 'stale'", "mean staleness?"),
+    "staleness that a run never reaches": (
+        lambda: sim.boundary(SPEC.replace(updates=9), "staleness", low=0, high=9),
+        "high = 9",
+        "must be below the 9 batches that a run trains on; give high=8, or more updates",
+    ),
     "an event that never comes": (
         lambda: sim.boundary(SPEC.replace(updates=9), "lr", low=0.1, high=0.2, max_replicates=16),
         "high = 0.2",
