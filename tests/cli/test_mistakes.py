@@ -772,7 +772,11 @@ WRITTEN = {
     "a logger by its name": (lambda: sim.run(SPEC, callback="wandb"), "callback = 'wandb'", "sim.callbacks.NAME"),
     "a label of a plot": (lambda: sim.plot(TRACE, label="x"), "'label'", r"sim.plot\({'NAME': trace"),
     "labels of arms": (lambda: sim.compare(SPEC, SPEC, smallest=1.0, labels=["x"]), "'labels'", r"sim.compare\({'A'"),
-    "a metric of a plot": (lambda: sim.plot(TRACE, metric="ess"), "'metric'", r"write Spec\(diagnostics=\['trained_return'\]\)"),
+    "a metric of a plot": (
+        lambda: sim.plot(TRACE, metric="ess"),
+        "'metric'",
+        r"write Spec\(diagnostics=\['trained_return'\]\)",
+    ),
     "an array as a plot": (lambda: sim.plot(np.ones(3)), "value = 'ndarray'", r"sim.points\(x, y\)"),
     "a knob of a sweep": (lambda: sim.sweep(SPEC, staleness=[0, 4]), "'staleness'", r"write sim.sweep\(spec, {"),
     "a trace alone": (lambda: sim.evaluate(TRACE), "'task': must be given", r"write sim.evaluate\(trace, spec.task\)"),
