@@ -154,7 +154,8 @@ def changed(module: Any, quick: bool, changes: Mapping[str, Any], name: str) -> 
     for key, value in changes.items():
         others = meant(key, known)
         listed = others and isinstance(values(module, others[0])[0], (list, tuple))
-        pair = f"'{others[0]}=[{value}]'" if listed else f"{(*others, '')[0]}={value}"
+        value_of = value if isinstance(value, (list, tuple)) or not listed else [value]
+        pair = f"'{others[0]}={value_of}'" if listed else f"{(*others, '')[0]}={value}"
         remedy = f"write --set {pair}" if others else "name what a setting has"
         checks.one_of(f"--set of {name}", key, known, remedy, described(module, known), len(known))
         own = values(module, key)
@@ -167,7 +168,16 @@ def changed(module: Any, quick: bool, changes: Mapping[str, Any], name: str) -> 
         kinds = number if isinstance(before, number) and not isinstance(before, bool) else type(before)
         alike = before is None or (isinstance(value, kinds) and isinstance(value, bool) == isinstance(before, bool))
         kind = "a number" if isinstance(before, number) else f"a {type(before).__name__}"
-        checks.require(alike, f"--set {key}", value, f"{kind}, such as {before!r}", "give a value of that kind")
+        remedy = (
+            f"write --set '{key}={[value]}'"
+            if kinds in (list, tuple) and isinstance(value, number)
+            else "give a value of that kind"
+        )
+        checks.require(alike, f"--set {key}", value, f"{kind}, such as {before!r}", remedy)
+        if isinstance(value, (list, tuple)) and all(isinstance(word, number) for word in words):
+            flat = next((each for each in value if isinstance(each, (list, tuple))), value)
+            alike = bool(value) and all(isinstance(each, number) for each in value)
+            checks.require(alike, f"--set {key}", value, "numbers", f"write --set '{key}={list(flat) or words[:2]}'")
     return [{key: changes.get(key, value) for key, value in setting.items()} for setting in settings]
 
 

@@ -35,7 +35,9 @@ def main(arguments: list[str] | None = None) -> int:
         experiment = next(iter(_pipeline.script(asked).EXPERIMENTS)) if asked in _pipeline.names() else "EXPERIMENT"
         again = f"python -m experiments {experiment} --set KEY=VALUE --out rows"
         again += f", then python -m paper_figures {asked} --rows rows"
-        checks.options(parser, arguments, f"settings belong to the experiment: {again}")
+        listed = f"the figures are {' '.join(_pipeline.names())}"
+        asks = "--list" in (arguments or sys.argv)
+        checks.options(parser, arguments, listed if asks else f"settings belong to the experiment: {again}")
     if options.rows and not options.names:
         parser.error("name the figures that --rows are for")
     if options.out and not options.rows:

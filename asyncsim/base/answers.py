@@ -436,12 +436,20 @@ def other_task(task: Mapping[str, Any], harder: bool) -> str:
     chain = task.get("task") == "bit_chain"
     if harder:
         return f"a larger horizon, else fewer updates{' or a harder task, such as bit_chain' * (not chain)}"
-    easier = "task.fraction=0.75" if chain and task.get("fraction") == 1.0 else "an easier task"
+    easier = "task.fraction=0.75 with a shorter horizon" if chain and task.get("fraction") == 1.0 else "an easier task"
     return f"more updates, else a larger learning rate or {easier}"
+
+
+def unlearned(task: Mapping[str, Any], some: bool) -> str:
+    """That no run learned, whether `some` fell or none did, and what to try."""
+    other = "a smaller learning rate" if some else other_task(task, harder=False)
+    return f"{checks.advice('unlearned', 'idle')}; try {other}"
 
 
 def unseen(rows: Sequence[Mapping[str, Any]], event: str, optimum: float, task: Mapping[str, Any]) -> str:
     """Why the rows of a sweep show nothing: no event or only such, no gain, or all at the optimum; and what to try."""
+    if all(row.get("unlearned") == row["replicates"] for row in rows):
+        return unlearned(task, some=any(row["mean"] for row in rows))
     none, other = idle(event, {row["mean"] for row in rows})
     if none:
         return f"{none.replace(' arm', ' setting')}; try {other}"
@@ -501,7 +509,9 @@ class Sweep(calls.Told):
         `replicates`. `low` and `high` are the 95 percent interval of the mean between replicates. `diverged` is the
         share that left the finite range, `diverged_at` its median update. `replicates` counts those with a value,
         `never` those that do not reach the target of over="time" and count as all updates; `end` is the mean over the
-        last tenth of the updates, for over="mean"; `start` is the trained return of the initial policy.
+        last tenth of the updates, for over="mean"; `start` is the trained return of the initial policy. For
+        over="collapse" `unlearned` counts runs that never came half of the way to the best of their setting, `early`
+        those of them that collapse.
         """  # fmt: skip
         from asyncsim.base.tables import Table
 
@@ -681,19 +691,21 @@ class Boundary(calls.Told):
 class Alarm:
     """How well one signal predicts collapse.
 
-    `area`, by lead: probability that a run about to collapse has the higher score. `roc`: rates of false alarms and of
-    detections at every level, `[K, 2]`, at the smallest lead. `level`: exceeded by the share `rate` of one half of the
-    healthy runs; an alarm is a score of the `Signal` above it (for "ess", a mean of log ESS below -`level`). At this
-    level, each within `band`: `false_alarms` of the other half, `detections` of collapses, `precision` at the share of
-    collapses among the runs; `missed`, undetected collapses with an exact interval. `lead_time`, by lead: share of
-    collapses with an earlier first alarm; `ahead`, median lead in recorded updates (NaN: no alarm). `fair`: the area at
-    the smallest lead against healthy runs cut at the same time, and its maximum error with probability 0.95, for any
-    distribution of scores. `word`: "better than chance", "worse than chance", "no better than chance" (below 0.6) or
+    `area`: probability that a run about to collapse has a higher score than a healthy run cut at the same time, at the
+    smallest lead, and its maximum error with probability 0.95, for any distribution of scores. `unequal`, by lead: the
+    same against healthy runs cut at other times, which alone can shift it. `roc`: rates of false alarms and of
+    detections at every level, `[K, 2]`, at the smallest lead and unequal times. `level`: exceeded by the share `rate`
+    of one half of the healthy runs; an alarm is a score of the `Signal` above it (for "ess", a mean of log ESS below
+    -`level`). At this level, each within `band`: `false_alarms` of the other half, `detections` of collapses,
+    `precision` at the share of collapses among the runs; `missed`, undetected collapses with an exact interval.
+    `lead_time`, by lead: share of collapses with an earlier first alarm; `ahead`, median lead in recorded updates (NaN:
+    no alarm). `word`, of `area`: "better than chance", "worse than chance", "no better than chance" (below 0.6) or
     "cannot tell"; `why`: all scores are equal, or of the beginning.
     """
 
     signal: Any
-    area: dict[int, Estimate]
+    area: tuple[float, float]
+    unequal: dict[int, Estimate]
     roc: np.ndarray
     level: float
     false_alarms: Estimate
@@ -702,7 +714,6 @@ class Alarm:
     lead_time: dict[int, float]
     band: float
     word: str
-    fair: tuple[float, float]
     missed: tuple[float, float, float]
     ahead: float
     why: str
@@ -710,7 +721,7 @@ class Alarm:
     @property
     def more(self) -> str:
         """How many times as many runs would tell, where more would: widths fall as one over their root."""
-        area, reach = self.fair
+        area, reach = self.area
         times = (min(reach, 1.0) / max(abs(area - 0.5), 0.5 + CHANCE - area)) ** 2
         untold = self.word == UNTOLD and not self.why and math.isfinite(reach)
         return f"; about {math.ceil(times)} times as many runs would decide, if the area stays" if untold else ""
@@ -748,10 +759,10 @@ class Prediction(calls.Told):
         used = ", ".join(f"{count} of {self.runs[name]} {name}" for name, count in self.scored.items())
         lines.append(f"scored: {used}" + f" ({self.others})" * any(n < self.runs[k] for k, n in self.scored.items()))
         for name, alarm in self.alarms.items():
-            half = {lead: uncertainty.critical(0.05, e.freedom) * e.error for lead, e in alarm.area.items()}
-            areas = (f"{notation.measurement(e.value, half[lead], 1.0)} at {lead}" for lead, e in alarm.area.items())
-            fair = "area {:.2f} ± {:.2f} at equal times, wrong with probability at most 0.05; ".format(*alarm.fair)
-            fair = "no healthy run is cut at the time of a collapse; " if math.isnan(alarm.fair[0]) else fair
+            half = {lead: uncertainty.critical(0.05, e.freedom) * e.error for lead, e in alarm.unequal.items()}
+            areas = (f"{notation.measurement(e.value, half[lead], 1.0)} at {lead}" for lead, e in alarm.unequal.items())
+            fair = "area {:.2f} ± {:.2f} at equal times, wrong with probability at most 0.05; ".format(*alarm.area)
+            fair = "no healthy run is cut at the time of a collapse; " if math.isnan(alarm.area[0]) else fair
             lines.append(f"{name}: {alarm}{alarm.more} ({fair * (not alarm.why)}scored: {self.stretch})")
             missed = "missed: {:.2f} [{:.2f}, {:.2f}] of collapses".format(*alarm.missed)
             ahead = f"; otherwise the first alarm comes {alarm.ahead:g} updates ahead (median)" * (alarm.ahead > 0.0)

@@ -25,6 +25,8 @@ LAST = 0.1
 """Share of the recorded updates over which the end of a run is averaged."""
 GAIN = 0.1
 """Smallest gain that can be lost, as a share of the metric's size before a collapse: of its start or maximum."""
+WINDOW = 10
+"""Recorded updates over which returns and statistics are averaged, the present one the last."""
 
 
 @dataclass(frozen=True)
@@ -131,6 +133,14 @@ class Reading:
         """
         curve = course(trace, self.metric, lacking)
         return np.where(np.isnan(curve).any(0), math.nan, self.of(curve, trace))
+
+    def unlearned(self, trace: Trace, parts: int = 1) -> np.ndarray:
+        """Which replicates never learned, bool `[R]`, as `predict` counts in each of some equal parts of a run."""
+        curve = course(trace, self.metric, lacking=True) * (1.0 if self.better == "higher" else -1.0)
+        means, starts = trailing(curve), (np.nanmean(part[0]) for part in np.split(curve, parts, axis=1))
+        pairs = zip(np.split(means, parts, axis=1), starts, strict=True)
+        # The mean of a constant is the constant to rounding only.
+        return np.concatenate([learned_at(x, at, max(np.nanmax(x), at + 1e-9 * abs(at))) < 0 for x, at in pairs])
 
     def of(self, curve: np.ndarray, trace: Trace) -> np.ndarray:
         """Number read from each replicate of a curve `[U, R]` from `course`."""
@@ -289,6 +299,24 @@ def collapses(good: np.ndarray) -> np.ndarray:
     size = np.maximum(np.abs(start), np.abs(peak))
     gained, sank = peak - start > GAIN * size, end < start - 0.5 * size
     return np.asarray((end < 0.5 * (start + peak)) & (gained | sank) & (size > 0.0))
+
+
+def trailing(values: np.ndarray, width: int = WINDOW) -> np.ndarray:
+    """Mean of the last `width` values, `[U, R]`, or of fewer at the start; missing values are ignored."""
+    known = np.isfinite(values)
+    filled = np.where(known, values, 0.0)
+    total, count = np.zeros(values.shape), np.zeros(values.shape)
+    # Not a difference of running sums: one huge number would leave its rounding in all later means.
+    for shift in range(min(width, len(values))):
+        total[shift:] += filled[: len(values) - shift]
+        count[shift:] += known[: len(values) - shift]
+    return np.where(count > 0, total / np.maximum(count, 1.0), np.nan)
+
+
+def learned_at(mean: np.ndarray, start: float, best: float) -> np.ndarray:
+    """First update at which a trailing mean `[U, R]` has gained half of the way to the `best`, `[R]` (-1: never)."""
+    above = mean >= start + 0.5 * (best - start)
+    return np.where(above.any(axis=0), above.argmax(axis=0), -1)
 
 
 def ending(curve: np.ndarray) -> np.ndarray:

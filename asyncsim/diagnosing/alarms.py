@@ -13,26 +13,13 @@ from scipy import stats
 
 from asyncsim.base import checks, plugins, uncertainty
 from asyncsim.base.records import Estimate
+from asyncsim.comparing.readings import WINDOW, learned_at, trailing
 
-WINDOW = 10
-"""Recorded updates over which returns and statistics are averaged, the present one the last."""
 OVER = ("mean", "largest", "smallest")
 TINY = 1e-12
 """Least number whose logarithm is taken."""
 DRAWS = 20
 """Times that each control is given: results are means over them, as a single draw moves an area by some 0.02."""
-
-
-def trailing(values: np.ndarray, width: int = WINDOW) -> np.ndarray:
-    """Mean of the last `width` values, `[U, R]`, or of fewer at the start; missing values are ignored."""
-    known = np.isfinite(values)
-    filled = np.where(known, values, 0.0)
-    total, count = np.zeros(values.shape), np.zeros(values.shape)
-    # Not a difference of running sums: one huge number would leave its rounding in all later means.
-    for shift in range(min(width, len(values))):
-        total[shift:] += filled[: len(values) - shift]
-        count[shift:] += known[: len(values) - shift]
-    return np.where(count > 0, total / np.maximum(count, 1.0), np.nan)
 
 
 def largest(values: np.ndarray, width: int = WINDOW) -> np.ndarray:
@@ -139,8 +126,7 @@ def course(returns: np.ndarray, start: float, best: float, window: int = WINDOW)
     """
     mean = trailing(returns, window)
     peak = np.fmax.accumulate(mean, axis=0)
-    above = mean >= start + 0.5 * (best - start)
-    learned = np.where(above.any(axis=0), above.argmax(axis=0), -1)
+    learned = learned_at(mean, start, best)
     low = (mean < start + 0.5 * (peak - start)) & (np.arange(len(mean))[:, None] > learned) & (learned >= 0)
     # The update after the last one that was not low; a run that ends high has none.
     since = len(low) - low[::-1].argmin(axis=0)

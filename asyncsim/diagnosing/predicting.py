@@ -13,8 +13,9 @@ from asyncsim.base.answers import CHANCE, UNTOLD, Alarm, Prediction
 from asyncsim.base.notation import TRAINED
 from asyncsim.base.trace import Trace
 from asyncsim.comparing import readings
+from asyncsim.comparing.readings import WINDOW, trailing
 from asyncsim.diagnosing import alarms
-from asyncsim.diagnosing.alarms import WINDOW, Matched, Signal, signal_of, trailing
+from asyncsim.diagnosing.alarms import Matched, Signal, signal_of
 from asyncsim.schedules import _log_files, _log_places
 
 LEAST = 8
@@ -71,7 +72,7 @@ def predict(
     >>> returns, norm = np.ones((60, 400)), random.exponential(size=(60, 400))
     >>> returns[0], returns[40:, :200], norm[30:, :200] = 0.0, 0.1, 100.0
     >>> found = predict({"batch_return": returns, "gradient_norm": norm}, "gradient_norm", lead=(0, 20), window=5)
-    >>> found.runs["collapsed"], [round(e.value, 1) for e in found.alarms["gradient_norm"].area.values()]
+    >>> found.runs["collapsed"], [round(e.value, 1) for e in found.alarms["gradient_norm"].unequal.values()]
     (200, [1.0, 0.5])
     """
     signals = _named(signal, window)
@@ -165,7 +166,7 @@ def _alarm(
         own = alarms.worst(values, pairs.cases, pairs.case_times, watch, lead)
         return own, alarms.worst(values, pairs.controls, pairs.control_times, watch, lead)
 
-    area = {lead: alarms.auc(*both(lead)) for lead in leads}
+    unequal = {lead: alarms.auc(*both(lead)) for lead in leads}
     cases, controls = both(min(leads))
     # Replicates alternate between the half that sets the level and the half that is reported.
     setting, held_out = alarms.halves(np.arange(len(pairs.controls)))
@@ -189,7 +190,7 @@ def _alarm(
     curves = alarms.roc(cases, controls), level, false, hits, right, curve, alarms.band(len(first))
     late = stats.binomtest(int((first <= min(leads)).sum()), len(first))
     ahead = float(np.median(first[first > min(leads)])) if hits.value else math.nan
-    return Alarm(signal, area, *curves, word, (fair, reach), (late.statistic, *late.proportion_ci()), ahead, why)
+    return Alarm(signal, (fair, reach), unequal, *curves, word, (late.statistic, *late.proportion_ci()), ahead, why)
 
 
 def _early(values: np.ndarray, pairs: Matched, scores: tuple[np.ndarray, np.ndarray], learned: np.ndarray) -> float:

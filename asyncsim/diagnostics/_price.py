@@ -28,7 +28,7 @@ class Price(NamedTuple):
     def arrays(self) -> dict[str, tuple[int, str]]:
         """Bytes that the enumeration takes, with what lowers them, in the form of `checks.memory`."""
         name = f"outcomes that {', '.join(self.metrics)} lists"
-        return {name: (BYTES * self.at_once, "the horizon or block, or record batch_return instead")}
+        return {name: (BYTES * self.at_once, "the horizon, samples_per_group or block, or record batch_return instead")}
 
     def __str__(self) -> str:
         seconds, memory = NANOSECONDS * 1e-9 * self.in_all, BYTES * self.at_once / 2**30

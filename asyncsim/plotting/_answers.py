@@ -253,19 +253,20 @@ def draw_boundary(boundary: Boundary) -> Figure:
     """Draw brackets against the last varied number, with a claim's prediction dashed."""
     rows = list(boundary.rows)
     numbers = [name for name in boundary.names if all(checks.is_number(row[name]) for row in rows)]
-    checks.require(bool(numbers), "boundary", boundary.names, "along at least one number", "print it")
-    name, others = numbers[-1], [each for each in boundary.names if each != numbers[-1]]
+    name = numbers[-1] if numbers else ""
+    others = [each for each in boundary.names if each != name]
     figure = _style.picture(_style.WIDTH, HEIGHT)
     ax = figure.subplots()
     for number, (own, label) in enumerate(_settings(rows, others)):
-        x = [row[name] for row in own]
+        x = [row[name] for row in own] if name else [float(number)]
         middle = np.array([math.sqrt(row["low"] * row["high"]) for row in own])
         reach = np.array([[m - row["low"], row["high"] - m] for m, row in zip(middle, own, strict=True)]).T
         ax.errorbar(x, middle, yerr=reach, color=color(number), label=label or "measured bracket", **_style.MEASURED)
         if all("predicted" in row for row in own):
             ax.plot(x, [row["predicted"] for row in own], label="predicted" * (number == 0), **_style.PREDICTED)
-    _scaled(ax, [row[name] for row in rows])
-    ax.set(yscale="log", xlabel=axis(name), ylabel=f"{boundary.knob} at the boundary")
+    _scaled(ax, [row.get(name, "") for row in rows])
+    ax.tick_params(bottom=bool(name), labelbottom=bool(name))
+    ax.set(yscale="log", xlabel=axis(name) if name else "", ylabel=f"{boundary.knob} at the boundary")
     ax.legend(loc="best")
     return figure
 
@@ -277,15 +278,16 @@ def draw_prediction(prediction: Prediction) -> Figure:
     ax = figure.subplots()
     ax.plot([0, 1], [0, 1], label="chance", **_style.REFERENCE)
     for number, (name, alarm) in enumerate(prediction.alarms.items()):
-        area = f"{name}: area {alarm.area[min(alarm.area)].value:.2f}"
+        area = name + ": area {:.2f} ± {:.2f} at equal times".format(*alarm.area) * math.isfinite(alarm.area[0])
         if not alarm.why:
             ax.plot(*alarm.roc.T, drawstyle="steps-post", color=color(number), label=area)
             ax.scatter(alarm.false_alarms.value, alarm.detections.value, color=color(number), zorder=3)
-    lead, used = min(alarm.area), prediction.scored
+    lead, used = min(alarm.unequal), prediction.scored
     runs = f"{used['collapsed']} collapses and {used['healthy']} healthy runs, lead of {lead} updates"
     title = [*map(str, prediction.alarms.values()), runs, f"scored: {prediction.stretch}; dots: at the alarm's level"]
     figure.suptitle("\n".join(textwrap.fill(line, 80) for line in title), ha="left", x=0.02)
-    ax.set(xlabel="share of healthy runs with an alarm", ylabel="share of collapses with an alarm", aspect="equal")
+    ax.set(ylabel="share of collapses with an alarm", aspect="equal")
+    ax.set_xlabel("share of healthy runs with an alarm (curve: at unequal times)")
     ax.legend(loc="lower right")
     return figure
 

@@ -156,11 +156,9 @@ def trace_of(spec: Spec, seed: int, source: Source, parts: list[Part], by: str |
             remedy = "the policy stood still there: change its settings, or fix what makes it skip"
             warnings.warn(checks.RunWarning(f"{text}; {remedy}"), stacklevel=2)
     if "gradient_norm" in metrics and not metrics["gradient_norm"].any():
-        text, remedy = (
-            "gradient_norm is 0 in every recorded update",
-            "are the rewards of a group all alike? For your own loss run asyncsim conformance FILE:LOSS",
-        )
-        warnings.warn(checks.RunWarning(f"{text}, so nothing was learned; {remedy}"), stacklevel=2)
+        text = "gradient_norm is 0 in every recorded update, so nothing was learned"
+        remedy = "are the rewards of a group all alike? For your own loss run asyncsim conformance FILE:LOSS"
+        warnings.warn(checks.RunWarning(f"{text}; {remedy}"), stacklevel=2)
     outside = np.nan_to_num(metrics.get(OUTSIDE, np.zeros(1)))
     if outside.any():
         text = f"{outside.mean():.2%} of the trained tokens, {outside.max():.2%} at most, were outside the nucleus"

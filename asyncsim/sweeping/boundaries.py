@@ -1,6 +1,7 @@
 """`boundary`: the critical value of a knob at which replicates start to fail, by bisection with an error rate."""
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -9,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from asyncsim.base import calls, checks
-from asyncsim.base.answers import Boundary
+from asyncsim.base.answers import Boundary, unlearned
 from asyncsim.base.notation import TRAINED
 from asyncsim.base.progress import Progress
+from asyncsim.base.trace import Trace
 from asyncsim.comparing import intervals, settings
 from asyncsim.comparing.arms import named, recorded, refuse
 from asyncsim.comparing.deciding import seed_of
@@ -109,6 +111,10 @@ def boundary(
     search = Search(knob, reading, share, ratio, error, max_replicates, seed, rides, whole)
     # A claim that does not fit is refused before any run.
     refuse([reading], ((x.name, x.subject.replace(diagnostics=recorded(metric)[0])) for x in cells))
+    for cell in cells if knob == "staleness" else []:
+        batches = (cell.subject.updates - 1) // cell.subject.passes + 1
+        bound, longer = f"below the {batches} batches that a run trains on", f"give high={batches - 1}, or more updates"
+        checks.require(high < batches, "high", high, bound, longer)
     for cell in cells if not rides else []:
         for end in (low, high):
             search.at(cell.subject, end)
@@ -149,8 +155,10 @@ class Search:
     seed: int
     rides: bool = True
     whole: bool = False
-    events: dict[float, str] = field(default_factory=dict)
+    events: dict[float, tuple[int, int]] = field(default_factory=dict)
     """How many replicates had the event at each value tried, of how many."""
+    early: Counter[float] = field(default_factory=Counter)
+    """How many of these never learned, and at -1, which is no value, how many runs of all values did."""
 
     def at(self, spec: Spec, value: float) -> Spec:
         """The spec at a value of a setting that is not vectorized."""
@@ -170,6 +178,7 @@ class Search:
     def row(self, spec: Spec, setting: Mapping[str, Any], low: float, high: float) -> dict[str, Any]:
         """Find the bracket at one structure."""
         self.events.clear()
+        self.early.clear()
         spec = spec.replace(diagnostics=recorded(self.reading.metric)[0], block=None, realizations=None)
         octaves = high - low if self.whole else (math.log(high) - math.log(low)) / math.log(self.ratio)
         # Where values stay undecided, a round narrows less than its share.
@@ -180,7 +189,7 @@ class Search:
             if side != wanted:
                 side_of, sign = ("below", "<") if wanted < 0 else ("above", ">")
                 at = f"{grids.Cell(dict(setting), spec).name}: {self.reading} {sign} {self.share:g}"
-                counts = f"{self.events.get(value)} (at {other:g} in {self.events.get(other)})"
+                counts = f"{self.told(value)} (at {other:g} in {self.told(other)})"
                 unsure = "; an interval of these counts still includes the share: raise max_replicates" * int(side == 0)
                 remedy = self._remedy(spec, low, high, name) + unsure
                 raise checks.InputError(name, value, f"{side_of} the boundary at {at}, measured in {counts}", remedy)
@@ -197,13 +206,19 @@ class Search:
             if (low, high) == before:
                 break
         found: dict[str, Any] = {"low": float(low), "high": float(high)}
-        found |= {f"events_{name}": self.events.get(value) for name, value in found.items()}
+        found |= {f"events_{name}": self.told(value) for name, value in found.items()}
         return {**setting, **found, "narrow": self.narrow(low, high), "replicates": used}
+
+    def told(self, value: float) -> str | None:
+        """How many replicates had the event at a value, and how many of these never learned."""
+        early = f", {self.early[value]} of which never learned" * bool(self.early[value])
+        return "{} of {}".format(*self.events[value]) + early if value in self.events else None
 
     def _remedy(self, spec: Spec, low: float, high: float, end: str) -> str:
         """The remedy for an end on the wrong side, from counts between the ends and, of a knob, far beyond this end."""
         beyond, last = [high * 10.0, high * 100.0] if end == "high" else [low / 100.0, low / 10.0], end == "high"
         values, usual = self.inside(low, high), f"give a {'larger' if last else 'smaller'} value"
+        usual += f" below the {spec.updates} updates of a run" * (last and self.knob == "staleness")
         if self.rides:
             with suppress(checks.InputError):  # of a share, which has an upper bound
                 settings.with_setting(spec, self.knob, max(beyond))
@@ -218,12 +233,15 @@ class Search:
         fits = counts[best] > min(half + least, FIRST - 1) if last else below
         each = ", ".join(f"{value:.4g}: {count:.0f}" for value, count in zip(values, counts, strict=True))
         remedy = checks.advice(f"{self.reading.over}-{end}", "nowhere") if self.rides else usual
-        if fits:
+        top, place = max((counts[best] / FIRST, values[best]), (self.events[high][0] / self.events[high][1], high))
+        if self.early.get(-1.0) == 0:
+            remedy = unlearned(spec.fitted_task.describe(), some=False)
+        elif fits:
             turns = "the share does not rise all the way, so " * bool(low < values[best] < high)
             remedy = f"{turns}give {end}={values[best]:.4g}"
-        elif last and counts[best] > 2:
-            wider = f"give share={counts[best] / FIRST / 2.0:.2g} and high={values[best]:.4g}, or more staleness"
-            remedy = f"no share is clearly above; it is largest at {values[best]:.4g}: {wider}"
+        elif last and top > 2 / FIRST:
+            wider = f"take more staleness, or give share={top / 2.0:.2g} and high={place:.4g}"
+            remedy = f"no share is clearly above; it is largest at {place:.4g}: {wider}"
         return f"{remedy}; of {FIRST} replicates at other values, {each}"
 
     def _sides(self, spec: Spec, values: np.ndarray, level: float) -> tuple[np.ndarray, int]:
@@ -238,7 +256,7 @@ class Search:
             for k in going:
                 inside = intervals.share(int(events[k]), trials, level)
                 sides[k] = 1 if inside.low > self.share else -1 if inside.high < self.share else 0
-                self.events[float(values[k])] = f"{events[k]:.0f} of {trials}"
+                self.events[float(values[k])] = int(events[k]), trials
             going = np.flatnonzero(sides == 0)
             count, look = min(trials, self.most - trials), look + 1
         return sides, used
@@ -248,8 +266,16 @@ class Search:
         if not self.rides:
             specs = [self.at(spec, value).replace(replicates=count) for value in values]
             traces = [run(spread(each), seed_of(self.seed, STAGE, look), progress=False) for each in specs]
-            return np.array([self.reading.numbers(trace).sum() for trace in traces])
+            return np.concatenate([self._counted(values[[k]], trace) for k, trace in enumerate(traces)])
         every = tuple(float(value) for value in np.repeat(values, count))
         tried = set_knob(spec, knob_of(spec, self.knob, "knob", "the spec"), every, len(every))
-        numbers = self.reading.numbers(run(spread(tried), seed_of(self.seed, STAGE, look), progress=False))
-        return np.asarray(numbers.reshape(len(values), count).sum(1))
+        return self._counted(values, run(spread(tried), seed_of(self.seed, STAGE, look), progress=False))
+
+    def _counted(self, values: np.ndarray, trace: Trace) -> np.ndarray:
+        """Count the replicates with the event in equal parts of a run, one for each value."""
+        numbers = self.reading.numbers(trace).reshape(len(values), -1)
+        if self.reading.over == "collapse":
+            never = self.reading.unlearned(trace, len(values)).reshape(numbers.shape)
+            self.early.update(dict(zip(values.tolist(), (numbers * never).sum(1).astype(int).tolist(), strict=True)))
+            self.early[-1.0] += int((~never).sum())
+        return np.asarray(numbers.sum(1))

@@ -30,6 +30,7 @@ SWEEP = re.compile(r"sweeps/([0-9a-f]{12})\.parquet")
 FAILURE = re.compile(r"failed/([0-9a-f]{32})\.json")
 UNIT = re.compile(r"units/([0-9a-f]{2})/(\1[0-9a-f]{30})\.parquet|trainings/[0-9a-f]{32}/[0-9a-f]{32}\.parquet")
 """Names of the files that sweeps and comparisons write; other files in a store are foreign."""
+COUNTED = ("never", "unlearned", "early")
 
 
 def reading_of(metrics: Sequence[str], over: str, target: float | None, better: str | None) -> dict[str, Any]:
@@ -110,9 +111,7 @@ class Question:
 def lines(grid: grids.Grid, claim: str, at: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
     """The value of the only vectorized knob that a claim predicts, for each structure."""
     claim = claims.claim(claim).id
-    remedy = (
-        "give a grid with one knob, which it predicts; asyncsim verify CLAIM --at KEY=VALUE checks the claim itself"
-    )
+    remedy = "give a grid with one knob, which it predicts; asyncsim verify CLAIM --at KEY=VALUE checks it alone"
     checks.require(len(grid.knobs) == 1, "claim", claim, f"used with one knob (there are {len(grid.knobs)})", remedy)
     settings = [dict(zip(grid.structures, each, strict=True)) for each in grid.labels()]
     return tuple({**each, "claim": claim, "predicted": predicted(claim, each, at)} for each in settings)
@@ -141,6 +140,10 @@ def noted(question: Question, found: Sweep) -> Sweep:
         optimum = spec.fitted_task.optimum if "task" not in first else math.nan
         said = unseen(rows, own["over"] * found.shares, optimum, spec.fitted_task.describe()) * (len(rows) > 1)
         lines.append(f"{head}: " * bool(said and len(metrics) > 1) + said)
+        form, name = "{early} of {collapses:.0f} at {name}={at}", found.names[0]
+        apart = [row | {"collapses": row["mean"] * row["replicates"]} for row in rows if row.get("early")]
+        each = ", ".join(form.format(name=name, at=row[name], **row) for row in apart) if not said else ""
+        lines.append(checks.advice("apart", "alarm").format(each) * bool(each))
     return replace(found, notes=tuple(dict.fromkeys(filter(None, lines))))
 
 
@@ -292,7 +295,7 @@ def _summary(
     lost = numbers("diverged") if "diverged" in tables[0].column_names else None
     readings = {head: numbers(metric) for head, metric in zip(plan.heads, plan.metrics, strict=True)}
     beside = {(h, what): numbers(f"{m} {what}") for h, m in zip(plan.heads, plan.metrics, strict=True)
-              for what in ("never", "start", "end") if f"{m} {what}" in tables[0].column_names}  # fmt: skip
+              for what in (*COUNTED, "start", "end") if f"{m} {what}" in tables[0].column_names}  # fmt: skip
     event = plan.words.startswith(SHARE)
     for k, setting in enumerate(riders):
         for metric, values in readings.items():
@@ -300,7 +303,7 @@ def _summary(
             ordered = {name: own[name] for name in plan.names}
             found = summarized(values[k], None if lost is None else lost[k], event)
             kept += [values[k]] * (lost is not None and not event and len(kept) < 2 * len(readings))
-            more = {w: int(x[k].sum()) if w == "never" else summarized(x[k], None)["mean"]
+            more = {w: int(x[k].sum()) if w in COUNTED else summarized(x[k], None)["mean"]
                     for (head, w), x in beside.items() if head == metric}  # fmt: skip
             yield {**ordered, "metric": metric, **found, **more}
 

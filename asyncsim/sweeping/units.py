@@ -137,6 +137,9 @@ def measured(content: Mapping[str, Any]) -> dict[str, np.ndarray]:
         readings |= {f"{n} end": ending(course(trace, n, lacking=True)) for n, x in read.items() if x.over == "mean"}
         if TRAINED in read and read[TRAINED].over in ("mean", "end"):
             readings[f"{TRAINED} start"] = course(trace, TRAINED, lacking=True)[0]
+        fell = {n: x.unlearned(trace, len(riders)) for n, x in read.items() if x.over == "collapse"}
+        readings |= {f"{n} unlearned": x for n, x in fell.items()}
+        readings |= {f"{n} early": x & (readings[n] == 1.0) for n, x in fell.items()}
         readings["diverged"] = trace.diverged.astype(np.int64)
         number = np.tile(number, len(riders))
     else:

@@ -101,8 +101,8 @@ def table(
         # Row s has the chance of rank k at action order[s, k].
         logits = peaked(start, shape[1])[np.broadcast_to(order.argsort(-1), shape)]
     if isinstance(reference, str):
-        bound = "a table of numbers, or 'start'"
-        checks.require(reference == "start", "reference", reference, bound, "'start' is the policy before training")
+        bound, remedy = "a table of numbers, or 'start'", "'start' is the policy before training, None is uniform"
+        checks.require(reference == "start", "reference", reference, bound, remedy)
         reference = logits
     return {
         "rows": shape[0], "actions": shape[1], "prompts": 1, "kl_coef": kl_coef,

@@ -64,7 +64,7 @@ def opened(id: str, settings: dict[str, Any], limit: int | None = None) -> Any:
     import gymnasium
 
     own = getattr(getattr(id, "spec", None), "id", "CartPole-v1")
-    remedy = f"write sim.tasks.gym({own!r}), or register one of your own, and give 'module:Id-v0'"
+    remedy = f"write sim.tasks.gym({own!r}), or of your own class 'FILE.py:CLASS'"
     checks.require(isinstance(id, str), "id", id, "the id of an environment, not the environment", remedy)
     for text in outside.texts([id, settings]):
         if re.match(r"[A-Za-z_][\w.]*:", text):  # gymnasium imports what stands before the colon

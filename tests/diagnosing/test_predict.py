@@ -44,10 +44,10 @@ def test_times_and_counts_are_those_that_were_planted():
 
 def test_noise_has_an_area_of_one_half_where_healthy_runs_are_cut_and_not_where_they_are_not():
     columns, falls = made(seed=1, runs=2000)
-    area = asked(columns).alarms["noise"].area[0]
+    area = asked(columns).alarms["noise"].unequal[0]
     assert abs(area.value - 0.5) < ERRORS * area.error
     # One number of each update: a run's chance to hold the largest is its share of the updates.
-    raw = asked(columns, Signal("noise", window=1), cut="end").alarms["noise"].area[0]
+    raw = asked(columns, Signal("noise", window=1), cut="end").alarms["noise"].unequal[0]
     horizons = falls[:1000] + 2
     assert abs(raw.value - np.mean(horizons / (horizons + LENGTH))) < ERRORS * raw.error
     assert abs(raw.value - 0.5) > ERRORS * raw.error
@@ -57,7 +57,7 @@ def test_a_signal_that_rises_twenty_updates_ahead_is_seen_there_and_not_before()
     columns, falls = made()
     columns["noise"] += 100.0 * (np.arange(LENGTH)[:, None] >= falls - 20) * (falls < LENGTH)
     alarm = asked(columns, Signal("noise", window=1), lead=(0, 15, 30)).alarms["noise"]
-    assert alarm.area[0].value == alarm.area[15].value == 1.0 and alarm.area[30].value < 0.7
+    assert alarm.unequal[0].value == alarm.unequal[15].value == 1.0 and alarm.unequal[30].value < 0.7
     # Collapse is noticed two updates after the fall.
     assert alarm.lead_time[15] == 1.0 and alarm.lead_time[30] < 0.3
     assert alarm.detections.value == 1.0 and abs(alarm.false_alarms.value - 0.1) < ERRORS * alarm.false_alarms.error
@@ -131,8 +131,8 @@ def test_time_alone_moves_an_area_and_not_the_one_at_equal_times():
     columns["batch_return"][:60, 600:] = 0.0
     columns["noise"] += 0.1 * np.arange(LENGTH)[:, None]
     alarm = asked(columns).alarms["noise"]
-    assert abs(alarm.fair[0] - 0.5) < 0.05 and alarm.word != "worse than chance"
-    assert alarm.area[0].value < 0.5 - ERRORS * alarm.area[0].error
+    assert abs(alarm.area[0] - 0.5) < 0.05 and alarm.word != "worse than chance"
+    assert alarm.unequal[0].value < 0.5 - ERRORS * alarm.unequal[0].error
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_the_runs_that_an_area_rests_on_are_counted():
     found = asked(columns)
     assert found.runs["collapsed"] == 30 and found.scored == {"collapsed": 20, "healthy": 30}
     assert "scored: 20 of 30 collapsed, 30 of 30 healthy (the others learned less than 16 updates" in str(found)
-    assert found.alarms["noise"].area[0].freedom == 19.0
+    assert found.alarms["noise"].unequal[0].freedom == 19.0
     few = asked({name: values[:, 3:] for name, values in made(runs=20)[0].items()})
     assert few.scored["collapsed"] == 7 and "scored: 7 of 7" in str(few)
     # A fourth of the gain is too little to have learned, and enough to collapse elsewhere.
@@ -226,7 +226,7 @@ def test_what_happens_from_the_collapse_on_is_never_read():
 def test_the_area_under_the_points_is_the_area():
     columns, _ = made()
     alarm = asked(columns).alarms["noise"]
-    assert np.trapezoid(alarm.roc[:, 1], alarm.roc[:, 0]) == pytest.approx(alarm.area[0].value, abs=1e-12)
+    assert np.trapezoid(alarm.roc[:, 1], alarm.roc[:, 0]) == pytest.approx(alarm.unequal[0].value, abs=1e-12)
     assert alarm.roc[0].tolist() == [0.0, 0.0] and alarm.roc[-1].tolist() == [1.0, 1.0]
 
 

@@ -339,3 +339,5 @@ def test_other_values_go_into_a_folder_of_their_own(lab):
 def test_another_word_for_a_setting_is_answered_with_its_own(name, word, remedy):
     error = refused(remedy, _contract.changed, _store.experiment(name), False, {word: 3}, name)
     assert any("  part: " in note or "  kind: " in note for note in error.__notes__)
+    nested = {"stalenesses": [(1, 8)]}
+    refused("write --set 'stalenesses=\\[1, 8\\]'", _contract.changed, _store.experiment("vcpo_ess"), False, nested, "")
