@@ -891,7 +891,7 @@ WRITTEN = {
     "runs in one table": (
         lambda: sim.judge_runs(pandas.concat([TABLE] * 2), TABLE, metric="reward"),
         "column step",
-        "give several runs as a list",
+        "of several runs make a file each",
     ),
     "a rate below the log's": (
         lambda: sim.calibrate(TABLE, "verl", **SLOW),
