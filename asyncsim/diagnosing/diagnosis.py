@@ -66,7 +66,7 @@ class Diagnosis(calls.Told):
     def health(self) -> str:
         """Columns whose level no finding judges, and what judges them instead; "" if there are none."""
         grown = [each.question.removeprefix("growth of ") for each in self.findings if each.question[:6] == "growth"]
-        named = [c for n, (c, _) in self.columns.items() if n in ("ess", "ess_clamped") and c not in self.idle]
+        named = [c for n, (c, _) in self.columns.items() if n == "ess_clamped" and c not in self.idle]
         by = {"growth judges": grown, "the definition judges": named, "impossible values judge": list(self.idle)}
         parts = [f"only {what} {', '.join(columns)}" for what, columns in by.items() if columns]
         return f"No verdict on health: {'; '.join(parts)}." if parts else ""
@@ -93,12 +93,12 @@ class Diagnosis(calls.Told):
         """Findings as text, one line each, then their numbers; `verbose` adds open questions and columns."""
         counts = [f"{n} {name if n == 1 else name.removesuffix('s')}" for name in ORDER for n in (self.counts[name],)]
         lines = [f"{plural(self.steps, 'step')}: {', '.join(counts)}"]
-        lines += textwrap.wrap(self.health, width - 2, break_long_words=False, break_on_hyphens=False)
 
         def add(text: str, depth: int = 0) -> None:
             wrapped = textwrap.wrap(text, width - 2 * depth - 2, break_long_words=False, break_on_hyphens=False)
             lines.extend("  " * (depth + (place > 0)) + line for place, line in enumerate(wrapped))
 
+        add(self.health)
         told = [x for x in self.ordered if verbose or x.verdict != "cannot tell" or x.measured is not None]
         for each in told:
             add(f"{each.verdict}: {each.question}{f' ({each.cause})' if each.cause else ''}")
