@@ -23,7 +23,7 @@ def write(diagnosis: "Diagnosis", path: Path, title: str = TITLE) -> None:
     """Write findings to one self-contained HTML file, or to Markdown if the path ends in .md."""
     counts = ", ".join(f"{count} {name}" for name, count in diagnosis.counts.items())
     rate = f"At most {diagnosis.level:.1%} of healthy runs have a finding that differs."
-    facts, found = f"{diagnosis.steps} steps. {counts}. {rate}", diagnosis.ordered
+    facts, found = f"{diagnosis.steps} steps. {counts}. {rate} {diagnosis.health}".strip(), diagnosis.ordered
     if str(path).lower().endswith(reporting.MARKDOWN):
         heads = ["question", "verdict", "cause", "measured", "predicted", "claim"]
         rows = [[x.question, x.verdict, x.cause, measured(x), predicted(x), f"`{x.claim}`"] for x in found]

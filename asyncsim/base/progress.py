@@ -1,6 +1,7 @@
 """Progress of long work: a bar on a terminal, else a line at intervals; always on stderr."""
 
 import sys
+import threading
 import time
 from typing import Any
 
@@ -8,20 +9,26 @@ LONG = 2000
 """Minimum number of steps for which a bar is shown."""
 SECONDS = 30.0
 """Seconds between lines if there is no terminal."""
+SOON = 8.0
+"""Seconds after which work is announced that says what makes it shorter, with or without a completed step."""
 
 
 class Progress:
     """Counts completed steps out of a total, and shows the progress."""
 
-    def __init__(self, what: str, total: int, wanted: bool | None = None) -> None:
+    def __init__(self, what: str, total: int, wanted: bool | None = None, shorter: str = "") -> None:
         self.what, self.total, self.done, self.before = what, total, 0, 0
         terminal = sys.stderr is not None and sys.stderr.isatty()
         self.barred = terminal and (total >= LONG if wanted is None else wanted)
         self.spoken = wanted is not False and not self.barred
         self.bar: Any = None
-        self.start = self.last = time.monotonic()
+        self.shorter, self.start = shorter, time.monotonic()
+        self.last, self.timer = self.start, threading.Timer(SOON, self._announce)
 
     def __enter__(self) -> "Progress":
+        if self.spoken and self.shorter:
+            self.timer.daemon = True
+            self.timer.start()
         if self.barred:
             from rich.console import Console
             from rich.progress import Progress as Bar
@@ -32,6 +39,7 @@ class Progress:
         return self
 
     def __exit__(self, *exception: object) -> None:
+        self.timer.cancel()
         if self.bar is not None:
             self.bar.stop()
 
@@ -56,7 +64,13 @@ class Progress:
             self.bar.advance(self.bar.task_ids[0], steps)
         elif self.spoken and time.monotonic() - self.last >= SECONDS:
             self.last = time.monotonic()
-            spent, share = self.last - self.start, self.done / self.total
-            remaining = spent * (self.total - self.done) / (self.done - self.before)
-            line = f"asyncsim: {share:.0%} of the {self.what} after {spent:.0f} s, about {remaining:.0f} s more"
-            print(line, file=sys.stderr, flush=True)
+            print(self._line(self.last - self.start), file=sys.stderr, flush=True)
+
+    def _line(self, spent: float) -> str:
+        share, made = self.done / self.total, self.done - self.before
+        more = f", about {spent * (self.total - self.done) / made:.0f} s more" if made else ""
+        return f"asyncsim: {share:.0%} of the {self.what} after {spent:.0f} s{more}"
+
+    def _announce(self) -> None:
+        """Say from a thread of its own, since no step may end for minutes, what makes the work shorter."""
+        print(f"{self._line(time.monotonic() - self.start)}; {self.shorter}", file=sys.stderr, flush=True)

@@ -136,7 +136,8 @@ def compare(
     question = Question(reading, statistic, smallest, error, tune, interval, max_replicates, seed)
     # One bar for all settings and tasks.
     total, answers = len(specs) * FIRST * 2 ** (question.looks - 1), list[OnTask]()
-    bar, many = Progress("replicates", total * len(settings), progress), f" of {len(settings)}: " * (len(settings) > 1)
+    bar = Progress("replicates", total * len(settings), progress, "fewer updates, arms or samples shorten it")
+    many = f" of {len(settings)}: " * (len(settings) > 1)
     with site_of(workers, store, name, reading.clocked) as site, bar as shown:
         for number, (setting, each) in enumerate(settings, 1):
             answers.append(replace(question.on(each, shown, site, many and f"{number}{many}"), setting=setting))

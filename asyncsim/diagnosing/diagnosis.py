@@ -63,6 +63,15 @@ class Diagnosis(calls.Told):
         return sorted(self.findings, key=lambda each: (ORDER.index(each.verdict), rank.get(each.question, len(rank))))
 
     @property
+    def health(self) -> str:
+        """Columns whose level no finding judges, and what judges them instead; "" if there are none."""
+        grown = [each.question.removeprefix("growth of ") for each in self.findings if each.question[:6] == "growth"]
+        named = [c for n, (c, _) in self.columns.items() if n == "ess_clamped" and c not in self.idle]
+        by = {"growth judges": grown, "the definition judges": named, "impossible values judge": list(self.idle)}
+        parts = [f"only {what} {', '.join(columns)}" for what, columns in by.items() if columns]
+        return f"No verdict on health: {'; '.join(parts)}." if parts else ""
+
+    @property
     def missing(self) -> str:
         """What to log to answer the open questions, in the trainer's own names if its columns are known."""
         left = list(dict.fromkeys(each.action for each in self.findings if each.verdict == "cannot tell"))
@@ -89,6 +98,7 @@ class Diagnosis(calls.Told):
             wrapped = textwrap.wrap(text, width - 2 * depth - 2, break_long_words=False, break_on_hyphens=False)
             lines.extend("  " * (depth + (place > 0)) + line for place, line in enumerate(wrapped))
 
+        add(self.health)
         told = [x for x in self.ordered if verbose or x.verdict != "cannot tell" or x.measured is not None]
         for each in told:
             add(f"{each.verdict}: {each.question}{f' ({each.cause})' if each.cause else ''}")
@@ -101,7 +111,6 @@ class Diagnosis(calls.Told):
                 add(f"To do: {each.action}", 1)
         lines.append("")
         add(f"To answer more: {self.missing[0].lower()}{self.missing[1:]}" * bool(left))
-        add(f"Read, but judged by no answer except impossible values: {', '.join(self.idle)}." * bool(self.idle))
         add("" if verbose else f"Columns: {len(self.columns)} read, {len(self.refused)} not used (-v lists them).")
         for title, columns in self._columns()[0 if verbose else 2 :]:
             lines += [title] * bool(columns)
@@ -183,7 +192,8 @@ def diagnose(
         lacks = f"staleness = {staleness} is not tested: the log has no staleness of samples"
         warnings.warn(checks.RunWarning(f"{lacks}; log staleness_min and staleness_max of each step"), stacklevel=3)
     if batch is not None and log.tokens is None and "ess" not in log.quantities:
-        warnings.warn(checks.RunWarning(f"batch = {batch:g} is not used: the log has no ESS"), stacklevel=3)
+        own = f"only a clamped ESS, {log.names['ess_clamped']}" if "ess_clamped" in log.quantities else "no ESS"
+        warnings.warn(checks.RunWarning(f"batch = {batch:g} is not used: the log has {own}"), stacklevel=3)
     used = {name: (column, log.scope.get(name, "tokens")) for name, column in log.names.items()}
     findings = tuple(settle(drafts(log)))
     idle = tuple(log.names[name] for name in log.quantities if name in {*log.names} - log.used - {"step"})

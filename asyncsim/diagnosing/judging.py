@@ -321,9 +321,10 @@ def _curves(field: str, given: Any, pattern: str | None, *asked: Any) -> list[Cu
             fits = [each for each in runs if pattern in (None, each) or fnmatch.fnmatch(each, str(pattern))]
             if pattern is not None or len(runs) > 1:
                 one = bool(fits) and pattern is not None
-                meant = fnmatch.filter(runs, f"*{pattern}*") if pattern else []
+                fit = next((x for x in (f"{pattern}*", f"*{pattern}*") if pattern and fnmatch.filter(runs, x)), "")
+                meant = fnmatch.filter(runs, fit)
                 remedy = "name the runs of A and of B (--run twice), also by patterns such as 'grpo*'"
-                remedy = f"for {len(meant)} of them write --run '*{pattern}*'" if meant else remedy
+                remedy = f"for {len(meant)} of them write --run '{fit}'" if meant else remedy
                 checks.require(one, "run", pattern, f"of {', '.join(runs) or 'a W&B chart'}", remedy)
             label = f"{field}[{len(found)}]" if isinstance(path, Mapping) else Path(path).name
             labels = {each: f"{label}: {each}" if len(runs) > 1 else label for each in fits or [""]}

@@ -57,8 +57,10 @@ def shown(telemetry: Telemetry) -> Draft:
     count = telemetry.setup.batch if tokens is None else float(np.median(np.bincount(tokens.row)))
     value = None if series is None else mean(series)
     if series is None or value is None or count is None:
-        return missing(SHOWN, claim, "Too few steps have an ESS, or the number of its weights is unknown.",
-                       "Log ESS and give `batch`, its number of weights, or log tokens.")  # fmt: skip
+        clamped = series is None and "ess_clamped" in telemetry.quantities
+        why = "Too few steps have an ESS, or the number of its weights is unknown."
+        why = "The logged ESS is of clamped weights, which has no such range." if clamped else why
+        return missing(SHOWN, claim, why, "Log ESS and give `batch`, its number of weights, or log tokens.")
     least = 1.0 / count
     smallest = float(np.nanmin(series))
     population = value

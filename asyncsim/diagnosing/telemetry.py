@@ -355,7 +355,7 @@ def _steps(cells: Mapping[str, list[Any]], names: Mapping[str, str], rows: int, 
     remedy = "give one row per step: of samples the means, df.groupby(STEP).mean(), or `asyncsim log` for staleness"
     if not (change == 0).any():
         back = resumed(np.arange(1, len(step) + 1), step) or "sort the rows by their step"
-        remedy = f"{back}; give several runs as a list, a log each"
+        remedy = back if several else f"{back}; of several runs make a file each"
     _refuse_first(f"column {name}", np.append(False, change <= 0), step, "above the row before", several + remedy)
     if len(change) and not calls:
         stride = float(np.median(change))

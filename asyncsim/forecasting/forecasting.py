@@ -70,7 +70,7 @@ def forecast(
     """
     called = method is None or isinstance(method, str)
     checks.require(called, "method", method, "the name of a method", "name other settings, as staleness_limit=4")
-    checks.integer("draws", draws, DRAWS, "a band needs so many", 4096)
+    checks.integer("draws", draws, DRAWS, "a band needs so many; fewer updates are faster", 4096)
     folder = Path()
     if isinstance(system, Calibration):
         rows = system.row() | ({} if system.lengths is None else {"response_lengths": laws.empirical(system.lengths)})

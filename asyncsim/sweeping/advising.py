@@ -16,12 +16,14 @@ from asyncsim.base import calls, checks, feeds, files, plugins
 from asyncsim.base.advice import Advice, Setting, mean_interval
 from asyncsim.base.laws import FILE, as_law, from_file
 from asyncsim.base.notation import plural
+from asyncsim.base.progress import Progress
 from asyncsim.base.quantiles import Tail
 
 TOKENS = 16
 """Number of equally spaced tokens of a response whose versions are read."""
 SAMPLES = 1 << 19
 """Maximum number of samples for the 99th percentile of one setting."""
+SHORTER = "fewer updates, realizations, limits, machines or slots shorten it"
 _UNSET = {None: "unset, which is a batch", -1: "-1, which is as many batches as the limit"}
 
 
@@ -119,15 +121,21 @@ def advise(
         made, realization = work
         return measure(made, updates // feeds.updates_of(made), size, seed, realization)[0]
 
-    with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
-        found = list(pool.map(measured, itertools.product(systems, range(realizations))))
-        tails = list(pool.map(lambda s: _tail(s, updates // feeds.updates_of(s), size, seed, realizations), systems))
+    found, tails = list[dict[str, float]](), list[Tail]()
+    bar = Progress("simulations", len(systems) * (realizations + 1), True, SHORTER)
+    with bar as shown, ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
+        for numbers in pool.map(measured, itertools.product(systems, range(realizations))):
+            found.append(numbers)
+            shown.add()
+        for tail in pool.map(lambda s: _tail(s, updates // feeds.updates_of(s), size, seed, realizations), systems):
+            tails.append(tail)
+            shown.add()
     tried = list[Setting]()
     for k, (limit, machines, partial) in enumerate(plan):
         rows = found[k * realizations : (k + 1) * realizations]
-        numbers = {name: np.array([row[name] for row in rows]) for name in rows[0]}
+        each = {name: np.array([row[name] for row in rows]) for name in rows[0]}
         slots, knobs = machines * given["slots_per_machine"], options_of(trainer, systems[k], machines)
-        tried.append(Setting(limit, machines, slots, partial, numbers, tails[k], knobs, differs[k]))
+        tried.append(Setting(limit, machines, slots, partial, each, tails[k], knobs, differs[k]))
     about = _about(trainer, given)
     own = (min(trainer.limits), trainer.whole, _causes(given))
     return Advice(given["trainer"], trainer.limit, about, share, tuple(tried), realizations, updates, *own)

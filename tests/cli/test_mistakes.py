@@ -465,6 +465,9 @@ TYPED = {
         "settings = ",
         "write --set task.steps=NUMBER beside settings",
     ),
+    "three logs": ("diagnose a.csv b.csv c.csv", "= 'b.csv c.csv'", "run the command for each file"),
+    "a setting of a diagnosis": ("diagnose a.csv --set clip=0.2", "'--set'", "reads the log alone"),
+    "hours of a forecast": ("forecast a.yaml --hours", "'--hours'", "times are in seconds"),
     "two logs": ("diagnose a.csv b.csv", "arguments = 'b.csv'", "compared by asyncsim judge a.csv b.csv"),
     "a smoothed curve": ("judge a.csv a.csv --smoothing 0.9", "option = '--smoothing'", "write --last 0.2"),
     "a window of a curve": ("judge a.csv a.csv --window 9", "option = '--window'", "of its last share: write --last 0"),
@@ -900,7 +903,7 @@ WRITTEN = {
     "runs in one table": (
         lambda: sim.judge_runs(pandas.concat([TABLE] * 2), TABLE, metric="reward"),
         "column step",
-        "give several runs as a list",
+        "of several runs make a file each",
     ),
     "a rate below the log's": (
         lambda: sim.calibrate(TABLE, "verl", **SLOW),

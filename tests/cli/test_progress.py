@@ -50,11 +50,13 @@ def test_a_comparison_says_what_is_under_way_before_its_first_look(
 ) -> None:
     """A round of a language model takes minutes, in which no replicate is done."""
     monkeypatch.setattr(progress, "SECONDS", 0.0)
+    monkeypatch.setattr(progress, "SOON", 0.0)
     arms = [spec().replace(system=sim.schedules.fixed(age), block=None) for age in (0, 1)]
     sim.compare(*arms, smallest=0.5, metric="batch_return", tune=None, max_replicates=64, workers=1)
     lines = capsys.readouterr().err.splitlines()
     said = [line.split(",")[0] for line in lines if "updates under way" in line]
     assert said[0] == "asyncsim: pilot" and said[-1] == "asyncsim: comparing"
+    assert any(line.startswith("asyncsim: 0% of the replicates") and "shorten it" in line for line in lines)
     assert len(said) == 4 * spec().updates, "one for every update of every training"
     sim.compare(*arms, smallest=0.5, metric="batch_return", tune=None, max_replicates=64, workers=1, progress=False)
     assert capsys.readouterr().err == ""
