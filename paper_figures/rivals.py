@@ -93,8 +93,6 @@ def numbers(rows: Any) -> dict[str, str]:
             found |= {f"{key}_{word}": str(int((own.word == word).sum())) for word in (*WORDS, "undecided")}
             found[key] = str(len(own))
     fresh = _script.pick(rows, base="GAC", arm="fresh", law=LAW).dropna(subset="difference")
-    others = dict.fromkeys(_methods.called(arm) for arm in rows.arm if arm not in (*LOOKS, *rivals.BASES))
-    found["others"] = _script.listed(others)
     return found | {"gac_fresh_better": str(int((fresh.word == "better").sum())), "places": str(len(fresh))}
 
 
