@@ -273,8 +273,9 @@ def picture(name: str, rows: list[Any], own: str = "", heading: str = "") -> tup
         _style.key(figure)
         line = _setup.line(script(name).EXPERIMENTS, rows)
         _setup.say(figure, " · ".join(filter(None, [line, own])))
-        for ax, letter in zip(shown, "abcd" if len(shown) > 1 else "", strict=False):
-            ax.set_title(rf"$\bf{{{letter}}}$   {ax.get_title('left')}", loc="left")
+        for ax, letter in zip(shown, "abcd", strict=False):
+            words = re.sub("^[a-z]", lambda first: first[0].upper(), ax.get_title("left"))
+            ax.set_title(rf"$\bf{{{letter}}}$   {words}" if len(shown) > 1 else words, loc="left")
         # What has no place on its axes shows when it is laid out.
         wrong = [f"the rows do not show what its entry is headed: {heading}"] * bool(heading and not shows)
         return figure, "; ".join([*wrong, *_looks.faults(figure), *_setup.unnamed(figure, line)]) or "well"

@@ -26,6 +26,9 @@ def draw_speed(ax: Axes, rows: Any) -> None:
     for shift, (task, (name, color, marker)) in zip((0.96, 1.04), SPEED.items(), strict=True):
         own = pd.DataFrame([gain(rows, task, number) for number in numbers[1:]], columns=["value", "low", "high"])
         look.points(ax, [shift * n for n in numbers[1:]], own, color=look.COLOR[color], marker=marker)
+        for number, row in zip(numbers[1:], own.itertuples(), strict=True):
+            if row.low < 1.0 < row.high:
+                look.say(ax, 1.1 * number, row.value, "undecided", look.COLOR[color])
         ends[name] = (float(own.value.iloc[-1]), look.COLOR[color])
     ax.plot(1, 1, "o", color=look.COLOR["muted"], markersize=4.0)
     look.say(ax, 1.05, 0.8, "1 by definition", look.COLOR["muted"])

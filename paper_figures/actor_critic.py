@@ -173,6 +173,7 @@ def numbers(rows: Any, committed: Any) -> dict[str, str]:
     for task in SPEED:
         value, low, high = gain(rows, task, most)
         found |= {f"{task}_gain": f"{value:.1f}", f"{task}_gain_ends": f"{value:.1f} ({low:.1f} to {high:.1f})"}
+    found["gain_least"] = f"{int(min(gain(rows, task, most)[1] for task in SPEED))}"
     lows = [gain(rows, task, number)[1] for task in SPEED for number in actor_critic.WORKERS[1:]]
     found |= {"sooner": f"{sum(low > 1.0 for low in lows)}", "crowds": f"{len(lows)}"}
     for key, number in (("one", 1), ("stale", most)):

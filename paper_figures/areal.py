@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MultipleLocator
 
 from asyncsim.plotting import _style
 from experiments import areal
@@ -122,10 +123,12 @@ def draw(rows: Any) -> Figure:
     """Return at the end, then over training, on one task, beside fresh data's."""
     with _style.applied():
         figure = _style.picture(_style.WIDTH, 2.9)
-        axes = figure.subplots(1, 2, sharey=True)
+        axes = figure.subplots(1, 2)
         for ax, over in zip(axes, PANELS, strict=True):
             draw_task(ax, rows, drawn(rows), over)
         axes[0].set_ylabel("return minus that on fresh data")
+        axes[0].set_ylim(min(-0.15, axes[0].get_ylim()[0]), max(0.05, axes[0].get_ylim()[1]))
+        axes[0].yaxis.set_major_locator(MultipleLocator(0.05))
         look.side(axes[0], "below 0: worse than fresh data", 0.72)
         _script.headline(figure, behind(rows), "Return on stale data minus that on fresh data")
     return figure

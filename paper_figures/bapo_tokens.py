@@ -20,8 +20,8 @@ from paper_figures._claim import Setting, decided
 NAMED = {"names": {"tokens": "16 tokens"}, "means": {"16 tokens": "fraction of correct tokens"}}
 EXPERIMENTS = {"bapo_steps": {"part": "tokens", "task": "tokens", "rate": 0.2, **NAMED}}
 STARTS: dict[str, tuple[str, dict[str, Any]]] = {
-    bapo_steps.PEAKED: ("peaked initial policy", {"color": look.COLOR["stale"], "marker": "o"}),
-    bapo_steps.UNIFORM: ("uniform initial policy", {"color": look.COLOR["measured"], "marker": "s"}),
+    bapo_steps.PEAKED: ("peaked start", {"color": look.COLOR["stale"], "marker": "o"}),
+    bapo_steps.UNIFORM: ("uniform start", {"color": look.COLOR["measured"], "marker": "s"}),
 }
 TASK, FEW = "tokens", 0.001
 """The task that is drawn; least share of tokens that a bin needs."""
@@ -51,7 +51,8 @@ def draw_blocked(ax: Axes, rows: Any) -> None:
     for start, (name, style) in STARTS.items():
         both = pd.concat([own(rows, start, f"plain {way}", "blocked").head(1) for way in ("up", "down")])
         look.points(ax, range(2), both, **style)
-        look.say(ax, 1.07, both.value.iloc[-1], name.replace(" ", "\n", 1), style["color"])
+        words = {bapo_steps.PEAKED: "peaked start\n(on a wrong token)"}.get(start, name)
+        look.say(ax, 1.07, both.value.iloc[-1], words, style["color"])
     ax.set(xlim=(-0.4, 1.7), title="Updates, by their effect on entropy", ylabel="share that PPO's clip blocks")
     look.ticks(ax.xaxis, (0, 1), ("raise entropy", "lower entropy"))
 

@@ -54,7 +54,7 @@ def draw_passed(ax: Axes, own: Any) -> None:
         look.say(ax, 1.03 if row.value >= 0.5 else 0.06, -line, words, color)
     look.ticks(ax.yaxis, [-line for line in range(len(found))], [name for name, *_ in found])
     ax.set(xlim=(-0.01, 1.3), ylim=(0.5 - len(found), 0.6))
-    ax.set_xlabel("runs that pass the checks: a staleness is read from the sign change of gradient correlations")
+    ax.set_xlabel("runs in which the test reports a staleness, from the sign of gradient correlations")
     look.ticks(ax.xaxis, (0.0, 0.25, 0.5, 0.75, 1.0))
     ax.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=" %"))
 
@@ -69,7 +69,7 @@ def draw(rows: Any) -> Figure:
         fake = own.value[FOOLED] > 0.5 and not own.right[FOOLED]
         missed = [name for name in NAMES if name.startswith(("stale ", "stale,"))]
         less = any(own.value[name] < 0.5 for name in missed)
-        _script.headline(figure, shows and fake and less, "Runs that pass the checks, by condition")
+        _script.headline(figure, shows and fake and less, "Runs in which the test reports a staleness, by condition")
     return figure
 
 

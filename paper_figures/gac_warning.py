@@ -45,10 +45,12 @@ def draw_areas(ax: Axes, rows: Any) -> None:
         own = warned(rows, "area", arm=score).sort_values("lead")
         points(ax, 0.3 * (place - 1.5) - own.lead, own, **style)
         names |= {NAMES[score]: (own.value.iloc[0], style["color"])} if len(own) else {}
+        for row in own[own.high_end < 0.5].itertuples():
+            look.say(ax, 1.2 - row.lead, row.value, "below chance", style["color"])
     ax.axhline(0.5, **_style.REFERENCE)
     look.say(ax, 0.0, 0.44, "chance", look.COLOR["muted"], ha="right")
-    ax.set(ylim=(0.0, 1.12), ylabel="AUC")
-    ax.set_title("Four scores, staleness 0 to 32 pooled")
+    ax.set(ylim=(0.0, 1.12), ylabel="AUC: probability that a falling\nrun scores higher than a healthy one")
+    ax.set_title("Four scores; runs of staleness 0 to 32")
     axis(ax)
     look.ends(ax, names, 0.11)
 

@@ -18,9 +18,6 @@ from paper_figures.one_rate import AS_GOOD, key_of
 
 EXPERIMENTS = {"league_long": {"law": "old", "task": "chain of tokens", "staleness": "32"}}
 ONE: dict[str, Any] = look.HOLLOW
-OWN: dict[str, Any] = {}
-EDGE: dict[str, Any] = {"marker": ">"}
-"""Best at the largest or least rate of the grid: no verdict."""
 SHORT = 0.08
 """Differences of returns that an arrow would cover."""
 CLIPS = ("PPO", "GRPO", "BAPO", "M2PO", "GSPO")
@@ -65,10 +62,12 @@ def draw_place(ax: Axes, rows: Any, place: tuple[int, int], heights: dict[str, f
     look.say(ax, fresh - 0.01, -1.1, "RLOO on fresh data", look.COLOR["muted"], ha="right")
     for arm, y in heights.items():
         one, own = at(rows, place, arm, usual(rows, place)), at(rows, place, arm)
-        arrow = {"arrowstyle": "-|>", "color": look.COLOR["muted"], "linewidth": 0.8, "shrinkA": 3, "shrinkB": 3}
+        arrow = {"arrowstyle": "->", "color": look.COLOR["muted"], "linewidth": 0.8, "shrinkA": 3, "shrinkB": 3}
         if abs(own.value - one.value) > SHORT:
             ax.annotate("", (own.value, y), (one.value, y), arrowprops=arrow)
-        for row, style in ((one, ONE), (own, OWN if inside(rows, own) else EDGE)):
+        if not inside(rows, own):
+            look.say(ax, own.value + 0.012, y - 0.32, "≥", look.COLOR["muted"])
+        for row, style in ((one, ONE), (own, {})):
             # No return is below 0 or above 1, nor is an interval.
             reach = [[row.value - max(row.low, 0.0)], [max(min(row.high, 1.0) - row.value, 0.0)]]
             look_of = {**_methods.look(_methods.called(arm)), **style}
@@ -101,10 +100,14 @@ def draw(rows: Any) -> Figure:
         look.ticks(ax.yaxis, [y for _, y in named], [_methods.called(name) for name, _ in named])
         for label in ax.get_yticklabels():
             label.set_fontweight("bold" if label.get_text() in heads else "normal")
-        words = ("RLOO's best synchronous rate", "own best rate", "own best, at the edge of the rates tried")
+        marks = {
+            "hollow: at RLOO's best synchronous rate": {"marker": "o", **ONE},
+            "filled: at own best rate": {"marker": "o"},
+            "≥: own best is at the edge of the rates tried": {},
+        }
         handles = [
-            Line2D([], [], linestyle="none", markersize=4.5, label=label, **{"color": look.INK, "marker": "o", **style})
-            for label, style in zip(words, (ONE, OWN, EDGE), strict=True)
+            Line2D([], [], linestyle="none", markersize=4.5, label=label, **{"color": look.INK, **style})
+            for label, style in marks.items()
         ]
         clipped = max(at(rows, last, arm, usual(rows, last)).value for arm in CLIPS if arm in set(rows.arm))
         plain = at(rows, last, league.BASE, usual(rows, last)).value

@@ -47,6 +47,7 @@ def draw(rows: Any) -> Figure:
         ax.axhline(1.0, **_style.REFERENCE)
         ax.set(xscale="log", xlabel="learning rate", ylabel="entropy of masked tokens\n/ entropy of all tokens")
         ax.set(xlim=(None, 1.1 * RATE), ylim=(0.0, 1.05 * ax.get_ylim()[1]))
+        look.ticks(ax.xaxis, (0.002, 0.005, 0.01, 0.02, 0.05, 0.1))
         look.ends(ax, {**ends, "average token": (1.0, look.COLOR["muted"])})
         _script.headline(figure, twice, "Entropy of masked tokens, divided by that of all tokens")
     return figure

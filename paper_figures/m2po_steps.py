@@ -45,7 +45,7 @@ def draw(rows: Any) -> Figure:
             ax.set(xlabel="update", xlim=(0, last), title=title)
             names = {arm: steps.NAMES[arm].replace(" (", "\n(") for arm in RETURNS}
             names |= {"none": "no clip"} if ax is axes[1] else {}
-            look.ends(ax, {names[arm]: (ends[arm], steps.LOOKS[arm]["color"]) for arm in RETURNS}, gap=0.085)
+            look.ends(ax, {names[arm]: (ends[arm], steps.LOOKS[arm]["color"]) for arm in RETURNS}, gap=0.11)
         axes[0].set_ylabel("return of the trained policy")
         found = [shape(rows, each) for each in (rate, steps.BOLD * rate)]
         rises = all(own["top"] > own["clip"] + 0.3 and own["left"] < own["top"] - 0.15 for own in found)

@@ -51,9 +51,23 @@ def draw_base(ax: Axes, rows: Any, base: str) -> None:
         for arm, side in (("RLOO", -0.05), ("fresh", -0.25)):
             if (here.arm == arm).any():
                 look.points(ax, [y + side], here[here.arm == arm], sideways=True, **LOOKS[arm])
-    ax.set(ylim=(len(TASKS) - 0.5, -0.5), xlabel=f"mean return minus that of {NAMES[base]}", title=NAMES[base])
+        name_ends(ax, here[~here.arm.isin(list(LOOKS))], y + 0.26)
+    ax.set(xlim=(-0.6, 0.42), ylim=(len(TASKS) - 0.5, -0.5), title=NAMES[base])
+    ax.set_xlabel(f"mean return minus that of {NAMES[base]}")
     look.ticks(ax.yaxis, range(len(TASKS)), list(TASKS.values()))
     look.side(ax, f"right: better than {base}", y=0.94)
+
+
+def name_ends(ax: Axes, others: Any, y: float) -> None:
+    """Names of the worst method, and of those as good as the best, where they are far from the base."""
+    ordered = others.sort_values("difference")
+    best = ordered[ordered.difference > ordered.difference.max() - league.SMALLEST]
+    for own, ha, gap in ((ordered[:1], "right", -0.015), (best, "left", 0.015)):
+        if abs(own.difference.iloc[-1]) > 2.0 * league.SMALLEST:
+            for line, row in enumerate(own.itertuples()):
+                place = own.difference.iloc[-1] + gap, y + 0.25 * (line - (len(own) - 1) / 2.0)
+                name = _methods.called(row.arm).replace(" masked", "\nmasked")
+                look.say(ax, *place, name, look.COLOR["muted"], ha=ha)
 
 
 def draw(rows: Any) -> Figure:

@@ -66,10 +66,11 @@ def draw(rows: Any) -> Figure:
             ax.axhline(LEAST, **_style.REFERENCE)
             ax.set(yscale="log", ylim=(LEAST / 20.0, 10.0), title=title, xticks=(0, 1000, 2000))
             ax.set_xlabel("update")
-            look.ends(ax, {NAMES.get(arm, arm): (last(rows, law, arm), ARMS[arm]) for arm in ARMS}, 0.11)
+            names = dict(NAMES)
+            if law == "replay" and end(rows, TASK, law, "RLOO") < THERE:
+                names["RLOO"] += "\n(reaches it\nwhen tuned)"
+            look.ends(ax, {names[arm]: (last(rows, law, arm), ARMS[arm]) for arm in ARMS}, 0.11)
         look.say(axes[0], 0.0, LEAST / 4.0, "rounding limit", look.COLOR["muted"])
-        if end(rows, TASK, "replay", "RLOO") < THERE:
-            look.say(axes[0], 600.0, 0.12, "reaches it at its tuned rate", ARMS["RLOO"])
         axes[0].set_ylabel("KL to the optimum (nats)")
         there = all(last(rows, law, "TBA") < THERE for law in ("fresh", "replay", "frozen"))
         all_there = all(last(rows, law, "RLOO, ratio") < THERE for law in ("fresh", "replay", "frozen", "narrow"))

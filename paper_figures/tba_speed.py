@@ -116,7 +116,7 @@ def draw_clock(ax: Axes, rows: Any) -> None:
     ax.axvline(1.0, **_style.REFERENCE)
     ax.set(xlabel="speed-up over synchronous RLOO (right of 1: sooner)\n(exchange every 10 batches)", xscale="log")
     ax.set_ylim(len(TITLES) - 0.5, -0.5)
-    ax.set_title(f"Time to a target, generation {burden(rows, tba_speed.CLOCK):.0f} × training")
+    ax.set_title(f"Speed to a target, generation {burden(rows, tba_speed.CLOCK):.0f} × training")
     look.ticks(ax.yaxis, range(len(TITLES)), list(TITLES.values()))
     look.ticks(ax.xaxis, (0.5, 1, 2, 4, 8))
 
@@ -131,7 +131,7 @@ def draw(rows: Any) -> Figure:
         factor = speed(rows, tba_speed.CLOCK, tba_speed.ARMS[ARMS[0]][1])[0]
         ends = [own for task in TITLES for arm in ARMS if (own := sooner(rows, task, arm)) is not None]
         undecided = ends and any(low <= 1.0 <= high for _, low, high in ends)
-        _script.headline(figure, factor > 1.0 and undecided, "Updates per second, and time to a target")
+        _script.headline(figure, factor > 1.0 and undecided, "Updates per second, and speed to a target")
     return figure
 
 
@@ -184,5 +184,5 @@ def held(rows: Any) -> dict[str, list[Setting]]:
             found.append(Setting(place, decided(value - half >= PAPER, value + half < PAPER)))
     for task in TITLES:
         if (ratio := sooner(rows, task, ARMS[0])) is not None:
-            found.append(Setting(("time to a target", task), decided(ratio[1] >= PAPER, ratio[2] < PAPER)))
+            found.append(Setting(("speed to a target", task), decided(ratio[1] >= PAPER, ratio[2] < PAPER)))
     return {"times": found}
