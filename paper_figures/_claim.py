@@ -64,7 +64,9 @@ def counted(settings: Sequence[Setting]) -> dict[str, str]:
     bounded = len(inside) > 1 and all(each.held for each in inside) and share <= 1.0 - MOST
     parts = {"settings where met": inside, "elsewhere": outside} if bounded else {"settings": [*settings]}
     counts = [f"{sum(each.held is True for each in part)} of {len(part)} {name}" for name, part in parts.items()]
-    share = ", ".join(counts).replace(" settings", "")
+    # Where none holds, 0 of N would look as if all N failed.
+    undecided = sum(each.held is None for each in settings) * all(not each.held for each in settings)
+    share = ", ".join([*counts, *[f"{undecided} undecided"] * bool(undecided)]).replace(" settings", "")
     verdict = "under conditions" if bounded else word(*_shares(settings))
     return {"verdict": verdict, "count": ", ".join(counts), "share": share, "places": _placed(settings)}
 

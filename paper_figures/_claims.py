@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from asyncsim import claims
@@ -61,6 +61,8 @@ ORDER = ("holds", *VERDICTS[:2], VERDICTS[5], *VERDICTS[2:5], VERDICTS[6])
 """Verdicts from the best on, as in the picture of all claims, without those of own claims that do not hold."""
 NO_PAPER = (OWN, "several papers", "delay theory")
 """Sources that are no paper."""
+NAMED = {"2602.17616": "VCPO"}
+"""Papers whose page has a name for them, by the arXiv id that exact results give."""
 SHORT = {
     "2602.17616/root-of-ess": "the step size scales with the root of ESS",
     "2610.01896/group-mass": "delay acts only through the bias of the cap",
@@ -172,8 +174,12 @@ def tables() -> dict[str, str]:
     of: dict[str, list[Claim]] = {}
     for each in CLAIMS:
         of.setdefault(f"claims {each.subject or each.source}", []).append(each)
+    alone = []
+    for each in exact():
+        source = NAMED.get(each.source, each.source)
+        of.get(f"claims {source}", alone).append(replace(each, source=source))
     return (
-        {"exact": table(exact()), "every claim": list_of_all(), "items": item_table()}
+        {"exact": table(alone), "every claim": list_of_all(), "items": item_table()}
         | {name: table(known) for name, known in of.items()}
         | {name.replace("claims", "verdicts"): verdicts(known) for name, known in of.items()}
     )

@@ -33,7 +33,7 @@ CLAIMS = (
         "M2PO matches fresh training on {m2po_tasks:matched_usual} of {m2po_tasks:tasks} tasks at the best synchronous "
         "rate, on {m2po_tasks:matched_bold} at the 4× rate, and on {m2po_tasks:matched_best} at tuned rates",
         "m2po_tasks",
-        when="PPO's clip matches it on at least as many tasks",
+        when="so does PPO's clip",
         stated="2510.01161/second-moment",
         held="m2po",
         test="the final return is less than {m2po_tasks:near} below fresh training",

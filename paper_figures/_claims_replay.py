@@ -30,7 +30,7 @@ CLAIMS = (
         "With larger buffers, training is slower but more stable",
         "mixed",
         "a larger buffer needs {replay:sparse_slower} to {replay:bandit_slower} times as many updates as a smaller one",
-        when="training is slower at a small rate; more stability at a large rate is not found, and mostly undecided",
+        when="slower at a small rate; not more stable at a large one, or undecided",
         held="buffers",
         test="at this number of uses, 16 batches instead of 1 need more (fewer) updates",
     ),

@@ -15,7 +15,7 @@ CLAIMS = (
         "at spread {roll_flash:long}, it is {roll_flash:long_2} times as fast at ratio {roll_flash:first}, and "
         "{roll_flash:long_4} times at ratio {roll_flash:second}",
         "roll_flash",
-        when="long-tailed lengths and ratios of three or more; at ratio two, only with 128 GPUs",
+        when="long tails and ratios from three; at ratio two, only with 128 GPUs",
         held="reasoning",
         also="roll_sizes",
         test="training reaches the paper's maximum, {roll_flash:rlvr} times synchronous speed",

@@ -56,7 +56,7 @@ CLAIMS = (
         "TBA makes {tba_speed:speed_10} times as many updates per second as synchronous RLOO, but reaches a target at "
         "most {tba_speed:most_sooner} times as fast",
         "tba_speed",
-        when="in updates per second, with slow generation and rare weight exchanges; never to a target return",
+        when="in updates per second if generation is slow and weights are exchanged rarely; never to a target return",
         held="times",
         test="TBA is at least 4 times as fast as synchronous RLOO",
     ),

@@ -33,7 +33,7 @@ SHARES = (
 )
 COLORS = [tuple(1.0 - share * (1.0 - x) for x in to_rgb(_style.COLORS[name])) for name, share in SHARES]
 """From teal to orange by how much of a claim is reproduced; apart: conditions, and what was not tested."""
-NAMES = {"2602.17616": "VCPO", "2607.01083": "Step limits"}
+NAMES = {**_claims.NAMED, "2607.01083": "Step limits"}
 """Papers that have a name here, by arXiv id; exact results give the id."""
 OTHERS = "other papers"
 ARXIV = {
@@ -46,8 +46,8 @@ MEANING = {
     "mostly": "in most settings",
     "mixed": "in some settings, not in others or undecided",
     "under conditions": "wherever one condition is met",
-    "mostly not": "in few settings",
-    "not reproduced": "in none",
+    "mostly not": "in few settings, or in none with some undecided",
+    "not reproduced": "fails in all settings",
     "not tested here": "no setting of ours can show it",
 }
 """Where a claim with a verdict holds, in the order of the bars."""

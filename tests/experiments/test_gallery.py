@@ -447,7 +447,7 @@ def day(tmp_path_factory):
     for folder in ("experiments", "paper_figures"):
         (lab / folder).mkdir()
         for path in (ROOT / folder).glob("_*.py"):
-            if path.stem in _contract.MACHINERY or re.match("_(_main__|methods|script|setup|claim)", path.stem):
+            if path.stem in _contract.MACHINERY or re.match("_(_main__|methods|script|setup|claim|grids)", path.stem):
                 shutil.copy(path, lab / folder / path.name)
     for name, text in guide().items():
         (lab / name).parent.mkdir(exist_ok=True)
