@@ -66,9 +66,9 @@ def explore(
 
     A generator, so that arms can be tuned in parallel: yields specs, receives their traces, returns the numbers.
     Values are vectorized in one run with `PILOT` replicates each. The grid is extended by its own half width, up to
-    three times: where the best value is at an edge, unless an inner value is as good within a quarter of the `smallest`
-    effect, and upwards while the largest value keeps half of the gain over the smallest one. Returns may fall a little
-    and then rise again, so a fall by less may be a dip. The caller's grid (`fixed`) is not extended.
+    three times. It is extended where the best value is at an edge, unless an inner value is as good within a quarter of
+    the `smallest` effect. It is extended upwards while its maximum keeps half of the gain over its minimum, since a
+    return may fall a little and rise again. The caller's grid (`fixed`) is not extended.
     """
     scores = yield from _scores(spec, knob, grid, reading)
     width = max(1, (len(grid) - 1) // 2)
