@@ -1785,7 +1785,7 @@ def test_a_ratio_of_sequences_of_one_token_and_arms_of_one_curve_are_told():
 def test_a_harder_task_than_bit_chain_is_a_longer_one():
     words = "compare grpo reinforce --task bit-chain --set task.horizon=1 --smallest 0.9 --updates 90 --tune none"
     said = call(words).output
-    assert "try a larger horizon, or fewer updates" in said and "such as bit_chain" not in said
+    assert "remedy: a larger horizon, else fewer updates" in said and "such as bit_chain" not in said
 
 
 UNANSWERED = "Controller|Meeting|Moments|Interrupted|Choice|Claim|Flag|Positive|Real|Staleness|Vector|Estimate"

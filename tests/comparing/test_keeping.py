@@ -74,7 +74,7 @@ def files(store):
 def test_what_is_kept_is_read_and_the_answer_is_that_of_an_unbroken_one(whole, trained, tmp_path, workers):
     assert numbers(compared(str(tmp_path), workers=workers)) == whole
     count, before = len(trained), files(tmp_path)
-    assert len(before) == count == 8
+    assert len(before) == count == 10
     assert numbers(compared(str(tmp_path))) == whole
     assert len(trained) == count and files(tmp_path) == before
 

@@ -92,7 +92,7 @@ def test_four_actions_and_eight_tokens_are_announced_and_many_updates_refused():
 
 
 def test_what_does_not_fit_into_memory_is_refused_with_what_lowers_it():
-    with pytest.raises(InputError, match=r"bytes of outcomes that exact_return lists = \d+: .*the horizon or block"):
+    with pytest.raises(InputError, match=r"bytes of outcomes that exact_return lists = \d+: .*the horizon, .*block"):
         spec(horizon=9, replicates=512, updates=1)
     spec(horizon=9, replicates=512, updates=1, block=4)
 

@@ -78,7 +78,7 @@ slip(248, "alarms", "level set on the runs that it is judged by", f"{P}.predicti
      "controls[:, setting], rate", "controls[:, held_out], rate",
      killer="diagnosing/test_predict.py"
      "::test_a_level_is_judged_by_other_runs_than_those_that_set_it")  # fmt: skip
-slip(249, "alarms", "half way to the best return, counted from 0", f"{P}.alarms:course",
+slip(249, "alarms", "half way to the best return, counted from 0", "asyncsim.comparing.readings:learned_at",
      "start + 0.5 * (best - start)", "0.5 * best",
      killer="diagnosing/test_predict.py::test_half_way_is_counted_from_the_start")  # fmt: skip
 slip(250, "alarms", "precision without the share of collapses", f"{P}.alarms:precision",

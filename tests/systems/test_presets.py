@@ -240,8 +240,8 @@ def test_the_table_sees_every_slip(change):
     assert settings_of(built("areal", (2, 4)).replace(**change)) != wanted(row[3])
 
 
-def test_an_unknown_knob_is_refused_with_all_there_are():
-    with pytest.raises(TypeError, match=r"'rollouts_per_example': must be .* it takes .*group_size"):
+def test_an_unknown_knob_is_refused_with_the_one_that_was_meant():
+    with pytest.raises(TypeError, match=r"'rollouts_per_example': must be .* it takes; did you mean group_size"):
         built("prime_rl", (8,), rollouts_per_example=4)
     with pytest.raises(InputError, match=r"rollouts_per_example.*group_size"):
         wording.build("systems", "prime_rl", {"batch_size": 8, "rollouts_per_example": 4, "length": 1.0})
