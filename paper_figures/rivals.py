@@ -63,7 +63,7 @@ def name_ends(ax: Axes, others: Any, y: float) -> None:
     ordered = others.sort_values("difference")
     best = ordered[ordered.difference > ordered.difference.max() - league.SMALLEST]
     for own, ha, gap in ((ordered[:1], "right", -0.015), (best, "left", 0.015)):
-        if abs(own.difference.iloc[-1]) > 2.0 * league.SMALLEST:
+        if len(own) and abs(own.difference.iloc[-1]) > 2.0 * league.SMALLEST:
             for line, row in enumerate(own.itertuples()):
                 place = own.difference.iloc[-1] + gap, y + 0.25 * (line - (len(own) - 1) / 2.0)
                 name = _methods.called(row.arm).replace(" masked", "\nmasked")

@@ -22,7 +22,7 @@ PAGES = [
     "questions",
     "reference/python",
     "reference/methods",
-    "reference/methods/methods-with-a-clip",
+    "reference/methods/ppo-and-other-methods",
     "reference/claims",
     "reference/claims/staleness",
     "reference/logs",
@@ -177,7 +177,7 @@ def test_the_reference_opens_with_a_table_of_groups_whose_papers_are_links(brows
     table = page.locator("table").first
     assert table.locator("strong").count() >= 5 and table.locator("a[href^='methods/']").count() >= 53
     page.close()
-    page, found = opened(browser, SITE / "reference" / "methods" / "methods-with-a-critic.html")
+    page, found = opened(browser, SITE / "reference" / "methods" / "actor-critic-methods.html")
     assert page.locator("p a[href^='https://arxiv.org/abs/']", has_text="arXiv 1602.01783").count() >= 2
     assert page.get_by_text("a2c().name").count() == 0 and found == []
     page.close()

@@ -327,7 +327,7 @@ class Read:
 
 def _read(logs: Sequence[Any], columns: Any, run: str | None, stack: str | None) -> Read:
     """Read all logs of one run, each with rows per step, token or sample."""
-    read = Read()
+    read, of_steps = Read(), set[str]()
     pairs = columns if isinstance(columns, Mapping) else str(columns or "").split(",")
     sampled = not SAMPLED.isdisjoint(str(each).partition("=")[0].strip() for each in pairs)
     unit = None if stack else "publishes"
@@ -358,7 +358,9 @@ def _read(logs: Sequence[Any], columns: Any, run: str | None, stack: str | None)
         apart = (step[-1] - step[0]) / max(len(step) - 1, 1) if found.names.get("step") in counts else 1.0
         read.stride = round(apart) if found.names.get("step") == UPDATES else 0
         read.first = max(0, round(step[0] / max(apart, 1.0)) - 1)
-        twice = sorted({*read.series} & {*found.quantities} - {"step"})
+        # Steps of one file may repeat what samples of another imply; two tables of steps are two runs.
+        twice = sorted(of_steps & {*found.quantities} - {"step"})
+        of_steps |= {*found.quantities}
         checks.require(not twice, "logs", ", ".join(twice), "read from one file each", "give the files of one run")
         read.series |= {name: each for name, each in found.quantities.items() if name != "step"}
         read.names |= found.names

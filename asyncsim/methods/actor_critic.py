@@ -1,4 +1,4 @@
-"""Actor-critic, and methods with a term for all actions: a critic, or the distribution at each token, is read."""
+"""Actor-critic methods, and methods with a term for all actions: they read a critic, or the distribution at a token."""
 
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
