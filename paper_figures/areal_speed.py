@@ -26,7 +26,7 @@ def draw(rows: Any) -> Figure:
             style = {**_style.MEASURED, **look.CONNECTED, "color": look.COLOR[color], "marker": marker}
             means, reach = zip(*found, strict=True)
             ax.errorbar(experiment.BOUNDS, means, yerr=reach, **style)
-            names[f"spread {sigma:g}: {means[-1]:.2f}"] = (means[-1], look.COLOR[color])
+            names[f"spread {sigma:g}"] = (means[-1], look.COLOR[color])
         for value, name, color in (
             (1.0, "synchronous", "synchronous"),
             (areal.PAPER, f"paper's best: {areal.PAPER:g}", "muted"),
