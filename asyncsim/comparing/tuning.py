@@ -96,7 +96,7 @@ def settle(
 ) -> Generator[Spec, Trace, Tuned]:
     """Choose the value of an arm from its `scores` at all values of the arms' common `grid`, and two beside the best.
 
-    Raises `InputError` if the best is at an edge, unless an inner value is within one standard error of it. The best
+    Raises `InputError` if the best is at an edge, unless an inner value is within three standard errors of it. The best
     three values are tried again with more replicates. Values are ranked by their means less `CAUTION` standard errors:
     at very large rates a few replicates jump to the optimum and the others collapse, so their mean in a pilot is often
     better than it is. Of values as good as the best within a quarter of the `smallest` effect the smallest is chosen: a
@@ -104,7 +104,7 @@ def settle(
     """
     if lacking := tuple(v for v in grid if v not in scores):
         scores = scores | (yield from _scores(spec, knob, lacking, reading))
-    best, values = _best(scores, reading, smallest / 4.0, 1.0), sorted(scores)
+    best, values = _best(scores, reading, smallest / 4.0, 3.0), sorted(scores)
     how = "as given" if fixed else f"{EXTENSIONS} times extended"
     bound = f"inside the grid {values[0]:g} to {values[-1]:g}, {how}"
     remedy = f"start nearer to its best value, or give tune={{{knob!r}: [...]}} a wider grid"
