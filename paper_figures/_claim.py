@@ -6,10 +6,8 @@ number is text with `{figure:key}` for what a figure's `numbers()` gives. A verd
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Any
 
 from asyncsim import claims
@@ -68,7 +66,7 @@ def counted(settings: Sequence[Setting]) -> dict[str, str]:
     undecided = sum(each.held is None for each in settings) * all(not each.held for each in settings)
     share = ", ".join([*counts, *[f"{undecided} undecided"] * bool(undecided)]).replace(" settings", "")
     verdict = "under conditions" if bounded else word(*_shares(settings))
-    return {"verdict": verdict, "count": ", ".join(counts), "share": share, "places": _placed(settings)}
+    return {"verdict": verdict, "count": ", ".join(counts), "share": share}
 
 
 def _shares(settings: Sequence[Setting]) -> tuple[float, float]:
@@ -82,30 +80,6 @@ def word(held: float, failed: float) -> str:
         return "reproduced" if held else "not reproduced"
     few = held <= 1.0 - MOST and failed > held
     return "mostly" if held >= MOST else "mostly not" if few else "mixed"
-
-
-def _placed(settings: Sequence[Setting]) -> str:
-    """Settings with their answers, those that differ in the last part alone on one line.
-
-    Neighbors with one answer share its mark, numbers as a range; settings of one name are counted.
-    """
-    lines: dict[tuple[str, ...], list[Setting]] = {}
-    for each in settings:
-        lines.setdefault(each.place[:-1], []).append(each)
-    texts = []
-    for first, own in lines.items():
-        runs, counts = [], Counter((each.place[-1], each.held) for each in own)
-        for held, run in groupby(own, lambda each: each.held):
-            names = [each.place[-1] for each in run]
-            ranged = len(names) > 2 and all(name[0].isdigit() for name in names)
-            runs.append(f"{MARKS[held]} {f'{names[0]} to {names[-1]}' if ranged else '; '.join(names)}")
-        if len({name for name, _ in counts}) < len(own):
-            # Settings of one name are counted.
-            marks = {name: [f"{MARKS[held]} {counts[name, held]}" for held in MARKS if (name, held) in counts]
-                     for name, _ in counts}  # fmt: skip
-            runs = [f"{name}: {', '.join(found)};" for name, found in marks.items()]
-        texts.append(": ".join([*first, " ".join(runs).rstrip(";")]))
-    return "<br>".join(texts)
 
 
 @dataclass(frozen=True)

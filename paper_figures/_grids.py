@@ -18,7 +18,7 @@ Answers = dict[str, dict[str, list[bool | None]]]
 
 def placed(settings: Sequence[Setting]) -> str:
     """Settings with their answers, as a table of Markdown: a grid of the last part, or, of a few, a list by answer."""
-    answers: dict[str, dict[str, list[bool | None]]] = {}
+    answers: Answers = {}
     for each in settings:
         answers.setdefault(", ".join(each.place[:-1]), {}).setdefault(each.place[-1], []).append(each.held)
     names, count = {each.place[-1] for each in settings}, sum(map(len, answers.values()))

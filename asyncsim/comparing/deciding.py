@@ -233,7 +233,7 @@ class Question:
         first = [explore(each, names[arm], grid, fixed, readings[arm], smallest) for arm, each in specs.items()]
         found = dict(zip(specs, _side_by_side(first, seed, site), strict=True))
         # Arms are compared at their best values of one grid: a value that one arm needed is tried for all.
-        common = tuple(sorted({value for scores in found.values() for value in scores}))
+        common = sorted({value for scores in found.values() for value in scores})
         arms = [
             settle(each, arm, names[arm], found[arm], common, fixed, readings[arm], smallest)
             for arm, each in specs.items()

@@ -1,7 +1,7 @@
 """Tuning of an arm's learning rate: a common logarithmic grid, separate seeds, and never a value at the edge."""
 
 import math
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,8 @@ CAUTION = 2.0
 """Standard errors that are taken off a mean before values are ranked: the best of many noisy means is often luck."""
 EXTENSIONS = 3
 """Maximum extensions of a grid with its best value at an edge; each adds as many doublings as one side has."""
+Scores = dict[float, np.ndarray]
+"""Numbers of the replicates by the value of the knob."""
 
 
 def _knobs(spec: Spec) -> dict[str, Any]:
@@ -61,7 +63,7 @@ def start_of(spec: Spec, knob: str) -> float:
 
 def explore(
     spec: Spec, knob: str, grid: tuple[float, ...], fixed: bool, reading: Reading, smallest: float
-) -> Generator[Spec, Trace, dict[float, np.ndarray]]:
+) -> Generator[Spec, Trace, Scores]:
     """Numbers of an arm at each value of a grid, extended until the best value is inside and a fall is seen beyond it.
 
     A generator, so that arms can be tuned in parallel: yields specs, receives their traces, returns the numbers.
@@ -85,14 +87,7 @@ def explore(
 
 
 def settle(
-    spec: Spec,
-    name: str,
-    knob: str,
-    scores: dict[float, np.ndarray],
-    grid: tuple[float, ...],
-    fixed: bool,
-    reading: Reading,
-    smallest: float,
+    spec: Spec, name: str, knob: str, scores: Scores, grid: list[float], fixed: bool, reading: Reading, smallest: float
 ) -> Generator[Spec, Trace, Tuned]:
     """Choose the value of an arm from its `scores` at all values of the arms' common `grid`, and two beside the best.
 
@@ -105,8 +100,9 @@ def settle(
     if lacking := tuple(v for v in grid if v not in scores):
         scores = scores | (yield from _scores(spec, knob, lacking, reading))
     best, values = _best(scores, reading, smallest / 4.0, 3.0), sorted(scores)
-    how = "as given" if fixed else f"{EXTENSIONS} times extended"
-    bound = f"inside the grid {values[0]:g} to {values[-1]:g}, {how}"
+    bound = (
+        f"inside the grid {values[0]:g} to {values[-1]:g}, {'as given' if fixed else f'{EXTENSIONS} times extended'}"
+    )
     remedy = f"start nearer to its best value, or give tune={{{knob!r}: [...]}} a wider grid"
     checks.require(values[0] < best < values[-1], f"best {knob} of arm {name}", best, bound, remedy)
     beside = tuple(math.sqrt(best * values[values.index(best) + way]) for way in (-1, 1))
@@ -124,7 +120,7 @@ def settle(
 
 def _scores(
     spec: Spec, knob: str, grid: tuple[float, ...], reading: Reading, each: int = PILOT
-) -> Generator[Spec, Trace, dict[float, np.ndarray]]:
+) -> Generator[Spec, Trace, Scores]:
     tried = set_knob(spec, knob, tuple(float(v) for v in np.repeat(grid, each)), len(grid) * each)
     numbers = reading.numbers((yield spread(tried)), lacking=True).reshape(len(grid), each)
     return {float(value): row for value, row in zip(grid, numbers, strict=True)}
@@ -156,7 +152,7 @@ def _sure(numbers: np.ndarray, reading: Reading) -> float:
     return mean - CAUTION * _error(numbers) if mean > -math.inf else mean
 
 
-def _best(scores: Mapping[float, np.ndarray], reading: Reading, slack: float, errors: float) -> float:
+def _best(scores: Scores, reading: Reading, slack: float, errors: float) -> float:
     """The best value, or an inner value as good within the slack or `errors` standard errors."""
     good = {value: _sure(numbers, reading) for value, numbers in scores.items()}
     best = max(good, key=lambda value: good[value])

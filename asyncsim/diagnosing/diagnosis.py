@@ -157,14 +157,13 @@ def diagnose(
     Arguments: `telemetry`, columns by name, or the path of a .csv, .jsonl or .parquet file. A row is a step, under the
     names of a trainer (docs/diagnose.md), or a token. A token's row has the log-probs of sampler and trainer in nats,
     its step, staleness in versions, sequence and mask; a cell may be a list. NaN is an empty cell in a table of pandas,
-    and a finding elsewhere. `tokens`: a second such table, beside one
-    of steps. `batch`: weights that the logged ESS counts, at least 1. `staleness`: what is expected, as 4,
-    "constant:4", "sawtooth", "uniform", "geometric" or "capped". `learning_rate` and `curvature`, positive: their
-    product is a pure number. `momentum` in [0, 1), of the logged gradients. `cap` >= 1: the clamp of the logged ESS.
-    `floor`: variance in nats^2 that sampler and trainer may differ by on fresh tokens; the default is three times that
-    of bfloat16 noise on this package's character model. `columns`: what columns are where their names do not say so,
-    ours to theirs, as "kl_k3=my/kl". `run`: the run, where the file of a W&B chart has several. Stamps are judged by
-    the log's own first step, whatever it is.
+    and a finding elsewhere. `tokens`: a second such table, beside one of steps. `batch`: weights that the logged ESS
+    counts, at least 1. `staleness`: what is expected, as 4, "constant:4", "sawtooth", "uniform", "geometric" or
+    "capped". `learning_rate` and `curvature`, positive: their product is a pure number. `momentum` in [0, 1), of the
+    logged gradients. `cap` >= 1: the clamp of the logged ESS. `floor`: variance in nats^2 that sampler and trainer may
+    differ by on fresh tokens; the default is three times that of bfloat16 noise on this package's character model.
+    `columns`: what columns are where their names do not say so, ours to theirs, as "kl_k3=my/kl". `run`: the run, where
+    the file of a W&B chart has several. Stamps are judged by the log's own first step, whatever it is.
     Returns a `Diagnosis`. Raises `InputError` that names column and row of what cannot be read. Assumes a run that is
     steady over stretches of a twenty-fourth of its steps. Source: this package; each finding names its claim.
 

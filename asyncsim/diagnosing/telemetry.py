@@ -291,7 +291,8 @@ def _listed(name: str, column: Any) -> Any:
     listed = not isinstance(column, (str, bytes)) and hasattr(column, "__len__") and getattr(column, "ndim", 1) > 0
     checks.require(listed, f"column {name}", column, "a list of cells", "give a column one value for each row")
     # pandas reads an empty cell as NaN.
-    column = column.astype(object).where(column.notna(), None) if hasattr(column, "notna") else column
+    gaps = hasattr(column, "isna") and column.isna().any()
+    column = column.astype(object).where(column.notna(), None) if gaps else column
     return list(column.tolist() if hasattr(column, "tolist") else column)
 
 

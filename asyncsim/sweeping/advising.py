@@ -5,7 +5,7 @@ import math
 import os
 import re
 import warnings
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -121,21 +121,23 @@ def advise(
         made, realization = work
         return measure(made, updates // feeds.updates_of(made), size, seed, realization)[0]
 
-    found, tails = list[dict[str, float]](), list[Tail]()
     bar = Progress("simulations", len(systems) * (realizations + 1), True, SHORTER)
-    with bar as shown, ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
-        for numbers in pool.map(measured, itertools.product(systems, range(realizations))):
-            found.append(numbers)
-            shown.add()
-        for tail in pool.map(lambda s: _tail(s, updates // feeds.updates_of(s), size, seed, realizations), systems):
-            tails.append(tail)
-            shown.add()
+
+    def counted(simulated: Iterable[Any]) -> Iterator[Any]:
+        for each in simulated:
+            bar.add()
+            yield each
+
+    with bar, ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
+        found = list(counted(pool.map(measured, itertools.product(systems, range(realizations)))))
+        ends = pool.map(lambda s: _tail(s, updates // feeds.updates_of(s), size, seed, realizations), systems)
+        tails = list(counted(ends))
     tried = list[Setting]()
     for k, (limit, machines, partial) in enumerate(plan):
         rows = found[k * realizations : (k + 1) * realizations]
-        each = {name: np.array([row[name] for row in rows]) for name in rows[0]}
+        numbers = {name: np.array([row[name] for row in rows]) for name in rows[0]}
         slots, knobs = machines * given["slots_per_machine"], options_of(trainer, systems[k], machines)
-        tried.append(Setting(limit, machines, slots, partial, each, tails[k], knobs, differs[k]))
+        tried.append(Setting(limit, machines, slots, partial, numbers, tails[k], knobs, differs[k]))
     about = _about(trainer, given)
     own = (min(trainer.limits), trainer.whole, _causes(given))
     return Advice(given["trainer"], trainer.limit, about, share, tuple(tried), realizations, updates, *own)
@@ -276,9 +278,8 @@ def _refuse_configuration(rows: Mapping[str, Any]) -> None:
         return
     import pandas as pd
 
-    flat = pd.json_normalize({name: rows[name] for name in rows if name not in {*FIELDS} - {*own}}).to_dict("records")[
-        0
-    ]
+    theirs = {name: each for name, each in rows.items() if name in own or name not in FIELDS}
+    (flat,) = pd.json_normalize(theirs).to_dict("records")
     last = {name: name.rpartition(".")[2] for name in flat}
     trainer = next((name for name, each in TRAINERS.items() if each.limit in last.values()), "TRAINER")
     owners = TRAINERS[trainer].fields() if trainer in TRAINERS else {}

@@ -158,7 +158,9 @@ class Search:
     events: dict[float, tuple[int, int]] = field(default_factory=dict)
     """How many replicates had the event at each value tried, of how many."""
     early: Counter[float] = field(default_factory=Counter)
-    """How many of these never learned, and at -1, which is no value, how many runs of all values did."""
+    """How many of these never learned."""
+    learned: Counter[bool] = field(default_factory=Counter)
+    """How many runs of all values learned, and how many did not."""
 
     def at(self, spec: Spec, value: float) -> Spec:
         """The spec at a value of a setting that is not vectorized."""
@@ -177,8 +179,8 @@ class Search:
 
     def row(self, spec: Spec, setting: Mapping[str, Any], low: float, high: float) -> dict[str, Any]:
         """Find the bracket at one structure."""
-        self.events.clear()
-        self.early.clear()
+        for told in (self.events, self.early, self.learned):
+            told.clear()
         spec = spec.replace(diagnostics=recorded(self.reading.metric)[0], block=None, realizations=None)
         octaves = high - low if self.whole else (math.log(high) - math.log(low)) / math.log(self.ratio)
         # Where values stay undecided, a round narrows less than its share.
@@ -234,7 +236,7 @@ class Search:
         each = ", ".join(f"{value:.4g}: {count:.0f}" for value, count in zip(values, counts, strict=True))
         remedy = checks.advice(f"{self.reading.over}-{end}", "nowhere") if self.rides else usual
         top, place = max((counts[best] / FIRST, values[best]), (self.events[high][0] / self.events[high][1], high))
-        if self.early.get(-1.0) == 0:
+        if self.learned and not self.learned[True]:
             remedy = unlearned(spec.fitted_task.describe(), some=False)
         elif fits:
             turns = "the share does not rise all the way, so " * bool(low < values[best] < high)
@@ -277,5 +279,5 @@ class Search:
         if self.reading.over == "collapse":
             never = self.reading.unlearned(trace, len(values)).reshape(numbers.shape)
             self.early.update(dict(zip(values.tolist(), (numbers * never).sum(1).astype(int).tolist(), strict=True)))
-            self.early[-1.0] += int((~never).sum())
+            self.learned.update((~never).ravel().tolist())
         return np.asarray(numbers.sum(1))

@@ -413,25 +413,38 @@ def test_replicates_without_a_value_keep_the_numbers_of_the_others(tune, tmp_pat
     assert sim.compare({"a": a, "b": b}, metric="staleness", smallest=0.1, tune=None).word in ("worse", "better")
 
 
-@pytest.mark.parametrize("dip, found", [(0.57, 0.99), (0.3, 0.6)])
-def test_a_rate_beyond_a_small_dip_is_found_and_tried_for_every_arm(monkeypatch, dip, found):
-    """Mean returns with two hills: 0.6 at 0.4, a dip at 3.2, 0.99 at 51.2. A fall by half of the gain ends the search,
-    unless another arm needs larger rates."""
+def tuned(monkeypatch, curve, step, *arguments):
+    """What a step of tuning returns if the replicates of a value have the numbers `curve(value, count)`."""
 
     def scores(spec, knob, grid, reading, each=32):
         yield from ()
-        heights = (0.0, 0.3, 0.6, dip, dip, 0.99, 0.0)
-        curve = np.interp(np.log2(grid), np.log2((1e-3, 0.1, 0.4, 1.6, 3.2, 51.2, 1e3)), heights)
-        return {v: np.full(each, height) for v, height in zip(grid, curve, strict=True)}
-
-    def end(generator):
-        with pytest.raises(StopIteration) as stop:
-            next(generator)
-        return stop.value.value
+        return {v: curve(v, each) for v in grid}
 
     monkeypatch.setattr(tuning, "_scores", scores)
-    reading, grid = Reading("trained_return"), tuple(0.1 * 2.0**k for k in range(-4, 5))
-    own = end(tuning.explore(None, "sgd.lr", grid, False, reading, 0.01))
+    return deciding._side_by_side([step(*arguments, Reading("trained_return"), 0.01)], 0, None)[0]
+
+
+@pytest.mark.parametrize("dip, found", [(0.57, 0.99), (0.3, 0.6)])
+def test_a_rate_beyond_a_small_dip_is_found_and_tried_for_every_arm(monkeypatch, dip, found):
+    """Returns of 0.6 at 0.4, a dip at 3.2, 0.99 at 51.2. A fall by half of the gain ends an arm's own search alone."""
+    rates, heights = np.log2((1e-3, 0.1, 0.4, 1.6, 3.2, 51.2, 1e3)), (0.0, 0.3, 0.6, dip, dip, 0.99, 0.0)
+    grid, common = ([0.1 * 2.0**k for k in range(-4, last)] for last in (5, 14))
+
+    def curve(value, count):
+        return np.full(count, np.interp(np.log2(value), rates, heights))
+
+    own = tuned(monkeypatch, curve, tuning.explore, None, "sgd.lr", grid, False)
     assert max(each.mean() for each in own.values()) == pytest.approx(found, abs=0.01)
-    common = (*own, *(1.6 * 2.0**k for k in range(1, 10)))
-    assert max(end(tuning.settle(None, "b", "sgd.lr", own, common, False, reading, 0.01)).scores) == pytest.approx(0.99)
+    best = tuned(monkeypatch, curve, tuning.settle, None, "b", "sgd.lr", own, [*{*common, *own}], False)
+    assert max(best.scores) == pytest.approx(0.99)
+
+
+@pytest.mark.parametrize("later", [100, 118])
+def test_a_rate_that_was_lucky_in_the_pilot_is_not_chosen(monkeypatch, later):
+    """0.9 for certain at 0.8; at 12.8, 1 in all of 32 runs, then in `later` of 128, which is 0.78 or 0.92 ± 0.02."""
+
+    def curve(value, count):
+        return np.where(value == 12.8, np.arange(count) < (32 if count == 32 else later), 0.9 * (value == 0.8))
+
+    grid = [0.1 * 2.0**k for k in range(-4, 9)]
+    assert tuned(monkeypatch, curve, tuning.settle, None, "a", "sgd.lr", {}, grid, True).chosen == 0.8

@@ -11,18 +11,8 @@ from asyncsim.base.checks import InputError
 from tests.refusals import refused
 
 M = sim.methods
-METHODS = {
-    "reinforce": M.reinforce,
-    "ppo_clip": M.ppo_clip,
-    "truncated_is": M.truncated_is,
-    "full_is": M.full_is,
-    "decoupled_ppo": M.decoupled_ppo,
-    "kimi": M.kimi,
-    "tba": lambda: M.tba(1.0),
-    "cispo": M.cispo,
-    "m2po": M.m2po_mask,
-    "sat": M.sat,
-}
+METHODS = {n: getattr(M, n) for n in ("reinforce", "ppo_clip", "truncated_is", "full_is", "kimi", "cispo", "sat")}
+METHODS |= {"decoupled_ppo": M.decoupled_ppo, "tba": lambda: M.tba(1.0), "m2po": M.m2po_mask}
 NAMES = ("log_prob", "behavior_log_prob", "proximal_log_prob", "reference_log_prob")
 AXES = ("replicate", "group", "sample", "token")
 

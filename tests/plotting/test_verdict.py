@@ -159,6 +159,8 @@ def test_names_take_as_many_parameters_as_fit():
     long = [{"x": "y" * 50, "n": 1}, {"x": "z" * 50, "n": 2, "cap": 0.5}]
     assert _verdict.name_points(long) == ["n 1", "n 2, cap 0.5"]
     assert _verdict.name_points([{"x": "y" * 50}, {"x": "z" * 50}]) == [f"x {'y' * 50}", f"x {'z' * 50}"]
+    middle = [{"x": (0.0, *[k] * 9, 2.0), "n": 3} for k in (1.0, 5.0)]
+    assert _verdict.name_points(middle) == [f"x {each['x']}" for each in middle]
 
 
 def test_rows_end_with_their_numbers():

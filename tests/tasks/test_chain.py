@@ -44,10 +44,6 @@ class Chain:
         value, gradient = self.task.exact(self.task.policy(), torch.from_numpy(place[None]))
         return value.item(), gradient[0].numpy()
 
-    def run(self, diagnostics, replicates, seed, plant, method=None):
-        size = SAMPLES, BATCHES, replicates
-        return run(displaced(self.task, (self.behavior, self.current), diagnostics, size, method), seed, plant)
-
 
 def solved(parameters, needed, without=None):
     """P(at least `needed` right bits) of independent bits, one bit after another; a bit may be left out."""
@@ -124,7 +120,8 @@ def scores(plant=untouched):
     chain = Chain(POINT, POINT["fraction"])
     metrics = ["batch_return", "ess", "chi_square", AFFINITY, MeanGradient()]
     method = sim.methods.full_is(advantage=sim.advantages.offset(0.5))
-    trace = chain.run(metrics, 48, 5, plant, method)
+    places, size = (chain.behavior, chain.current), (SAMPLES, BATCHES, 48)
+    trace = run(displaced(chain.task, places, metrics, size, method), 5, plant)
     gradient = trace.accumulated["gradient"]
     expected = chain.exact(chain.current)[1]
     found = {
