@@ -47,10 +47,13 @@ def main(arguments: list[str] | None = None) -> int:
         help="committed rows count for rewritten code, whose quick rows in AFTER are those in BEFORE to the bit",
     )
     options, unknown = parser.parse_known_args(arguments)
+    for word in unknown[:1]:
+        name, _, value = word.lstrip("-").partition("=")
+        value = value or next((each for each in unknown if not each.startswith("-")), "VALUE")
+        checks.options(parser, arguments, _settings(name, value, options.names))
     if not (options.list or options.names or options.all or options.gpu):
         parser.error("give the name of an experiment or of a paper, --all or --list")
     try:
-        _refuse(unknown, options.names)
         if options.list:
             _list()
         elif options.gpu:
@@ -75,17 +78,17 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def _refuse(unknown: list[str], names: list[str]) -> None:
-    """Refuse words that are no options; the name of a setting is pointed to --set."""
-    modules = [_store.experiment(each) for given in names for each in _store.questions(given)]
-    for word in unknown:
-        name, _, value = word.lstrip("-").partition("=")
-        value = value or next((each for each in unknown if not each.startswith("-")), "VALUE")
-        known = {key: each for module in modules for setting in module.SETTINGS for key, each in setting.items()}
-        own = _contract.meant(name, known) or [key for key in known if key.startswith(name)]
-        pairs = [f"'{key}=[{value}]'" if isinstance(known[key], (list, tuple)) else f"{key}={value}" for key in own]
-        settings = f"settings are written --set KEY=VALUE --out DIR; KEY is one of {', '.join(known)}"
-        raise InputError("option", word, "an option", f"write --set {pairs[0]} --out DIR" if pairs else settings)
+def _settings(word: str, value: str, names: list[str]) -> str:
+    """What to write instead of a word that is no option, but maybe a setting of the named experiments."""
+    experiments = [
+        each for given in names if given in {*_store.names(), *_store.papers()} for each in _store.questions(given)
+    ]
+    settings = [setting for each in experiments for setting in _store.experiment(each).SETTINGS]
+    known = {key: each for setting in settings for key, each in setting.items()}
+    own = _contract.meant(word, known) or [key for key in known if key.startswith(word)]
+    pairs = [f"'{key}=[{value}]'" if isinstance(known[key], (list, tuple)) else f"{key}={value}" for key in own]
+    listed = f"settings are written --set KEY=VALUE --out DIR; KEY is one of {', '.join(known)}" * bool(known)
+    return f"write --set {pairs[0]} --out DIR" if pairs else listed
 
 
 def _list() -> None:

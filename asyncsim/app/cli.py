@@ -106,9 +106,8 @@ def list_names(o: Options) -> int:
     word = str(kind).replace("-", "_")
     named = [(each, name) for each, name in own if f"{name}_".replace("-", "_").startswith(f"{word}_")]
     named = [pair for pair in named if pair[0] == "systems" or len(pair[1]) == len(word)]
-    write = " or ".join(f"asyncsim list {each} {name}" for each, name in named[:3])
-    of_paper = checks.advice(word, "paper") and not plugins.kinds_of(word)
-    write = f"asyncsim list papers {kind}" if of_paper else write
+    named = named[:3] + [("papers", str(kind))] * bool(checks.advice(word, "paper"))
+    write = " or ".join(f"asyncsim list {each} {name}" for each, name in named)
     remedy = f"write {write}" if write else checks.advice(word, "list")
     remedy = remedy or ("" if kind in (None, *KINDS) else wording.of_trainers(word, str(kind)))
     # Names of all claims are read only for what may be a family of them, or the arXiv id of a paper.
@@ -119,7 +118,10 @@ def list_names(o: Options) -> int:
         about = commands.kinds()
         page = f"{_lines(about)}\n\nOne kind: asyncsim list systems. One of its names: asyncsim list systems areal."
     elif family:
-        about, page = family, _lines(family)
+        from asyncsim.claims._registry import paper_row
+
+        title, _, what, where = paper_row(str(o.name))
+        about, page = family, _lines(family) + f"\n\n{title} is {what}. {where} tests the paper." * bool(what)
     elif kind != "fields" and checks.one_of("kind", kind, KINDS, remedy) and o.name is not None:
         about = commands.described(kind, o.name)
         doc = about["doc"] if streams.width() > streams.WIDEST else _reflowed(about["doc"], streams.width())

@@ -124,7 +124,6 @@ def judge_runs(
     sided = better or metric == "reward" or notation.COST.match(metric) or GOOD.search(metric)
     better = better or ("lower" if notation.COST.match(metric) else "higher")
     checks.one_of("better", better, ("higher", "lower"), "say which values are good")
-    checks.real("last", last, "give a share", 0.0, 1.0, open_low=True)
     for name, share in (("error", error), ("power", power)):
         checks.rate(name, share, "state the rate you accept")
     for name, value in (("within", within), ("seed_spread", seed_spread)):
@@ -194,6 +193,11 @@ def _stretch(
         notes.append(f"the runs end between {over} {end:.5g} and {longest:.5g}; all are cut at {end:.5g}")
     remedy = f"end the stretch where all runs are, from {first:g} to {end:g}"
     stop = float(end) if at is None else checks.real("at", at, remedy, first, end, open_low=True)
+    share = "write 0.5 for the second half of the runs"
+    if checks.is_number(last) and 1.0 < last < stop - first:
+        share = f"write {last / (stop - first):.3g}, the share of the last {last:g} {over}"
+    checks.require(not checks.is_number(last) or last <= 1.0, "last", last, "a share in (0, 1]", share)
+    checks.real("last", last, share, 0.0, 1.0, open_low=True)
     start = float(stop - last * (stop - first))
     points = min(int(((c.x >= start) & (c.x <= stop)).sum()) for c in curves)
     checks.require(points > 0, "last", last, "a stretch in which every run logged the metric", "raise last")

@@ -197,6 +197,7 @@ def test_arguments_out_of_range_are_refused():
     for name, values in {"last": (0.0, 1.5), "error": (0.0, 1.0), "within": (0.0,), "seed_spread": (-1.0,)}.items():
         for value in values:
             refusals.refused(name, sim.judge_runs, run(0), run(1), **{name: value})
+    refusals.refused("write 0.101, the share of the last 10 steps", sim.judge_runs, run(0), run(1), last=10)
     refusals.refused("better", sim.judge_runs, run(0), run(1), better="more")
     refusals.refused("over of a.*clocks", sim.judge_runs, run(0), run(1), over="seconds")
     refusals.refused("over of a.*'tokens'", sim.judge_runs, run(0), run(1), over="tokens")

@@ -260,9 +260,13 @@ def test_values_that_the_experiment_does_not_know_are_refused_before_it_runs(lab
 
 
 def test_settings_are_no_options_and_figures_are_no_experiments(lab):
-    status, _, err = run(lab, "squares", "--seeds", "7")
-    assert status == 2 and err == "error: option = '--seeds': must be an option; write --set seed=7 --out DIR\n"
-    assert "KEY is one of x, seed" in run(lab, "squares", "--nothing")[2]
+    for words, advice in (
+        ("--seeds 7", "write --set seed=7"),
+        ("--outt d", "mean --out?"),
+        ("--nothing", "one of x, seed"),
+    ):
+        status, _, err = run(lab, "squares", *words.split())
+        assert status == 2 and f"{words.split()[0]} is no option" in err and advice in err
     figures = lab / "paper_figures"
     figures.mkdir()
     (figures / "__init__.py").touch()
