@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from asyncsim.app import wording
 from asyncsim.base import checks, workers
 from asyncsim.base.checks import InputError, RunError
+from asyncsim.base.progress import Progress
 from experiments import _carried, _contract, _store
 
 
@@ -117,12 +119,17 @@ def _make(options: argparse.Namespace) -> None:
     total = sum(len(each.left) for each in plans)
     count = workers.count_of(options.workers, total)
     # One crew for all experiments: its processes import the same libraries once.
-    with workers.Crew(count) if count > 1 else nullcontext(1) as crew, _bar(total) as shown:
+    with (
+        workers.Crew(count) if count > 1 else nullcontext(1) as crew,
+        Progress("settings", total, total > 1, KEPT) as bar,
+    ):
         for planned in plans:
-            where = _store.carry_out(planned, shown(planned.name), crew)
+            where = _store.carry_out(planned, partial(_shown, bar), crew)
             print(f"rows in {where}")
 
 
+KEPT = "an interrupted run keeps finished settings, and goes on with --resume"
+"""What a long run says after its first seconds."""
 SIZES = ("replicates", "seed", "seeds", "samples", "updates")
 """Settings of whose values no figure asks for several."""
 
@@ -136,33 +143,11 @@ def _note(planned: _store.Plan, changes: Mapping[str, Any]) -> None:
             print(f"note: figures of {planned.name} may need all its values of {key} ({words})", file=sys.stderr)
 
 
-@contextmanager
-def _bar(total: int) -> Iterator[Callable[[str], Callable[[Iterable[int]], Iterator[int]]]]:
-    """One bar on standard error with the time left over all parts; gives what wraps the loop of each experiment."""
-    from rich import progress
-    from rich.console import Console
-
-    columns = (
-        progress.TextColumn("{task.description}"),
-        progress.BarColumn(),
-        progress.MofNCompleteColumn(),
-        progress.TimeElapsedColumn(),
-        progress.TextColumn("left"),
-        progress.TimeRemainingColumn(elapsed_when_finished=False),
-    )
-    with progress.Progress(*columns, console=Console(stderr=True), redirect_stdout=False) as bar:
-        task = bar.add_task("settings", total=total)
-
-        def shown(name: str) -> Callable[[Iterable[int]], Iterator[int]]:
-            def track(indices: Iterable[int]) -> Iterator[int]:
-                bar.update(task, description=name)
-                for index in indices:
-                    yield index
-                    bar.advance(task)
-
-            return track
-
-        yield shown
+def _shown(bar: Progress, indices: Iterable[int]) -> Iterator[int]:
+    """Count settings that are over."""
+    for index in indices:
+        yield index
+        bar.add()
 
 
 if __name__ == "__main__":

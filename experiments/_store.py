@@ -262,6 +262,7 @@ def _trusted(
     whose, snake = found["spec"].get("experiment"), name.replace("-", "_")
     checks.require(whose in (None, snake), f"rows in {where.name}", f"of experiment {whose}", f"of {snake}", remedy)
     settings = found["spec"].get("settings", []) if own else settings_of(module, quick)
+    again = again if settings == settings_of(module, quick) else f"{again}, and the --set options of that run"
     mine, theirs = digest(settings, module.COLUMNS), found["digest"]
     checks.require(theirs == mine, f"settings of the rows in {where.name}", theirs, f"{mine}, the experiment's", remedy)
     source, made = version(name), found.get("source")

@@ -342,9 +342,9 @@ def timeline(o: Options) -> int:
     checks.require(o.realizations is None, "--realizations", o.realizations, bound, "add --sweep KNOB=V1,V2")
     from asyncsim.app import timelines
 
-    if wording.is_file(o.preset) and "samples" not in o.given:
-        o.samples = wording.samples_of(o.preset, knobs)
     system = wording.system(o.preset, knobs, changes, "--model")
+    if "samples" not in o.given:
+        o.samples = wording.samples_of(o.preset, knobs, system)
     with streams.announced():
         recorded = any(path for name, path in o.files.paths.items() if name != "json")
         result, record = timelines.timeline(system, o.updates, o.samples, o.seed, recorded)

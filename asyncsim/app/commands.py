@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from asyncsim.app import logs, streams
-from asyncsim.app.options import KINDS, Options
+from asyncsim.app.options import GROUPS, KINDS, Options
 from asyncsim.base import calls, checks, files, knobs, notation, outside, plugins, records, stopping
 
 if TYPE_CHECKING:
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 WIDE = 150
 """Width in columns of a table that is not shown on a terminal."""
 SIZES = ("samples_per_group", "updates", "replicates", "epochs", "minibatches")
-GROUPS = ("num_generations", "n_samples_per_prompt", "attempts", "grpo_group_size", "group_size")
-"""Settings of presets that only count the samples of a group, which `--samples` sets."""
 TIMES = ("length", "rates", "train_time", "load")
 """Settings in the header of a run or a system by default, in addition to the knobs that were set."""
 SETTINGS = 10
@@ -391,6 +389,8 @@ def _brief(header: dict[str, Any], given: set[str], made: calls.Made | None) -> 
         yield f"{header['task']} ({policy}) with {method}; {', '.join(steps)}"
     usual = {k: v for k, v in system["knobs"].items() if made and v is not None and k not in made.arguments}
     chosen = {k: v for k, v in {**system["knobs"], **system}.items() if k in {*system["knobs"], *given} - {*usual}}
+    if "rates" in chosen and (decode := system.get("decode")) and isinstance(speed := chosen["rates"], float):
+        chosen["rates"] = f"{speed:g} (one sample alone; {speed * decode[-1]:g} each of {len(decode)})"
     kind = "schedule" if system["name"] in plugins.summaries("asyncsim.schedules") else "system"
     yield f"{kind} {system['name']}: {_listed(chosen)}{f'; defaults: {_listed(usual)}' * bool(usual)}"
     said = (name for name in SIZES if header.get(name, 1) != 1 or name == SIZES[0])

@@ -212,7 +212,7 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
             presets = [word for word in arguments if word.replace("-", "_") in plugins.summaries("asyncsim.systems")]
             of_file = _as_fields("advise", takes, arguments) if any(map(wording.is_file, arguments)) else ""
             ours = (wording.of_preset(each, name) for each in presets)
-            theirs = checks.advice(name, "unnamed", "learner", "asyncsim.systems")
+            theirs = checks.advice(name, "unnamed", "learner", "asyncsim.systems", "event_model")
             written = of_file or max(ours, default="", key=bool) or theirs
         elif {"task", "smallest", "grid"} & {*takes} and not dot:
             given = [(o[2:], w) for o, w in itertools.pairwise(arguments) if o[:2] == "--"]

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from asyncsim.app import commands, streams, timelines, wording
-from asyncsim.app.options import Options
+from asyncsim.app import streams, timelines, wording
+from asyncsim.app.options import GROUPS, Options
 from asyncsim.base import checks, knobs, notation
 from asyncsim.base.notation import plural
 
@@ -136,7 +136,6 @@ def timeline(o: Options, knobs: Mapping[str, Any], model: Mapping[str, Any]) -> 
     values = {name: {label: label for label in each} for name, each in values_of(o.sweep, "--sweep").items()}
     if wording.is_file(o.preset):
         values = wording.of_trainer(o.preset, values)
-        o.samples = o.samples if "samples" in o.given else wording.samples_of(o.preset, knobs)
     first = {name: next(iter(each)) for name, each in values.items()}
     for name, each in values.items():
         near = re.match(r"(?:.*; )?write --(model |set )(\w+)=", wording.of_preset(o.preset, name))
@@ -148,7 +147,12 @@ def timeline(o: Options, knobs: Mapping[str, Any], model: Mapping[str, Any]) -> 
     own = {key: value for key, value in {**knobs, **first}.items() if not key.startswith("model.")}
     changed = {key.removeprefix("model."): value for key, value in first.items() if key.startswith("model.")}
     system = wording.system(o.preset, own, {**model, **changed}, "--model")
-    for name in {*system.knobs} & {*commands.GROUPS} - {*values}:
+    for name in {*GROUPS} & {*system.knobs} & {*values}:
+        remedy = "run the command for each value, with --set"
+        raise checks.InputError("--sweep", name, "an option that leaves the groups as they are", remedy)
+    if "samples" not in o.given:
+        o.samples = wording.samples_of(o.preset, knobs, system)
+    for name in {*system.knobs} & {*GROUPS}:
         if (size := system.knobs[name]) not in (1, o.samples):
             streams.complain(f"groups have {o.samples}, not the {size} of {name}: write --samples {size}")
     grid = grids.system_grid(system, values, o.samples)
@@ -165,6 +169,7 @@ def timeline(o: Options, knobs: Mapping[str, Any], model: Mapping[str, Any]) -> 
     rows = [[row for row in answer.summary if row["metric"] == metric] for metric in answer.metrics]
     if len(values) == 1 and all(max(r["low"] for r in each) <= min(r["high"] for r in each) for each in rows):
         none = "a queue that never fills, or a limit that nothing reaches, has no effect"
+        none = f"--model {' '.join(model)} may replace it; {none}" if model else none
         notes |= {f"all rows agree within their intervals: {next(iter(values))} changes nothing here; {none}"}
     for said in sorted(notes):
         streams.complain(said)

@@ -114,7 +114,9 @@ def lines(result: Mapping[str, Any], verbose: bool) -> list[str]:
     # At one unit a second the unit of lengths is as well a second.
     rates, unit = settings["rates"], " units of work (each sample decodes 1 per second)"
     if rates != 1.0:
-        speed = f"{min(rates):g} to {max(rates):g}" if isinstance(rates, list) else f"{rates:g}"
+        own = rates if isinstance(rates, list) else [rates]
+        speeds = [rate * share for rate in own for share in settings["decode"] or (1.0,)]
+        speed = " to ".join(dict.fromkeys(f"{end:g}" for end in (min(speeds), max(speeds))))
         unit = f" tokens (each sample decodes {speed} per second)"
     # How many of the named slots are used, and the busy share of all of them.
     groups, samples = r["group_slots"], r["sample_slots"]

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from asyncsim.app import streams
-from asyncsim.app.options import DESCRIBES, PARTS, SIZES
+from asyncsim.app.options import DESCRIBES, GROUPS, PARTS, SIZES
 from asyncsim.base import calls, checks, files, laws, notation, outside, plugins
 
 if TYPE_CHECKING:
@@ -255,9 +255,11 @@ def of_trainer(path: str, values: Mapping[str, Any]) -> dict[str, Any]:
     return {own.get(name, name): each for name, each in values.items()}
 
 
-def samples_of(path: str, knobs: Mapping[str, Any]) -> Any:
-    """Samples of a group, which are those of a prompt in the file of a description."""
-    return {**files.read_mapping(path, "system"), **knobs}.get("samples_per_prompt", 1)
+def samples_of(preset: str, knobs: Mapping[str, Any], system: Any = None) -> Any:
+    """Samples of a group: those of a prompt in the file of a description, or of the option that the system has."""
+    if is_file(preset):
+        return {**files.read_mapping(preset, "system"), **knobs}.get("samples_per_prompt", 1)
+    return next((system.knobs[name] for name in GROUPS if name in system.knobs), 1)
 
 
 def system(preset: str, knobs: dict[str, Any], model: dict[str, Any], option: str, prefix: str = "") -> System:

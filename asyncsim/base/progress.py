@@ -11,6 +11,8 @@ SECONDS = 30.0
 """Seconds between lines if there is no terminal."""
 SOON = 8.0
 """Seconds after which work is announced that says what makes it shorter, with or without a completed step."""
+KNOWN = 0.03
+"""Share of the steps after which the time left is told; the first ones may wait for a compilation."""
 
 
 class Progress:
@@ -68,7 +70,7 @@ class Progress:
 
     def _line(self, spent: float) -> str:
         share, made = self.done / self.total, self.done - self.before
-        more = f", about {spent * (self.total - self.done) / made:.0f} s more" if made else ""
+        more = f", about {spent * (self.total - self.done) / made:.0f} s more" if made >= KNOWN * self.total else ""
         return f"asyncsim: {share:.0%} of the {self.what} after {spent:.0f} s{more}"
 
     def _announce(self) -> None:

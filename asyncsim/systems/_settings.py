@@ -281,7 +281,8 @@ CHANGEABLE = [each.name for each in fields(Settings) if each.name not in FIXED] 
 def refuse_unknown(model: Mapping[str, Any], field: str) -> None:
     """Refuse names that are not settings of the event model, and name the nearest one."""
     for name in model:
-        remedy = f"{checks.hint(name, CHANGEABLE)} see the settings in asyncsim/systems/MODEL.md".lstrip()
+        listed = f"{checks.hint(name, CHANGEABLE)} see the settings in asyncsim/systems/MODEL.md".lstrip()
+        remedy = checks.advice(name, "event_model", otherwise=listed)
         checks.one_of(field, name, CHANGEABLE, remedy)
 
 

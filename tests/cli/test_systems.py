@@ -161,6 +161,15 @@ def test_a_run_has_the_minibatches_that_its_system_recommends() -> None:
         assert "minibatches" in call("list", "systems", name).output
 
 
+def test_groups_have_the_samples_of_the_preset_unless_others_are_given() -> None:
+    trl = ("timeline", "trl", "--set", "samples_per_step=16", "--set", "length=1", "--set", "load=1", "--updates", 12)
+    sizes = {"": 8, "--set num_generations=4": 4, "--set num_generations=4 --samples 2": 2}
+    for words, size in sizes.items():
+        assert f"{size} samples per group" in call(*trl, *words.split()).output
+    swept = (*trl, "--sweep", "max_staleness=1,2", "--realizations", 2)
+    assert call(*swept).output.partition("units")[0] == call(*swept, "--samples", 8).output.partition("units")[0]
+
+
 LAW = "lognormal:600:0.8:1638"
 FILE = {"trainer": "areal", "machines": [2, 4], "slots_per_machine": 16, "tokens_per_second": {"1": 60, "16": 30}}
 FILE |= {
@@ -172,6 +181,7 @@ FILE |= {
 }
 READ = {
     "timeline s.yaml --set max_head_offpolicyness=3 --samples 8": "8 samples per group, seed 0",
+    "timeline s.yaml --set staleness_limit=3": "each sample decodes 30 to 60 per second",
     "timeline s.yaml --sweep staleness_limit=0,3": "max_head_offpolicyness",
     "run --system s.yaml --set staleness_limit=3": "train_time=constant:9.0",
     "compare grpo reinforce --system s.yaml --along system.staleness_limit=0,3": "system.max_head_offpolicyness = 3",
