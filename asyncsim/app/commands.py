@@ -61,10 +61,9 @@ def names(kind: str, of: str = "") -> list[dict[str, str]]:
 
         titles = {each.paper: paper_row(each.paper)[0] for each in said}
         return [{"name": x.id, "summary": f"{titles[x.paper]}: {x.text} ({x.status})"} for x in said]
-    rows = []
-    for name, path in claims.claims().items():
-        docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
-        rows.append({"name": name, "summary": docstring.splitlines()[0]})
+    from asyncsim.claims._registry import summaries
+
+    rows = [{"name": name, "summary": line} for name, line in summaries().items()]
     others = outside.registered("asyncsim.claims")
     return [*rows, *({"name": n, "summary": f"of another package, {value}."} for n, value in others.items())]
 

@@ -339,6 +339,9 @@ def _as_fields(of: str, takes: Collection[str], arguments: Sequence[str]) -> str
             return re.sub(r"(\w+)='([^']+)'", r"--set \1=\2", known)
         if name not in takes and field:
             value = _value_of(word, arguments) or "VALUE"
+            if of == "advise" and field == "staleness_limit" and value.isdigit():
+                # A maximum to try, where advice compares several.
+                value = ",".join(dict.fromkeys(str(round(int(value) * part / 4)) for part in range(5)))
             pairs.append(f"--set {field}={value.split(',')[0] if field == 'trainer' else value}")
     return f"write {' '.join(pairs)}" * bool(pairs)
 

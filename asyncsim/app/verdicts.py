@@ -69,11 +69,17 @@ def verify(
     except checks.InputError as error:
         # The command to write has the values that were asked for.
         remedy = re.sub(r"(\w+)=VALUE", lambda found: f"{found[1]}={at.get(found[1], 'VALUE')}", error.remedy)
-        raise checks.InputError(error.field, error.value, error.bound, remedy) from error
+        refusal = checks.InputError(error.field, error.value, error.bound, remedy)
+        refusal.__notes__ = getattr(error, "__notes__", [])
+        raise refusal from error
     if request.at is not None:
-        have = [id for id in ids if len(ids) > 1 and {*request.at} <= {*claims.claim(id).point.parameters}] or ids
-        some = ", ".join([*have[:12], *["..."] * (len(have) > 12)])
+        takes = {id: {*claims.claim(id).point.parameters} for id in ids if len(ids) > 1}
+        have = [id for id in takes if {*at} <= takes[id]]
+        some = ", ".join([*(have or ids)[:12], *["..."] * (len(have or ids) > 12)])
         remedy = f"write asyncsim verify CLAIM {first}, and for CLAIM one of {some}"
+        if not have and {*at} & {*itertools.chain(*takes.values())}:
+            own = (f"{key}: {', '.join([id for id in takes if key in takes[id]][:4]) or 'none'}" for key in at)
+            remedy = f"no claim of these takes {' and '.join(at)} ({'; '.join(own)})"
         checks.require(len(ids) == 1, "--at", first, "used with one claim", remedy)
     if request.size == LONG:
         # It asks at the trials' own points only.

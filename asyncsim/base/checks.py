@@ -314,7 +314,7 @@ def near(word: str, names: Iterable[str], most: int = 1, cutoff: float = 0.6) ->
     for name in names:
         own = name.lower().replace("-", "_")
         alike.set_seq1(own)
-        begins = 0.8 * (own.startswith(f"{word}_") or word.startswith(f"{own}_") or word in own.split("/")[1:])
+        begins = 0.9 * (own.startswith(f"{word}_") or word.startswith(f"{own}_") or word in own.split("/")[1:])
         limits = 0.9 * bool((LIMIT.match(word) or word in ("limit", "lag")) and LIMIT.match(own))
         letters = 4.0 * (own == word) or 2.0 * (not meant and sorted(own) == sorted(word))
         plural = 2.5 * (own.rstrip("s") == word.rstrip("s"))

@@ -81,6 +81,11 @@ class Forecast(calls.Told):
         line: Any = self.line("seconds per update")
         return line.measured.value / line.forecasts[0].value if line.missed else 1.0
 
+    @staticmethod
+    def far(ratio: float) -> str:
+        """A ratio above 1 in words; small ones in percent."""
+        return f"{ratio:.2g} times" if ratio >= 1.1 else f"{100.0 * (ratio - 1.0):.1f} %"
+
     def row(self) -> dict[str, Any]:
         """The forecast as plain values."""
         return asdict(self) | {"misses": self.misses}

@@ -53,16 +53,23 @@ class Estimate(NamedTuple):
     def __format__(self, form: str) -> str:
         return format(self.value, form) if form else str(self)
 
-    def _repr_html_(self) -> str:
-        """HTML table for notebooks: the 95 percent interval, and the number of independent samples."""
+    @property
+    def _half(self) -> float:
+        """Half of the 95 percent interval, NaN where there is none."""
         # Records are read without SciPy; only an interval needs it.
         from asyncsim.base.quantiles import critical
 
         half = self.tolerance + (critical(0.05, self.freedom) * self.error if self.error else 0.0)
-        known = math.isfinite(half) and self.independent
-        value = notation.measurement(self.value, half, self.value) if known else notation.number(self.value)
-        rows = [("value", value), ("samples", self.samples)]
-        return showing.table(rows, "" if known else "no interval: a single run, or one shared random schedule")
+        return half if math.isfinite(half) and self.independent else math.nan
+
+    def __str__(self) -> str:
+        """The value with its 95 percent interval."""
+        return notation.measurement(self.value, self._half, 0.0)
+
+    def _repr_html_(self) -> str:
+        """HTML table for notebooks: the 95 percent interval, and the number of independent samples."""
+        none = "no interval: a single run, or one shared random schedule"
+        return showing.table([("value", str(self)), ("samples", self.samples)], none * math.isnan(self._half))
 
 
 for _name in calls.SUMS:

@@ -21,6 +21,13 @@ def claims() -> dict[str, Path]:
     return calls.Keyed({id: file for id, file in found.items() if file.parent.name != "lab"})
 
 
+@cache
+def summaries() -> dict[str, str]:
+    """Map the id of each claim to the first line of its file's docstring."""
+    first = {id: path.read_text(encoding="utf-8").partition("\n")[0] for id, path in claims().items()}
+    return {id: line.lstrip("r").strip('"') for id, line in first.items()}
+
+
 _OWN: dict[str, type[_claim.Claim]] = {}
 """Claims of users and of other packages by id."""
 _BOUND = "write kind = 'bound' for an upper bound; x >= L is -x <= -L, so predict {'-x': -L} and measure '-x'"
@@ -151,7 +158,7 @@ def known(id: str) -> str:
         family = [name for name in claims() if name.startswith(f"{key.partition('/')[0]}/")]
         hint = "see `asyncsim list claims`, or give a paper's arXiv id, of `asyncsim list papers`."
         hint = f"of this family: {', '.join(family)}." if len(family) > 1 else hint
-        hint = checks.hint(key, claims(), hint, 0.4 if not family else 0.75)
+        hint = checks.hint(key, claims(), hint, 0.75)
         about = [each for each in claims() if {key} & {*re.split("[/-]", each)}]
         for kind in plugins.kinds_of(name := name.rpartition("/")[2])[: len(family) < 2 or "/" in id]:
             hint = f"it is a {plugins.PARTS[kind]}: see `asyncsim list {kind} {name}`; or see `asyncsim list papers`"
@@ -164,8 +171,16 @@ def known(id: str) -> str:
         hint = none if found and not own and word.endswith(".py") else hint
         formula = "a formula is the `predict` of a class of your own: see docs/conjecture.md, then write my.py:MyClaim"
         hint = formula if re.search(r"[(*^+]| = ", id) else f"write --at {id}" if "=" in id else hint
-        raise checks.InputError("claim", id, "the id of a claim, family/name, or the place of your own", hint)
+        error = checks.InputError("claim", id, "the id of a claim, family/name, or the place of your own", hint)
+        raise error.explaining("" if family else re.sub("[^a-z]", " ", key), summaries() | _sentences(), 5)
     return key
+
+
+def _sentences() -> dict[str, str]:
+    """Map the id of each sentence of a paper to its text."""
+    from asyncsim.claims import papers
+
+    return {each.id: each.text for each in papers().values()}
 
 
 @cache
