@@ -51,7 +51,7 @@ def draw_staleness(ax: Axes, rows: Any) -> bool:
     look.say(ax, 4.2, 2.85, "updates per hour", look.COLOR["muted"])
     look.say(ax, 4.4, 2.25, "VCPO, to a target return", look.COLOR["controlled"])
     look.say(ax, 2.05, 1.72, "truncated IS,\nto a target return", look.TRUNCATED["color"])
-    look.say(ax, 1, 3.3, "predicted limit of updates per hour")
+    look.say(ax, 1, 3.3, "predicted limit")
     return near
 
 
