@@ -47,17 +47,14 @@ def bounds(rows: Any, name: str, arm: str, side: str) -> Any:
 
 
 def draw_swept(ax: Axes, rows: Any, quantity: str) -> None:
-    """A quantity against a fixed bound."""
+    """A quantity against a fixed bound, whose values stand side by side."""
+    values: list[tuple[int, float]] = []
     for knob, style in BOUNDS.items():
         own = swept(rows, task(rows), knob, quantity)
-        look.points(ax, own.number, own, **look.CONNECTED, **style)
-    ax.axvline(1.0, **_style.REFERENCE)
-    ax.set(
-        xlabel="bound on the ratio, wider away from 1\n(other bound: 0.8 or 1.2; log scale above 1)",
-        ylim=(0.0, None),
-        xscale="symlog",
-    )
-    look.ticks(ax.xaxis, (0, 0.5, 1, 2, 3, 10))
+        values += [(len(values) + k, value) for k, value in enumerate(own.number)]
+        look.points(ax, [x for x, _ in values[-len(own) :]], own, **look.CONNECTED, **style)
+    ax.set(xlabel="← wider    bound on the ratio (the other is 0.8 or 1.2)    wider →", ylim=(0.0, None))
+    look.ticks(ax.xaxis, [x for x, _ in values], [f"{value:g}" for _, value in values])
 
 
 def rises(rows: Any, name: str, knob: str, quantity: str, times: float | None = 1.0) -> int:
@@ -75,10 +72,10 @@ def draw(rows: Any) -> Figure:
         for ax, quantity, name in zip(axes, ("mean", "entropy_mean"), ("return", "entropy (nats)"), strict=True):
             draw_swept(ax, rows, quantity)
             ax.set(title=name.partition(" (")[0].capitalize(), ylabel=f"mean {name} over training")
-        for ax, low, high in ((axes[0], 0.36, 0.3), (axes[1], 0.3, 0.62)):
+        for ax, low, x in ((axes[0], 0.36, 0.8), (axes[1], 0.3, 0.92)):
             more: dict[str, Any] = {"transform": ax.transAxes}
             look.say(ax, 0.04, low, "lower bound", BOUNDS["c_low"]["color"], **more)
-            look.say(ax, 0.92, high, "upper bound", BOUNDS["c_high"]["color"], ha="right", **more)
+            look.say(ax, x, 0.62, "upper bound", BOUNDS["c_high"]["color"], ha="right", **more)
         name = task(rows)
         up = [rises(rows, name, knob, "mean") for knob in BOUNDS]
         entropy = rises(rows, name, "c_low", "entropy_mean")

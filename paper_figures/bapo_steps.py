@@ -57,9 +57,10 @@ def left(rows: Any, task: str) -> float:
 
 
 def lost(rows: Any, task: str) -> bool:
-    """Whether the clip ends with more entropy than fresh data, and with less than half of the return."""
-    clip, fresh = (ends(rows, task, arm, "entropy_end") for arm in ("clip", "fresh"))
-    return bool(clip.low > fresh.high and left(rows, task) < 0.5)
+    """Whether the clip and BAPO end with more entropy than fresh data, and with less return."""
+    (entropy, some), *stale = ([ends(rows, task, arm, q) for q in ("entropy_end", "end")]
+                               for arm in ("fresh", "clip", "bapo", "half"))  # fmt: skip
+    return all(own.low > entropy.high and end.high < some.low for own, end in stale)
 
 
 def keeps(rows: Any, task: str, arm: str, times: float) -> bool:
@@ -94,7 +95,6 @@ def numbers(rows: Any) -> dict[str, str]:
         "runs": f"{int(rows.samples.min())} to {int(rows.samples.max())}",
     }
     found["start"] = f"{curve(rows, shown(rows)[0], 'clip', 'entropy').value.iloc[0]:.2f}"
-    found["left"] = f"{100 * left(rows, DRAWN if DRAWN in steps.tasks(rows) else shown(rows)[0]):.0f} %"
     known = [task for task in SHOWN if task in steps.tasks(rows)]
     found["kept_half"] = str(sum(keeps(rows, task, "half", 1.0) for task in known))
     found["kept_less"] = str(sum(keeps(rows, task, "bapo", 1.0) for task in known))

@@ -1,4 +1,4 @@
-"""Which tokens a clip blocks on old data, by probability and by what they do to entropy, from two starts."""
+"""Which updates a clip blocks on old data, by what they do to entropy, from two starts; tokens are numbers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import PercentFormatter
 
 from asyncsim.plotting import _style
 from experiments import bapo_steps
@@ -50,24 +49,12 @@ def draw_blocked(ax: Axes, rows: Any) -> None:
     """Share of pushes up and down that the clip blocks."""
     for start, (name, style) in STARTS.items():
         both = pd.concat([own(rows, start, f"plain {way}", "blocked").head(1) for way in ("up", "down")])
-        look.points(ax, range(2), both, **style)
+        look.points(ax, range(2), both, **look.CONNECTED, **style)
         words = {bapo_steps.PEAKED: "peaked start\n(on a wrong token)"}.get(start, name)
         look.say(ax, 1.07, both.value.iloc[-1], words, style["color"])
-    ax.set(xlim=(-0.4, 1.7), title="Updates, by their effect on entropy", ylabel="share that PPO's clip blocks")
-    look.ticks(ax.xaxis, (0, 1), ("raise entropy", "lower entropy"))
-
-
-def draw_closed(ax: Axes, rows: Any) -> None:
-    """Share of positive tokens that the clip blocks, by their probability."""
-    for start, (_, style) in STARTS.items():
-        found = own(rows, start, "closed positive")
-        places = [bapo_steps.CHANCES.index(edge) for edge in found.number]
-        look.points(ax, places, found, **look.CONNECTED, **style)
-    ax.set(xlabel="probability of the token under the behavior policy", xlim=(-0.4, 2.4))
-    ax.set_title("Tokens with a positive advantage, by probability")
-    look.ticks(ax.xaxis, range(3), ("< 0.1", "0.1–0.5", "> 0.5"))
-    ax.set_ylim(0.0, 0.7)
-    ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=" %"))
+    ax.set(xlim=(-0.4, 1.6), ylim=(0.0, 0.7), ylabel="share that PPO's clip blocks")
+    look.percents(ax.yaxis)
+    look.ticks(ax.xaxis, (0, 1), ("token updates that raise entropy", "token updates that lower entropy"))
 
 
 def biased(rows: Any, start: str, kind: str) -> dict[tuple[str, float], bool | None]:
@@ -81,12 +68,10 @@ def biased(rows: Any, start: str, kind: str) -> dict[tuple[str, float], bool | N
 
 
 def draw(rows: Any) -> Figure:
-    """What the clip blocks, by effect on entropy and by probability."""
+    """What the clip blocks, by effect on entropy."""
     with _style.applied():
         figure = _style.picture(_style.WIDTH, 2.9)
-        left, right = figure.subplots(1, 2, sharey=True)
-        draw_blocked(left, rows)
-        draw_closed(right, rows)
+        draw_blocked(figure.subplots(), rows)
         peaked, uniform = ({*biased(rows, start, "plain").values()} for start in STARTS)
         _script.headline(figure, (peaked, uniform) == ({True}, {False}), "What PPO's clip blocks, from two starts")
     return figure

@@ -35,8 +35,7 @@ SCORES: dict[str, dict[str, Any]] = {
     "ESS": {"color": look.COLOR["measured"], "marker": "o"},
     "staleness": {"color": look.COLOR["tuned"], "marker": "^"},
 }
-NAMES = {"cosine": "high cosine", "return": "low return", "ESS": "low ESS", "staleness": "staleness (constant)"}
-KINDS = {"falling": ("runs that fall", "stale", "s"), "healthy": ("runs that\nnever fall", "muted", "o")}
+NAMES = {"cosine": "high cosine", "return": "low return", "ESS": "low ESS", "staleness": "high staleness"}
 LEVELS = {MIDDLE: "o", LATE: "s"}
 
 
@@ -104,7 +103,6 @@ def numbers(rows: Any) -> dict[str, str]:
         "late": str(LATE),
         "low": "8",
         "middle": str(MIDDLE),
-        "ordered": f"{ordered(rows):g}",
         "least": f"{least(rows):g}",
     }
     rate, half = shared.usual(rows, TASK), shared.steps(rows)["update"].max() / 2

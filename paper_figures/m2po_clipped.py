@@ -38,7 +38,7 @@ def draw(rows: Any) -> Figure:
         clipped.locator_params(axis="y", nbins=4, steps=[1, 2, 5, 10])
         clipped.set(ylim=(0, None), ylabel="share of tokens masked", title="Masked tokens")
         clipped.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=" %"))
-        second.set(yscale="log", ylabel="second moment of log ratios (nats²)", title="Second moment")
+        second.set(yscale="log", ylabel="mean square of log ratios (nats²)", title="Second moment of log ratios")
         ends, own = {}, {}
         for (arm, quantity), (name, more) in MOMENTS.items():
             own[name] = steps.curve(rows, arm, quantity, rate)

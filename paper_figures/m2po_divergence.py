@@ -1,4 +1,4 @@
-"""Divergence from behavior over updates on old data: KL of three arms, and M2PO's bound."""
+"""KL from behavior over updates on old data; M2PO's bound on χ² is judged."""
 
 from __future__ import annotations
 
@@ -24,37 +24,18 @@ def draw_kl(ax: Axes, rows: Any) -> None:
         own, style = steps.curve(rows, arm, "kl", steps.usual(rows)), steps.LOOKS[arm]
         steps.trace(ax, own, **style)
         names[steps.NAMES[arm]] = (float(own.value.iloc[-1]), style["color"])
-    ax.set(xlabel="update", xlim=(0, None), title="KL divergence")
+    ax.set(xlabel="update", xlim=(0, None))
     ax.set_ylabel("KL from the behavior policy\n(nats per response)")
     look.ends(ax, names)
 
 
-def draw_bound(ax: Axes, rows: Any) -> bool:
-    """The divergence of M2PO's policy from behavior and what the second moment allows; whether that bounds it."""
-    chi, most = (steps.curve(rows, "m2po", name, steps.usual(rows)) for name in ("chi", "bound"))
-    steps.trace(ax, chi, **steps.LOOKS["m2po"])
-    ax.plot(most["at"], most.value, label="M2PO's bound", **_style.PREDICTED)
-    ax.set(
-        yscale="log",
-        xlabel="update",
-        xlim=(0, None),
-        ylabel="χ² from the behavior policy",
-        title="χ² divergence and M2PO's bound",
-    )
-    ends = {"M2PO's bound": (float(most.value.iloc[-1]), look.INK)}
-    look.ends(ax, ends | {"M2PO": (float(chi.value.iloc[-1]), steps.LOOKS["m2po"]["color"])})
-    return bool((chi.value <= most.value).all())
-
-
 def draw(rows: Any) -> Figure:
-    """KL, bound."""
+    """KL of three arms."""
     with _style.applied():
         figure = _style.picture(_style.WIDTH, 2.9)
-        left, right = figure.subplots(1, 2)
-        draw_kl(left, rows)
-        held = draw_bound(right, rows)
+        draw_kl(figure.subplots(), rows)
         m2po, clip = (steps.curve(rows, arm, "kl", steps.usual(rows)).value.max() for arm in ("m2po", "clip"))
-        _script.headline(figure, held and m2po > 1.3 * clip, "Divergence from the behavior policy over updates")
+        _script.headline(figure, m2po > 1.3 * clip, "KL divergence from the behavior policy over updates")
     return figure
 
 

@@ -47,6 +47,7 @@ def draw(rows: Any) -> Figure:
             ends[name] = (float(own.value.iloc[-1]), LOOKS[task]["color"])
             few.append(own.value.iloc[0] < 0.2 and own.value.iloc[-1] > 0.4)
         ax.set(xscale="log", ylim=(-0.03, None), xlabel="learning rate")
+        look.ticks(ax.xaxis, (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2))
         ax.set_ylabel("tokens masked by M2PO /\ntokens masked by PPO's clip")
         for level, name in ((MASKED / CLIPPED, f"paper: {MASKED / CLIPPED:.2f}"), (1.0, "as many as the clip")):
             ax.axhline(level, **_style.REFERENCE)

@@ -16,7 +16,7 @@ from paper_figures._claim import Setting, decided
 __all__ = ["EXPERIMENTS", "draw", "numbers"]
 
 EXPERIMENTS = steps.drawn(task="chain", staleness=(0, 256), rate="4 × best synchronous")
-SHOWN = {arm: steps.NAMES[arm] for arm in ("fresh", "m2po", "gppo", "areal", "cispo")}
+SHOWN = {arm: steps.NAMES[arm] for arm in ("fresh", "m2po", "areal", "cispo")}
 """Trust regions that are followed; of the others, numbers are told."""
 RIVALS = ("none", "cispo", "areal", "gppo", "topr", "gspo")
 PENALIZED = tuple(name for name in steps.TASKS if m2po_steps.TASKS[name].kl_coef > 0)

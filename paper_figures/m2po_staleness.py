@@ -29,11 +29,12 @@ def levels(rows: Any, arm: str, task: str = steps.TASK) -> list[int]:
 
 def draw_levels(ax: Axes, rows: Any, arm: str, rate: float) -> list[Line2D]:
     """Return over updates, a line per level of staleness; lines for a key."""
-    shades = _script.shades(levels(rows, arm))
-    for staleness, color in shades:
+    shades = {**dict(_script.shades(levels(rows, arm))), 0: look.SYNCHRONOUS["color"]}
+    for staleness, color in shades.items():
         steps.trace(ax, steps.curve(rows, arm, "return", rate, staleness=staleness), color=color)
     ax.set(xlabel="update", xlim=(0, None))
-    return [Line2D([], [], color=color, label=f"staleness {staleness}") for staleness, color in shades]
+    names = {staleness: f"staleness {staleness}" if staleness else "fresh data" for staleness in shades}
+    return [Line2D([], [], color=color, label=names[staleness]) for staleness, color in shades.items()]
 
 
 def bounds(rows: Any, rate: float) -> Any:

@@ -1,4 +1,4 @@
-"""Final returns on data 256 updates old less those of fresh training, on six tasks, at one rate and at own best."""
+"""Final returns on data 256 updates old less those of fresh training, on six tasks, at own best rates."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _PAID = (
     "chains, forks: reward 1 if enough bits are correct; forks: every fourth bit uncertain; "
     "graded: fraction of correct tokens"
 )
-_DRAWN = {"task": _PAID, "rate": "best synchronous, own best", "unit": "updates"}
+_DRAWN = {"task": _PAID, "rate": "own best", "unit": "updates"}
 EXPERIMENTS = {
     "m2po_steps": {**_DRAWN, "staleness": (0, 256), "replicates": 128},
     "paired": {**_DRAWN, "of": "m2po_steps"},
 }
-READINGS = {"best": "At tuned rates", "usual": "At the best synchronous rate", "bold": ""}
-"""Rates of the experiment, and what a panel calls them where it is drawn."""
+READINGS = ("best", "usual", "bold")
+"""Rates of the experiment: own best, best synchronous, four times that."""
 
 
 def tasks(paired: Any) -> list[str]:
@@ -75,25 +75,22 @@ def checkpoints(rows: Any) -> dict[str, bool]:
 
 
 def draw(rows: Any, paired: Any) -> Figure:
-    """A line a task, a mark for M2PO and one for the clip; a panel for one rate, and one for own best rates."""
+    """A line a task, a mark for M2PO and one for the clip."""
     with _style.applied():
         figure, there = _style.picture(_style.WIDTH, 3.2), tasks(paired)
         updates = max(_script.settings(rows, "updates"))
-        axes = figure.subplots(1, 2, sharey=True, sharex=True)
-        for ax, (reading, title) in zip(axes, ((r, t) for r, t in READINGS.items() if t), strict=True):
-            for side, arm in ((-0.14, "m2po"), (0.14, "clip")):
-                for y, task in enumerate(there):
-                    look.points(ax, [y + side], apart(paired, task, reading, arm), sideways=True, **steps.LOOKS[arm])
-            ax.set(ylim=(len(there) - 0.5, -0.5), title=title)
-            ax.set(xlabel=f"return after {updates} updates, minus that on fresh data")
-            look.side(ax, "left: worse", 0.72)
-        axes[0].set_xticks((-0.6, -0.4, -0.2, 0.0))
-        look.ticks(axes[0].yaxis, range(len(there)), [steps.TASKS[task] for task in there])
+        ax = figure.subplots()
+        for side, arm in ((-0.14, "m2po"), (0.14, "clip")):
+            for y, task in enumerate(there):
+                look.points(ax, [y + side], apart(paired, task, "best", arm), sideways=True, **steps.LOOKS[arm])
+        ax.set(ylim=(len(there) - 0.5, -0.5), xlabel=f"return after {updates} updates, minus that on fresh data")
+        look.side(ax, "left: worse", 0.72)
+        look.ticks(ax.yaxis, range(len(there)), [steps.TASKS[task] for task in there])
         graded = [apart(paired, "graded", "best", arm).high for arm in ("m2po", "clip")] if "graded" in there else []
         far = bool(graded) and all((high < -0.08).all() for high in graded)
         _script.headline(figure, far and short(paired) < 0.05, "Final return on stale data minus that on fresh data")
         looks = {name: steps.LOOKS[arm] for arm, name in (("m2po", "M2PO"), ("clip", "PPO's clip"))}
-        look.legend(figure, axes, looks, steps.NEAR)
+        look.legend(figure, [ax], looks, steps.NEAR)
         figure.legends[-1].set_frame_on(False)
         figure.legends[-1].get_texts()[-1].set_text(f"counts as matching fresh data (within {steps.NEAR:g})")
     return figure

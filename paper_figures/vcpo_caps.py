@@ -1,4 +1,4 @@
-"""The cap of truncated ratios: return at the end and update of the fall, of sequence and token ratios."""
+"""The cap of truncated ratios: update of the fall, of sequence and token ratios."""
 
 from __future__ import annotations
 
@@ -22,42 +22,31 @@ LOOKS: dict[str, dict[str, Any]] = dict(
 )
 
 
-def draw_caps(ax: Axes, rows: Any, quantity: str) -> None:
-    """A quantity against caps, of both levels, at the 4× rate."""
+def draw_caps(ax: Axes, rows: Any) -> None:
+    """Median update of the fall against caps, of both levels, at the 4× rate."""
     names = {}
     for shift, (level, looks) in zip((0.96, 1.04), LOOKS.items(), strict=True):
-        own = caps(rows, level, quantity, BOLD)
+        own = caps(rows, level, "when", BOLD)
         look.points(ax, own.place * shift, own, **look.CONNECTED, **{**looks, "markersize": 3.5})
-        names[f"{level} ratios"] = (float(own.value.iloc[-1]), looks["color"])
+        words = ":\nno fall until the end" if own.value.iloc[-1] >= last(rows) else ""
+        names[f"{level} ratios{words}"] = (float(own.value.iloc[-1]), looks["color"])
     ax.set_xscale("log", base=2)
-    places = sorted(caps(rows, "sequence", quantity, BOLD).place)
+    places = sorted(caps(rows, "sequence", "when", BOLD).place)
     look.ticks(ax.xaxis, places, [f"{x:g}" if x < 256 else "none" for x in places])
-    ax.set_xlabel("cap (maximum) of importance ratios")
-    if quantity == "when":
-        ax.set_ylim(0, None)
-        ax.axhline(last(rows), **_style.REFERENCE)
-        names = {f"{name}: never" if y >= last(rows) else name: (y, color) for name, (y, color) in names.items()}
+    ax.set(xlabel="cap (maximum) of importance ratios", ylabel="update at which the median run falls", ylim=(0, None))
+    ax.axhline(last(rows), **_style.REFERENCE)
     look.ends(ax, names)
 
 
 def draw(rows: Any) -> Figure:
-    """Return, update of the fall."""
+    """Update of the fall by cap."""
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 2.9)
-        left, right = figure.subplots(1, 2)
-        draw_caps(left, rows, "end")
-        draw_caps(right, rows, "when")
-        left.set(title="Final return, truncated IS", ylabel="return at the end of training")
-        right.set(title="Time until half of the gain is gone", ylabel="median update of the fall")
-        kept = caps(rows, "token", "end", BOLD).low.min() > 0.5
-        _script.headline(figure, falls(rows) and kept, "Return and fall by the cap on importance ratios")
+        figure = _style.picture(_style.WIDTH, 2.8)
+        draw_caps(figure.subplots(), rows)
+        own, token = (caps(rows, level, "when", BOLD) for level in LEVELS)
+        later = own.value.max() < last(rows) and own.low.iloc[-1] > own.high.iloc[0]
+        _script.headline(figure, later and token.value.min() >= last(rows), "Fall by the cap on importance ratios")
     return figure
-
-
-def falls(rows: Any) -> bool:
-    """Whether half of the runs with sequence ratios fall, or end below half of the best return, at every cap."""
-    fell, end = caps(rows, "sequence", "fell", BOLD).value, caps(rows, "sequence", "end", BOLD).value
-    return bool(((fell.to_numpy() > 0.5) | (end.to_numpy() < 0.43)).all())
 
 
 def numbers(rows: Any) -> dict[str, str]:

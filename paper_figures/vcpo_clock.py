@@ -58,7 +58,7 @@ def draw(hours: Any, rows: Any) -> Figure:
             look.say(ax, x, y, name, color, ha="right" if name.startswith("VCPO") else "left")
         ax.set(xlim=(0.0, SHOWN), xlabel="simulated hours", ylabel="return of the trained policy")
         both = [gain(hours, {**machine(*MAIN), **place}, draws=200) for place, _ in list(ARMS.values())[1:]]
-        holds = quicker(rows) and all(found is not None and found[1] > 1.0 for found in both)
+        holds = quicker(rows) and all(found is not None and found[1] > 2.0 for found in both)
         _script.headline(figure, holds, "Return over hours")
     return figure
 

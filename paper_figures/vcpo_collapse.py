@@ -21,6 +21,7 @@ SCORES: dict[str, dict[str, Any]] = {
     "norm": {"color": look.COLOR["contrast"], "marker": "s"},
     "ess_drop": {"color": look.COLOR["measured"], "marker": "v", **look.HOLLOW},
 }
+TITLES = {"chain": "Chain of bits", "tokens": "Sequences of tokens"}
 NAMES = {"return": "low return", "ess": "low ESS", "norm": "large gradient", "ess_drop": "drop of ESS"}
 SURE, GUESS = 0.7, 0.65
 """Areas above and below which a score predicts, and hardly predicts, who collapses."""
@@ -45,7 +46,7 @@ def draw_areas(ax: Axes, rows: Any, regime: str) -> None:
         # Side by side: as many percent of the axis as can be told apart.
         aside = 0.008 * (place - 1.5) * own.lead.max()
         look.points(ax, aside - one.lead, one, **look.CONNECTED, **{"markersize": 3.5, **style})
-    ax.set(ylim=(0.3, 1.05), xlabel=TIME, title=said(rows, regime))
+    ax.set(ylim=(0.3, 1.05), xlabel=TIME, title=TITLES[regime])
     look.say(ax, 0.0, 0.42, "chance", look.COLOR["muted"], ha="right")
     first = {name: _script.pick(own, statistic=name).sort_values("lead").value for name in SCORES}
     look.ends(ax, {NAMES[n]: (v.iloc[0], SCORES[n]["color"]) for n, v in first.items() if len(v)}, 0.1)
@@ -56,17 +57,6 @@ def told(rows: Any, regime: str, statistic: str) -> tuple[bool, bool]:
     own = _script.pick(areas_of(rows, regime), statistic=statistic)
     own = own[own.lead >= WARNING]
     return bool(len(own) and (own.low > SURE).all()), bool(len(own) and (own.value < GUESS).all())
-
-
-def said(rows: Any, regime: str) -> str:
-    """What ESS and its drop tell of a collapse ten updates and more ahead."""
-    (strong, weak), name = told(rows, regime, "ess"), regime.capitalize()
-    words = _script.finding(
-        strong, "low ESS predicts collapse", _script.finding(weak, "ESS hardly\npredicts collapse", "")
-    )
-    if strong and told(rows, regime, "ess_drop")[1]:
-        words += ",\na drop of ESS does not"
-    return f"{name}: {words or 'who is about to collapse'}"
 
 
 def draw(rows: Any) -> Figure:

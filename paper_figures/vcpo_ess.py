@@ -62,7 +62,7 @@ def draw(rows: Any) -> Figure:
         axes = figure.subplots(1, 2)
         moves = [draw_panel(ax, rows, quantity) for ax, quantity in zip(axes, PANELS, strict=True)]
         batch = int(rows.batch.iloc[0])
-        look.say(axes[0], 0.9, 0.08, f"1 of {batch} samples", look.COLOR["muted"])
+        look.say(axes[0], 0.9, 0.08, f"minimum: 1 of {batch} samples", look.COLOR["muted"])
         look.say(axes[1], 0.9, 0.1, "equal weights", look.COLOR["muted"])
         _script.headline(figure, all(moves), "Effective sample size and the heaviest sample against staleness")
     return figure

@@ -48,7 +48,7 @@ def draw(rows: Any) -> Figure:
         axes[1].set(ylim=(0.0, 1.0), xlabel="updates since the fall (half of the gain lost)")
         axes[2].set_ylim(0.0, None)
         look.say(axes[0], -32, 0.42, "runs that\nfall", SIDES["fell"])
-        look.say(axes[0], 2, 0.72, "other runs", SIDES["others"])
+        look.say(axes[0], 2, 0.72, "runs that do not fall", SIDES["others"])
         holds = spikes(rows) and drops(rows) and peak(rows)[0]["update"] > 0
         _script.headline(figure, holds, "Return, effective sample size and gradient norm around falls")
     return figure

@@ -1,4 +1,4 @@
-"""How many hours asynchrony saves on the way to a return, against staleness and on other machines."""
+"""How much sooner asynchronous training reaches a return, against staleness; other machines are numbers."""
 
 from __future__ import annotations
 
@@ -20,8 +20,6 @@ EXPERIMENTS = {"vcpo_hours": {"task": "bits with a penalty", "tuned": True}}
 ARMS: dict[str, dict[str, Any]] = {"tis": look.TRUNCATED, "vcpo": look.VCPO}
 FASTER = 2.5
 """The paper's speed-up."""
-MARKS = "o^s"
-"""Training times, from short to long."""
 SPEED: dict[str, Any] = {"color": look.COLOR["muted"], "marker": "D", **look.HOLLOW}
 
 
@@ -38,51 +36,30 @@ def draw_staleness(ax: Axes, rows: Any) -> bool:
     levels = levels_of(rows)
     errors(ax, [(s, throughput(rows, *MAIN, s)) for s in levels], **SPEED, **look.CONNECTED)
     limit = predicted(*MAIN)
-    ax.axhline(limit, label="predicted limit of updates per hour", **_style.PREDICTED)
+    ax.axhline(limit, **_style.PREDICTED)
     for shift, (name, style) in zip((0.97, 1.03), ARMS.items(), strict=True):
         places = [(s, {**machine(*MAIN), "staleness": s, "method": name}) for s in levels]
         errors(ax, [(s * shift, gain(rows, place)) for s, place in places], **style, **look.CONNECTED)
     ax.set_xscale("log", base=2)
-    ax.set(xlim=(0.85 * levels[0], 1.2 * levels[-1]), ylim=(0.0, 3.6), ylabel="speed-up (synchronous: 1)")
+    ax.axhline(1.0, **_style.REFERENCE)
+    ax.set(xlim=(0.85 * levels[0], 1.2 * levels[-1]), ylim=(0.0, 3.6), ylabel="speed divided by synchronous speed")
     ax.set_xlabel("staleness limit (versions)")
     look.ticks(ax.xaxis, levels)
     found = {name: {s: gain(rows, {**machine(*MAIN), "staleness": s, "method": name}) for s in levels} for name in ARMS}
     most = [max((s for s in own if own[s]), key=lambda s, own=own: own[s][0], default=0) for own in found.values()]  # type: ignore[misc]
     near = all(PAPER / 2 <= s <= 2 * PAPER for s in most)
-    ax.set_title("Speed-up in time to a target return")
-    look.say(ax, 4.2, 2.82, "updates per hour", look.COLOR["muted"])
-    look.say(ax, 4.7, 2.2, "VCPO", look.COLOR["controlled"])
-    look.say(ax, 1.5, 1.6, "truncated IS", look.TRUNCATED["color"])
+    look.say(ax, 4.2, 2.85, "updates per hour", look.COLOR["muted"])
+    look.say(ax, 4.4, 2.25, "VCPO, to a target return", look.COLOR["controlled"])
+    look.say(ax, 2.05, 1.72, "truncated IS,\nto a target return", look.TRUNCATED["color"])
     look.say(ax, 1, 3.3, "predicted limit")
     return near
 
 
-def draw_machines(ax: Axes, rows: Any) -> bool:
-    """VCPO's speed-up against the spread of lengths, a line for each training time; whether all grow."""
-    names, grows = {}, []
-    for marker, train in zip(MARKS, vcpo_hours.TRAINS, strict=True):
-        known = sorted(set(rows[(rows.train == train) & (rows.staleness == PAPER)].sigma))
-        found = [(s, gain(rows, {**machine(s, train), "staleness": PAPER, "method": "vcpo"})) for s in known]
-        errors(ax, found, **{**look.VCPO, **look.CONNECTED, "marker": marker})
-        if values := [one[0] for _, one in found if one is not None]:
-            names[f"{train:g}× mean\nresponse"] = (values[-1], look.COLOR["controlled"])
-            grows.append(values[0] < values[-1] and values == sorted(values))
-    ax.set(xlim=(-0.1, 1.6), ylim=(0.0, 4.4), xlabel="spread $\\sigma$ of log-normal response lengths")
-    ax.set_title(f"VCPO at staleness {PAPER}, by time of an update")
-    look.ends(ax, names, gap=0.16)
-    return all(grows)
-
-
 def draw(rows: Any) -> Figure:
-    """Staleness on one machine, and other machines."""
+    """Speeds against staleness on the main machine."""
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 3.2)
-        left, right = figure.subplots(1, 2, width_ratios=(1.3, 1.0))
-        holds = [draw_staleness(left, rows), draw_machines(right, rows)]
-        _script.headline(figure, all(holds), "Speed-up in updates and in time to a return")
-        right.set_ylabel("speed-up (synchronous: 1)")
-        for ax in (left, right):
-            ax.axhline(1.0, **_style.REFERENCE)
+        figure = _style.picture(_style.WIDTH, 2.9)
+        _script.headline(figure, draw_staleness(figure.subplots(), rows), "Speed in updates and to a return")
     return figure
 
 

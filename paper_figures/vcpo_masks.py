@@ -17,7 +17,7 @@ from paper_figures._vcpo_steps import BOLD, USUAL
 
 EXPERIMENTS = steps.drawn("curve", "4 × best synchronous", f"{LAG}")
 MASKS = {
-    "MIS, geometric": ("geometric\nmasked IS", str(_methods.look("geometric masked IS")["color"])),
+    "MIS, geometric": ("geometric-mean\nmask", str(_methods.look("geometric masked IS")["color"])),
     "PPO": ("PPO's clip", str(_methods.look("PPO")["color"])),
     "M2PO": ("M2PO's mask", str(_methods.look("M2PO")["color"])),
 }
@@ -72,7 +72,7 @@ def draw(rows: Any) -> Figure:
             if len(own):
                 steps.line(ax, own.assign(high=own.high.astype(float).clip(upper=1.0)), color=color)
                 names[name] = (float(own.value.iloc[-1]), color)
-        ax.set(xlabel="update", ylabel="tokens of stale data removed")
+        ax.set(xlabel="update", ylabel="share of tokens removed")
         ax.set_xlim(0, None)
         look.shares(ax)
         look.ends(ax, names, gap=0.075)

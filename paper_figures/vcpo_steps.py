@@ -23,12 +23,15 @@ NAMES = {"RLOO": "RLOO, no ratio"}
 
 
 def holds(rows: Any) -> bool:
-    """Whether, at the 4× rate, truncated IS falls and ends furthest away, and VCPO never falls."""
-    fell = {
-        name: steps.one(rows, place["arm"], "fell", BOLD, place["law"]).value for name, (place, _) in FOLLOWED.items()
-    }
+    """Whether, at the 4× rate, truncated IS loses most of its return and ends furthest away, and VCPO does neither."""
+    end = {name: steps.one(rows, place["arm"], "end", BOLD, place["law"]) for name, (place, _) in FOLLOWED.items()}
     far = {name: steps.lag_ends(rows, name, "kl_start") for name in FOLLOWED}
-    return fell["truncated IS"] > 0.5 and fell["VCPO"] == 0 and max(far, key=lambda name: far[name]) == "truncated IS"
+    lost = end["truncated IS"].high < end["synchronous"].value / 2 and end["VCPO"].low > 0.95 * end["synchronous"].value
+    return (
+        bool(lost)
+        and max(far, key=lambda name: far[name]) == "truncated IS"
+        and min(far, key=lambda name: far[name]) == "VCPO"
+    )
 
 
 def draw(rows: Any) -> Figure:
@@ -40,10 +43,12 @@ def draw(rows: Any) -> Figure:
             for place, looks in FOLLOWED.values():
                 steps.line(ax, steps.curve(rows, place, quantity, BOLD), **looks)
             ax.set(title=title, xlabel="update", ylabel=label)
-        far = {name: steps.lag_ends(rows, name, "kl_start") for name in FOLLOWED}
-        ends = {NAMES.get(name, name): (far[name], looks["color"]) for name, (_, looks) in FOLLOWED.items()}
+            ends = {
+                NAMES.get(name, name): (steps.lag_ends(rows, name, quantity), looks["color"])
+                for name, (_, looks) in FOLLOWED.items()
+            }
+            look.ends(ax, ends, 0.08)
         axes[-1].set_yticks([0, 5, 10, 15])
-        look.ends(axes[-1], ends, 0.12)
         _script.headline(figure, holds(rows), "Training on data 12 versions old, over updates")
     return figure
 

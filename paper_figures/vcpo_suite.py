@@ -1,12 +1,10 @@
-"""Thirteen estimators on data 12 versions old, at four times the best synchronous rate; tuned ones are numbers."""
+"""Falls of thirteen estimators on data 12 versions old, at the 4× rate; returns are numbers."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import PercentFormatter
 
 from asyncsim.plotting import _style
 from experiments import vcpo_steps
@@ -18,12 +16,10 @@ from paper_figures._vcpo_steps import BOLD, USUAL
 
 EXPERIMENTS = {
     **steps.drawn("rates", "4 × best synchronous"),
-    "paired": {"of": "vcpo_steps", "rate": "4 × best synchronous", "staleness": "12"},
+    "paired": {"of": "vcpo_steps", "rate": "4 × best synchronous", "staleness": "12", "seeds": ""},
 }
 FORM: dict[str, Any] = {**look.VCPO, **look.HOLLOW}
 """VCPO with standardized advantages."""
-SHOWN = 0.1
-"""Largest difference that is drawn as a mark; larger ones are numbers at the edge."""
 AS_GOOD = 0.005
 """Smaller differences of return count as none."""
 RELEASE = "VCPO, standardized"
@@ -73,38 +69,25 @@ def look_of(arm: str) -> dict[str, Any]:
     return FORM if arm == RELEASE else _methods.look(_methods.called(arm))
 
 
-def draw_apart(ax: Axes, rows: Any, paired: Any, names: list[str]) -> None:
-    """Returns less VCPO's; those far below are numbers at the left edge."""
-    for place, arm in enumerate(names):
-        if arm == "VCPO":
-            ax.plot(0.0, place, linestyle="none", markersize=4.0, **look.VCPO)
-        elif (own := apart(paired, arm, "bold")).value.iloc[0] < -SHOWN:
-            words = f"← {own.value.iloc[0]:.2f}".replace("-", "−")
-            look.say(ax, -SHOWN, place, words, _methods.look(_methods.called(arm))["color"])
-        else:
-            look.points(ax, [place], own, sideways=True, **look_of(arm))
-    ax.axvline(0.0, **_style.REFERENCE)
-    ax.set(xlabel="mean return over training minus VCPO's", xlim=(-1.03 * SHOWN, 0.2 * SHOWN), title="Return")
-    look.side(ax, "left: worse", 0.8, 0.96)
-
-
 def draw(rows: Any, paired: Any) -> Figure:
-    """Falls left, returns beside VCPO's right."""
+    """Share of runs that fall, a line for each estimator."""
+    del paired
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 3.4)
-        left, right = figure.subplots(1, 2, sharey=True, width_ratios=(1.0, 1.3))
-        names = sorted(arms(rows), key=lambda arm: -apart(paired, arm, "bold", "").value.iloc[0])
+        figure = _style.picture(_style.WIDTH, 3.2)
+        ax = figure.subplots()
+        names = sorted(arms(rows), key=lambda arm: (steps.one(rows, arm, "fell", BOLD).value, arm != "VCPO"))
         for place, arm in enumerate(names):
             fell = _script.pick(rows, part="rates", law="constant", arm=arm, quantity="fell")
-            look.points(left, [place], steps.at(fell, BOLD), sideways=True, **look_of(arm))
-        draw_apart(right, rows, paired, names)
-        left.set(xlabel="runs that fall (lose half of their gain)", xlim=(-0.03, 1.03), title="Falls")
-        left.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=" %"))
-        left.invert_yaxis()
-        look.ticks(left.yaxis, range(len(names)), [_methods.called(arm) for arm in names])
-        left.get_yticklabels()[names.index("VCPO")].set_color(look.VCPO["color"])
+            look.points(ax, [place], steps.at(fell, BOLD), sideways=True, **look_of(arm))
+        ax.set(xlabel="runs that fall (lose more than half of their gain)", xlim=(-0.03, 1.03))
+        look.percents(ax.xaxis)
+        ax.invert_yaxis()
+        called = {RELEASE: "VCPO, standardized advantages"}
+        look.ticks(ax.yaxis, range(len(names)), [called.get(arm, _methods.called(arm)) for arm in names])
+        for tick, arm in zip(ax.get_yticklabels(), names, strict=True):
+            tick.set_color(look_of(arm)["color"])
         holds = "VCPO" in never(rows) and RELEASE in fallen(rows) and len(fallen(rows)) < len(names) / 2
-        _script.headline(figure, holds, "Falls and returns of estimators on stale data")
+        _script.headline(figure, holds, "Falls of estimators on stale data")
     return figure
 
 
