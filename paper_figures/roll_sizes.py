@@ -39,7 +39,7 @@ def draw_gpus(ax: Axes, rows: Any) -> None:
         own = shared.fastest(rows, "gpus", arm, shared.TIGHT)
         found = [shared.faster(base, row) for row in own.itertuples()]
         shared.line(ax, own.x, found, **style)
-        names[arm if arm == "asynchronous" else f"synchronous,\n{arm}"] = (found[-1]["value"], style["color"])
+        names[arm if arm == "asynchronous" else f"{arm},\nsynchronous"] = (found[-1]["value"], style["color"])
     ax.plot(roll_sizes.GPUS, [count / first for count in roll_sizes.GPUS], **_style.REFERENCE)
     ax.set(xscale="log", yscale="log", xlabel="GPUs", ylabel=f"speed divided by batch\nscheduling on {first} GPUs")
     ax.set_title("By number of GPUs")
@@ -76,7 +76,7 @@ def draw_ratio(ax: Axes, rows: Any) -> None:
         xlabel="asynchronous ratio (maximum staleness)", ylabel="speed divided by\nsynchronous speed", ylim=(1.0, None)
     )
     ax.set_title("By samples per step")
-    look.say(ax, 8.0, 2.7, f"ring: reaches {100 * ENOUGH:.0f} % of maximum", look.COLOR["muted"], ha="right")
+    look.say(ax, 8.0, 2.7, f"ring: {100 * ENOUGH:.0f} % of maximum", look.COLOR["muted"], ha="right")
     look.ends(ax, names)
 
 

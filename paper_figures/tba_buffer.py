@@ -18,7 +18,7 @@ EXPERIMENTS = {"tba_steps": {"part": "buffer", "rate": "best synchronous"}}
 RULES: dict[str, tuple[str, dict[str, Any]]] = {
     "uniform 0": ("uniform", {"color": look.COLOR["muted"], "marker": "o"}),
     "uniform 0.95": ("recent", {"color": look.COLOR["controlled"], "marker": "^"}),
-    "reward 0.5": ("half by reward,\nhalf recent", {"color": look.COLOR["tuned"], "marker": "D"}),
+    "reward 0.5": ("half reward,\nhalf recent", {"color": look.COLOR["tuned"], "marker": "D"}),
     "reward 0": ("by reward", {"color": look.COLOR["stale"], "marker": "s"}),
 }
 PRICES = (0.05, 0.2)
