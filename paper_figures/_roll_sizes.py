@@ -17,6 +17,7 @@ NEW: dict[str, Any] = {"color": look.COLOR["controlled"], "marker": "^"}
 OTHER: dict[str, Any] = {"color": look.COLOR["contrast"], "marker": "s"}
 TIGHT, LONG = 0.5, 1.0
 """Spreads of lengths."""
+TASK = f"timing only, standard deviation of log length {TIGHT:g}"
 
 
 def fastest(rows: Any, part: str, arm: str, spread: float | None = None) -> Any:

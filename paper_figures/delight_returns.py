@@ -20,7 +20,7 @@ LAWS = {
     "fresh": ("fresh data", look.SYNCHRONOUS),
     STALE: ("data 32 versions old", {"color": look.COLOR["stale"], "marker": "o"}),
 }
-NAMES = {"exact IS": "exact IS", "DG": "DG", "sign-blind": "DG, gate without\nthe advantage's sign"}
+NAMES = {"exact IS": "exact IS", "DG": "DG (temperature 1)", "sign-blind": "DG, gate ignores\nthe advantage's sign"}
 """Arms that are drawn."""
 TASKS = ("bandit", "graded", "sparse")
 

@@ -14,7 +14,7 @@ from paper_figures import _vcpo as look
 from paper_figures._claim import Setting, decided
 
 EXPERIMENTS = {"ess_five": {"rate": "0.05"}}
-ESS, WORTH = "ESS / samples", "true worth"
+ESS, WORTH = "ESS / samples", "measured worth"
 
 
 def draw_task(ax: Axes, rows: Any, task: str) -> dict[str, tuple[float, str]]:
@@ -40,7 +40,7 @@ def draw(rows: Any) -> Figure:
         tasks = [task for task in ess_five.TASKS if (rows.task == task).any()]
         axes = figure.subplots(1, len(tasks), sharey=True, squeeze=False)[0]
         names = [draw_task(ax, rows, task) for ax, task in zip(axes, tasks, strict=True)]
-        axes[0].set_ylabel("worth in fresh samples")
+        axes[0].set_ylabel("fresh samples that estimate the\ngradient as well as a stale one")
         look.ends(axes[-1], names[-1], gap=0.12)
         own = rows[(rows["size"] == "sequence") & (rows.batch == ess_five.BATCH)]
         most = rows[rows["size"] == "truth"].value.max()

@@ -21,7 +21,7 @@ SHOWN = 4
 HELD_LOOK: dict[str, Any] = {"color": look.COLOR["stale"], "marker": "o", **look.HOLLOW}
 TUNED_LOOK: dict[str, Any] = {"color": look.COLOR["controlled"], "marker": "o"}
 PRICES, PRICE = 2.0 ** np.arange(-2, 8), 8.0
-"""Prices that are drawn, and the one that is quoted."""
+"""Prices of the claim, and the one that is drawn."""
 HELD = 0.1
 """A learning rate that all cells share, so small that fresh data need tens of updates."""
 BOLD = 3.2
@@ -66,23 +66,6 @@ def best(rows: Any, task: str, price: float, held: bool) -> tuple[int, Any]:
     return int(ratios[place]), beside(own.iloc[place], own.loc[0].iloc[0], scale)
 
 
-def draw_prices(ax: Axes, rows: Any) -> None:
-    """Compute of the best replayed cell at best rates against the price, the name of a task at the end of its line."""
-    names = {"fresh data": (1.0, look.COLOR["synchronous"])}
-    for side, task in zip((0.93, 1.0, 1.07), tasks(rows), strict=False):
-        each = [best(rows, task, price, False)[1] for price in PRICES]
-        reach = [[f.value - f.low for f in each], [f.high - f.value for f in each]]
-        style = {**_style.MEASURED, **look.CONNECTED, **look.TASK[task], "markersize": 3.5}
-        ax.errorbar(side * PRICES, [f.value for f in each], yerr=reach, **style)
-        names[task] = (each[-1].value, look.COLOR[task])
-    ax.axhline(1.0, **{**_style.REFERENCE, "color": look.COLOR["synchronous"]})
-    ax.set(xscale="log", yscale="log", ylim=(0.12, 5.0), title="Tuned learning rates")
-    ax.set(xlabel="generation time divided by training time", ylabel="compute relative to fresh data\n(below 1: saved)")
-    look.ticks(ax.yaxis, [0.125, 0.25, 0.5, 1, 2, 4], ["1/8", "1/4", "1/2", "1", "2", "4"])
-    look.ticks(ax.xaxis, [0.25, 1, 4, 16, 64])
-    look.ends(ax, names)
-
-
 def draw_rates(ax: Axes, rows: Any) -> None:
     """Compute of the best replayed cell at the quoted price, by task: at the held rate and at best rates."""
     for held, side, style in ((True, -0.12, HELD_LOOK), (False, 0.12, TUNED_LOOK)):
@@ -108,12 +91,10 @@ def entropy(rows: Any, task: str, ratio: int, buffer: int) -> Any:
 
 
 def draw(rows: Any) -> Figure:
-    """Compute at one rate that all share and at the best rate of each; the latter against the price."""
+    """Compute at one rate that all share and at the best rate of each."""
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 2.9)
-        left, right = figure.subplots(1, 2)
-        draw_rates(left, rows)
-        draw_prices(right, rows)
+        figure = _style.picture(_style.WIDTH, 2.6)
+        draw_rates(figure.subplots(), rows)
         saved = {held: [best(rows, task, PRICE, held)[1] for task in tasks(rows)] for held in (False, True)}
         sure = {held: [each.high < 1.0 for each in found] for held, found in saved.items()}
         holds = all(sure[True]) and not all(sure[False])

@@ -14,8 +14,8 @@ from paper_figures import _script
 from paper_figures import _vcpo as look
 from paper_figures._claim import Setting, decided
 
-EXPERIMENTS = {"roll_sizes": {"part": ("queue", "replication"), "task": ""}}
-QUEUES = {"queue": ("queue, 64 slots", shared.PART), "queue, free": ("queue, one slot\nper sample", shared.NEW)}
+EXPERIMENTS = {"roll_sizes": {"part": ("queue", "replication"), "task": shared.TASK}}
+QUEUES = {"queue": ("queue,\n64 slots", shared.PART), "queue, free": ("queue, one slot\nper sample", shared.NEW)}
 PLACED = {"together": ("one GPU per prompt", shared.OLD), "replicated": ("any GPU per sample", shared.NEW)}
 
 
@@ -29,7 +29,12 @@ def draw_queue(ax: Axes, rows: Any) -> float:
         names[name] = (float(own.value.iloc[-1]), style["color"])
     ax.axhline(batch.value, **_style.REFERENCE)
     look.ticks(ax.xaxis, sorted(own.x.unique()))
-    ax.set(xlabel="spare prompts", ylabel="seconds of generation per step", ylim=(0.0, None), title="Spare prompts")
+    ax.set(
+        xlabel="spare prompts (a slot holds one sample in progress)",
+        ylabel="seconds of generation per step",
+        ylim=(0.0, None),
+        title="Spare prompts",
+    )
     look.ends(ax, names, gap=0.15)
     slower = own.value.iloc[0] > batch.value
     look.say(ax, 1.5, own.value.iloc[0], _script.finding(slower, "no spares: slower than batches", "no spares"))

@@ -18,7 +18,7 @@ from paper_figures.roll_flash import PAPER
 
 __all__ = ["EXPERIMENTS", "draw", "numbers"]
 
-EXPERIMENTS = {"roll_sizes": {"part": ("gpus", "ratio"), "task": ""}}
+EXPERIMENTS = {"roll_sizes": {"part": ("gpus", "ratio"), "task": shared.TASK}}
 MORE, ENOUGH, LARGE = 16, 0.95, 128
 """Spare prompts whose seconds are quoted, the share of a speed that is enough, and samples of large batches."""
 SIZES: tuple[dict[str, Any], ...] = (
@@ -39,13 +39,13 @@ def draw_gpus(ax: Axes, rows: Any) -> None:
         own = shared.fastest(rows, "gpus", arm, shared.TIGHT)
         found = [shared.faster(base, row) for row in own.itertuples()]
         shared.line(ax, own.x, found, **style)
-        names[arm] = (found[-1]["value"], style["color"])
+        names[arm if arm == "asynchronous" else f"{arm},\nsynchronous"] = (found[-1]["value"], style["color"])
     ax.plot(roll_sizes.GPUS, [count / first for count in roll_sizes.GPUS], **_style.REFERENCE)
     ax.set(xscale="log", yscale="log", xlabel="GPUs", ylabel=f"speed divided by batch\nscheduling on {first} GPUs")
-    ax.set_title(f"By number of GPUs, spread {shared.TIGHT:g}")
+    ax.set_title("By number of GPUs")
     look.ticks(ax.xaxis, roll_sizes.GPUS)
     look.ticks(ax.yaxis, (1, 2, 4, 8))
-    look.ends(ax, names)
+    look.ends(ax, names, gap=0.12)
 
 
 def speeds(rows: Any, size: int, spread: float) -> dict[int, dict[str, float]]:
@@ -72,8 +72,10 @@ def draw_ratio(ax: Axes, rows: Any) -> None:
         ax.plot([first], [found[first]["value"]], marker="o", **ring)
         names[f"{size} samples"] = (list(found.values())[-1]["value"], style["color"])
     look.ticks(ax.xaxis, roll_sizes.RATIOS)
-    ax.set(xlabel="asynchronous ratio", ylabel="speed divided by\nsynchronous speed", ylim=(1.0, None))
-    ax.set_title(f"By samples per step, spread {shared.TIGHT:g}")
+    ax.set(
+        xlabel="asynchronous ratio (maximum staleness)", ylabel="speed divided by\nsynchronous speed", ylim=(1.0, None)
+    )
+    ax.set_title("By samples per step")
     look.say(ax, 8.0, 2.7, f"ring: {100 * ENOUGH:.0f} % of maximum", look.COLOR["muted"], ha="right")
     look.ends(ax, names)
 

@@ -62,7 +62,8 @@ def draw_boundary(ax: Axes, rows: Any) -> Axes:
     ax.text(0.0, 0.1, "both converge", color=_style.COLORS["held"])
     for schedule, tau, spot in (("fixed", 2, (0.0, 0.33)), ("sawtooth", 4, (4.6, 0.72))):
         label, look = SCHEDULES[schedule]
-        ax.annotate(label, (tau, boundary(schedule, tau)), spot, color=look["color"], **LEADER)
+        words = label.replace(" from 0", r": 0, 1, ..., $\tau$ in turn")
+        ax.annotate(words, (tau, boundary(schedule, tau)), spot, color=look["color"], **LEADER)
     ax.set_yscale("log")
     ax.set(ylim=(0.08, 2.6), yticks=[0.1, 0.2, 0.5, 1, 2], ylabel=r"maximum stable learning rate $\times$ curvature")
     ax.set_yticklabels(["0.1", "0.2", "0.5", "1", "2"])

@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
+from experiments.system_frontier import BATCH
 from paper_figures import _script
 from paper_figures import _vcpo as look
 from paper_figures._claim import Setting
@@ -68,9 +69,12 @@ def draw_frontier(ax: Axes, rows: Any) -> Axes:
         else:
             below = 0.35 * (system == "prime_rl")
             ax.text(x[-1] + 0.12, y[-1] - below, NAMES[system], color=shade, va="center")
+    busy = BATCH / float(rows[rows.part == "frontier"].train_time.iloc[0])
+    ax.axhline(busy, **_style.REFERENCE)
+    look.say(ax, -0.2, busy + 0.22, "a trainer that is always busy", look.COLOR["muted"])
     ax.set(
         xlim=(-0.3, 8.3),
-        ylim=(0, 5.6),
+        ylim=(0, 6.0),
         xlabel="measured mean staleness (versions); one mark per limit",
         ylabel="groups per second",
     )

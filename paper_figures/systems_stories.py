@@ -79,7 +79,7 @@ def draw_survival(ax: Axes, rows: Any) -> bool:
     ax.text(8.5, 1e-4, "verl, drops groups", color=_style.COLORS["contrast"])
     for height, words in ((3e-5, "systems that wait"), (1e-5, f"(all ≤ {most:.0f})")):
         ax.text(8.5, height, words, color=_style.COLORS["muted"])
-    ax.text(4.3, 2.0, "limit", color=_style.COLORS["muted"], va="center")
+    ax.text(4.3, 2.0, "limit 4", color=_style.COLORS["muted"], va="center")
     ax.set(xscale="log", yscale="log", xlim=(0.9, 300), ylim=(FLOOR, 4.0), xlabel="staleness $k$ (versions)")
     ax.set(
         xticks=[1, 4, 10, 40, 200],
@@ -88,7 +88,7 @@ def draw_survival(ax: Axes, rows: Any) -> bool:
     )
     own = rows[rows.system == "areal"]
     limit, largest = number(own, "mean")[0], number(own, "largest")[0]
-    ax.set_title(f"Staleness of samples (limit set to {limit:.0f})")
+    ax.set_title(f"Staleness of samples (AReaL's mean: {limit:.1f})")
     return abs(limit / 4.0 - 1.0) < NEAR and largest > 10.0 * limit
 
 

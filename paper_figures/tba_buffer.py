@@ -18,7 +18,7 @@ EXPERIMENTS = {"tba_steps": {"part": "buffer", "rate": "best synchronous"}}
 RULES: dict[str, tuple[str, dict[str, Any]]] = {
     "uniform 0": ("uniform", {"color": look.COLOR["muted"], "marker": "o"}),
     "uniform 0.95": ("recent", {"color": look.COLOR["controlled"], "marker": "^"}),
-    "reward 0.5": ("half by reward", {"color": look.COLOR["tuned"], "marker": "D"}),
+    "reward 0.5": ("half reward,\nhalf recent", {"color": look.COLOR["tuned"], "marker": "D"}),
     "reward 0": ("by reward", {"color": look.COLOR["stale"], "marker": "s"}),
 }
 PRICES = (0.05, 0.2)
@@ -55,7 +55,7 @@ def draw_rules(ax: Axes, rows: Any, quantity: str, reading: str, top: float | No
     ax.set(xlabel="samples generated per exchange of weights", xscale="log")
     look.ticks(ax.xaxis, sorted(parted(rows).stored.unique()))
     ax.set_ylim(0.0, top)
-    look.ends(ax, names)
+    look.ends(ax, names, gap=0.11)
 
 
 def sizes(rows: Any) -> Any:

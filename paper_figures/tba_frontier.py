@@ -17,13 +17,12 @@ from paper_figures._claim import Setting, decided
 
 EXPERIMENTS = {"tba_steps": {"part": "grid", "task": "arms", "rate": "best synchronous", "steps": 15}}
 LABELS = (
-    ("TBA and", "TBA", 2.3, 0.94),
-    (tba.LABELS[tba_steps.CURRENT], tba_steps.CURRENT, 2.3, 0.87),
-    ("Proximal RLOO", "Proximal RLOO", 2.08, 0.29),
+    ("TBA and", "TBA", 0.6, 0.94),
+    (f"{tba.LABELS[tba_steps.CURRENT]} (KL under the current policy)", tba_steps.CURRENT, 0.6, 0.87),
     ("Dr. GRPO", "Dr. GRPO", 0.95, 0.18),
     ("RLOO", "RLOO", 3.6, 0.17),
 )
-"""Names of lines, their arms and places."""
+"""Names of lines, their arms and places that are drawn; the entry has Proximal RLOO."""
 PRICES = np.geomspace(0.02, 2.0, 200)
 RIVALS = ("RLOO", "Proximal RLOO", "Dr. GRPO")
 """Methods that the paper compares; RLOO with the current penalty is ours, and TBA's gradient up to a factor."""
@@ -40,12 +39,12 @@ def points(rows: Any, arm: str, steps: int, quantity: str, times: float | None =
 
 def panel(ax: Axes, rows: Any, steps: int) -> None:
     """Return against KL, a line an arm from KL coefficient to coefficient; dashed, what the best policy has."""
-    for arm, style in tba.ARMS.items():
+    for _, arm, *_ in LABELS:
         x, y = points(rows, arm, steps, "kl"), points(rows, arm, steps, "return")
         reach = [x.value - x.low, x.high - x.value]
-        look.points(ax, x.value, y, xerr=reach, **look.CONNECTED, **{**style, "markersize": 4.0})
+        look.points(ax, x.value, y, xerr=reach, **look.CONNECTED, **{**tba.ARMS[arm], "markersize": 4.0})
     kl, earned, _ = tba.frontier(PRICES)
-    ax.plot(kl, earned, label="largest possible return at this KL", **_style.PREDICTED)
+    ax.plot(kl, earned, label="frontier: maximum return at this KL", **_style.PREDICTED)
     ax.set(ylim=(0.0, 1.0), xlim=(0.0, None))
 
 

@@ -68,7 +68,7 @@ def draw(rows: Any) -> Figure:
             ax.set_xlabel("update")
             names = dict(NAMES)
             if law == "replay" and end(rows, TASK, law, "RLOO") < THERE:
-                names["RLOO"] += "\n(reaches it\nwhen tuned)"
+                names["RLOO"] += "\n(reaches the\noptimum\nif tuned)"
             look.ends(ax, {names[arm]: (last(rows, law, arm), ARMS[arm]) for arm in ARMS}, 0.11)
         look.say(axes[0], 0.0, LEAST / 4.0, "rounding limit", look.COLOR["muted"])
         axes[0].set_ylabel("KL to the optimum (nats)")

@@ -29,8 +29,8 @@ def draw_resets(ax: Axes, rows: Any, quantity: str) -> None:
         own = type(rows)([at(rows, "reset", place, quantity, "end", beta=beta) for place in places])
         look.points(ax, range(len(places)), own, **look.CONNECTED, **style)
         names[f"KL coefficient {beta:g}"] = (float(own.value.iloc[-1]), style["color"])
-    look.ticks(ax.xaxis, range(len(places)), ["never" if place == "0" else f"every {place}" for place in places])
-    ax.set(xlabel="resets of TBA's reference policy (updates)")
+    look.ticks(ax.xaxis, range(len(places)), ["no reset" if place == "0" else place for place in places])
+    ax.set(xlabel="updates between resets of TBA's reference policy")
     ax.set_ylim(0.0, None)
     look.ends(ax, names)
 

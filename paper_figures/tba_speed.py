@@ -84,10 +84,10 @@ def draw_speed(ax: Axes, rows: Any) -> None:
         names[f"every {interval} batches"] = (found[0][0], look.COLOR[color])
     interval = tba_speed.ARMS[ARMS[0]][1]
     factor, color = speed(rows, tba_speed.CLOCK, interval)[0], look.COLOR[SHOWN[interval][0]]
-    look.say(ax, 1.08 * burden(rows, tba_speed.CLOCK), 0.8 * factor, f"{factor:.1f}", color)
+    look.say(ax, 1.08 * burden(rows, tba_speed.CLOCK), 0.62 * factor, f"{factor:.1f}", color)
     ax.axhline(PAPER, **_style.REFERENCE)
     names[f"paper: {PAPER:g}"] = (PAPER, look.COLOR["muted"])
-    ax.set(xlabel="generation time divided by training time", title="Speed by interval between exchanges of weights")
+    ax.set(xlabel="generation time divided by training time", title="Updates, by how often weights are exchanged")
     ax.set(xscale="log", yscale="log", ylabel="updates per second,\nsynchronous training = 1")
     ax.set(xlim=(0.8 * min(x), 1.25 * max(x)), ylim=(0.4, 40.0))
     look.ends(ax, names)
@@ -114,7 +114,7 @@ def draw_clock(ax: Axes, rows: Any) -> None:
                     va="center",
                 )
     ax.axvline(1.0, **_style.REFERENCE)
-    ax.set(xlabel="speed-up over synchronous RLOO (right of 1: sooner)\n(exchange every 10 batches)", xscale="log")
+    ax.set(xlabel="speed-up over synchronous RLOO (right of 1: sooner)\n(weights every 10 batches)", xscale="log")
     ax.set_ylim(len(TITLES) - 0.5, -0.5)
     ax.set_title(f"Speed to a target, generation {burden(rows, tba_speed.CLOCK):.0f} × training")
     look.ticks(ax.yaxis, range(len(TITLES)), list(TITLES.values()))

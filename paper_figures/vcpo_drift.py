@@ -45,7 +45,9 @@ def draw_drift(ax: Axes, rows: Any) -> None:
         look.points(ax, own.staleness, own, scale=1.0 / LENGTH, **style)
     ax.set_xscale("log", base=2)
     look.ticks(ax.xaxis, [1, 2, 4, 8, 16, 32, 64, 128])
-    ax.set(yscale="log", ylim=(8e-6, 2.0), xlabel="staleness (versions)", title=f"Drift of the policy, {LENGTH} tokens")
+    ax.set(
+        yscale="log", ylim=(8e-6, 2.0), xlabel="staleness (versions)", title=f"Variance by staleness, {LENGTH} tokens"
+    )
     ax.set_ylabel("variance of a token's\nlog ratio (nats²)")
 
 
@@ -65,8 +67,8 @@ def draw_law(ax: Axes, rows: Any) -> None:
     ax.legend(handles=ax.containers, loc="upper right", frameon=False)
     ax.set(
         xscale="log",
-        xlabel="forecast variance of a sequence's\nlog ratio (nats²)",
-        title="ESS, reward for correct tokens",
+        xlabel="predicted variance of a\nsequence's log ratio (nats²)",
+        title="ESS, rewards for correct tokens",
     )
     look.ticks(ax.xaxis, [0.01, 0.1, 1.0, 10.0])
     look.shares(ax)
@@ -81,7 +83,7 @@ def draw(rows: Any) -> Figure:
         draw_drift(drift, rows)
         draw_law(shares, rows)
         look.say(drift, 1.1, 5e-3, "random rewards", look.COLOR["contrast"])
-        look.say(drift, 9.0, 6e-4, "reward for\ncorrect tokens", look.COLOR["measured"])
+        look.say(drift, 9.0, 6e-4, "rewards for\ncorrect tokens", look.COLOR["measured"])
         inside = [each.held for each in held(rows)["first"] if each.inside]
         holds = met(rows) and inside.count(True) > 0.9 * len(inside)
         _script.headline(figure, holds, "Drift of the policy, and ESS")

@@ -7,6 +7,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
+from experiments.vcpo_controls import LEARNED
 from paper_figures import _script
 from paper_figures import _vcpo as look
 from paper_figures._claim import Setting, decided
@@ -14,8 +15,8 @@ from paper_figures.vcpo_controls import ends, of
 
 EXPERIMENTS = {"vcpo_controls": {"task": "graded"}}
 AGAINST = {
-    "learning": "one constant rate:\nVCPO's mean while learning",
-    "constant": "one constant rate:\nVCPO's mean over the run",
+    "learning": f"constant rate: VCPO's mean\nwhile return is below {LEARNED:g}",
+    "constant": "constant rate: VCPO's mean\nover the entire run",
     "other": "rates of another VCPO run,\nin order",
     "shuffled": "rates of another VCPO run,\nshuffled",
 }
