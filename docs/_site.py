@@ -75,7 +75,10 @@ COVERS = {"1_staleness": 1, "2_ratios": 3, "3_delayed_ascent": 1, "4_your_hypoth
 """Which of its pictures is shown for a notebook: one that answers no guess; the first where none is named."""
 DOWNLOAD = "Download [{0}]({0}) and [lessons.py](lessons.py) into one folder to run this notebook."
 SLIDERS = re.compile(r"^(```python\n(?:(?!```).)*lessons\.sliders\((?:(?!```).)*```)$", re.M | re.S)
-STILL = "The sliders need a running kernel. This page shows the picture at the settings of the first cell."
+STILL = (
+    "The sliders work in Jupyter. This page shows the picture at the settings of the first cell. "
+    "The [explorer](../explorer.html) has sliders that work in the browser."
+)
 DRAWN = re.compile(r"^(```python\n(?:(?!```).*\n){12,}```)(?=\s+(?:\*The sliders .*\*\s+)?!\[What the code)", re.M)
 """A cell of many lines with a picture right behind it, and perhaps the note on sliders between."""
 FOLDED = "<details>\n<summary>Code of this picture</summary>\n\n{0}\n\n</details>\n"
@@ -114,6 +117,16 @@ INSTALL = "install.md"
 """The page of the README's lines on installing."""
 START = re.compile(r"^## Install\n(.*?)(?=^## )", re.M | re.S)
 COMMAND = re.compile(r"(?:```\n)?(?:asyncsim|make|pip|python3?|jupyter|git) ")
+ABOUT = {
+    "commands": "every command, with its options as `--help` prints them",
+    "python": "functions of `import asyncsim as sim`, with arguments and examples",
+    "presets": "options of each trainer, and the formulas of its staleness",
+    "model": "the event model: what a simulated trainer does, and when",
+    "telemetry-names": "columns of trainers' logs that `asyncsim diagnose` knows",
+    "glossary": "words that most pages use",
+    "stability": "names and files that later versions keep",
+}
+"""What a page of the reference has, in a line; kinds of parts have their own."""
 SEARCHED: dict[str, dict[str, Any]] = {
     "changelog.md": {"exclude": True}, "log.md": {"exclude": True}, "glossary.md": {"boost": 10},
 }  # fmt: skip
@@ -179,7 +192,8 @@ def on_files(files: Any, config: Any) -> Any:
     (lines,) = START.findall((ROOT / "README.md").read_text(encoding="utf-8"))
     text = f"# Install\n{lines}Next: the [tutorial](docs/tutorial.md).\n"
     files.append(File.generated(config, INSTALL, content=text))
-    for place, text in reference():
+    listed = next(each["Reference"] for each in config["nav"] if "Reference" in each)
+    for place, text in [("reference/index.md", contents(listed)), *reference()]:
         files.append(File.generated(config, place, content=text))
     return files
 
@@ -311,6 +325,31 @@ def reference() -> Iterator[tuple[str, str]]:
             else:
                 whole.append(sections)
         yield f"reference/{kind}.md", "\n\n".join(whole)
+
+
+def contents(listed: list[Any]) -> str:
+    """All pages of the reference by part of the navigation, with a line on what each has."""
+    from asyncsim.app import commands
+
+    about = ABOUT | {row["name"]: row["summary"].removesuffix(".") for row in commands.kinds()}
+    loose, parts = [], []
+    for ((name, inner),) in map(dict.items, listed):
+        within = isinstance(inner, list) and not next(iter(inner[0])).startswith("All ")
+        (parts if within else loose).append((name, inner))
+    blocks = ["# Reference"]
+    for head, rows in [
+        ("", loose),
+        *((name, [(k, v) for row in inner for k, v in row.items()]) for name, inner in parts),
+    ]:
+        lines = ["| page | what it lists |", "|---|---|"]
+        for name, inner in rows:
+            place = inner if isinstance(inner, str) else next(iter(inner[0].values()))
+            if Path(place).stem in about:
+                lines.append(
+                    f"| [{name}]({posixpath.relpath(place, 'reference')}) | {_text(about[Path(place).stem])} |"
+                )
+        blocks += [f"## {head}"] * bool(head) + ["\n".join(lines)]
+    return "\n\n".join(blocks)
 
 
 @cache
@@ -631,8 +670,11 @@ def on_post_build(config: Any) -> None:
         parts = ((name, _first(part)) for each in config["nav"] for name, part in each.items())
         # The page has no logo: the way home has the name of the site.
         named = ((html.escape(config["site_name"] if name == "Home" else name), place) for name, place in parts)
-        links = " ".join(f'<a href="{place}">{name}</a>' for name, place in named)
-        return tag, f'{tag}\n<nav aria-label="site">{links}</nav>'
+        home, *links = (f'<a href="{place}">{name}</a>' for name, place in named)
+        # The search of the site opens with what its address asks.
+        field = '<input type="search" name="q" placeholder="Search" aria-label="Search" autocomplete="off">'
+        form = f'<form action="index.html" role="search">{field}</form>'
+        return tag, f'{tag}\n<nav aria-label="site">{home}{form}<div>{" ".join(links)}</div></nav>'
 
     def turned(found: re.Match[str]) -> str:
         """A page that the explorer names, or a claim of it, as a link to a page of the site."""
