@@ -75,10 +75,9 @@ COVERS = {"1_staleness": 1, "2_ratios": 3, "3_delayed_ascent": 1, "4_your_hypoth
 """Which of its pictures is shown for a notebook: one that answers no guess; the first where none is named."""
 DOWNLOAD = "Download [{0}]({0}) and [lessons.py](lessons.py) into one folder to run this notebook."
 SLIDERS = re.compile(r"^(```python\n(?:(?!```).)*lessons\.sliders\((?:(?!```).)*```)$", re.M | re.S)
-STILL = (
-    "The sliders work in Jupyter. This page shows the picture at the settings of the first cell. "
-    "The [explorer](../explorer.html) has sliders that work in the browser."
-)
+STILL = "The sliders work in Jupyter. This page shows the picture at the settings of the first cell."
+LIVE = {"1": "system", "2": "ess", "3": "ascent", "5": "ess", "7": "learn"}
+"""Panels of the explorer, by the number of a notebook with the same sliders."""
 DRAWN = re.compile(r"^(```python\n(?:(?!```).*\n){12,}```)(?=\s+(?:\*The sliders .*\*\s+)?!\[What the code)", re.M)
 """A cell of many lines with a picture right behind it, and perhaps the note on sliders between."""
 FOLDED = "<details>\n<summary>Code of this picture</summary>\n\n{0}\n\n</details>\n"
@@ -206,7 +205,9 @@ def shown(book: Path) -> tuple[str, dict[str, bytes]]:
     text = re.sub(r"!\[\w+\]\((output_\d+_\d+\.\w+)\)", rf"![What the code above draws]({book.stem}_\1)", text)
     # A reader of the page guesses before the answer is seen, and has no kernel for the sliders.
     text = GUESS.sub(lambda found: ANSWER.format(found[1]), text)
-    text = SLIDERS.sub(rf"\1\n\n*{STILL}*\n", text)
+    panel = LIVE.get(book.stem[0])
+    live = f" [The explorer](../docs/explorer.html#h-{panel}) has sliders that work here." * bool(panel)
+    text = SLIDERS.sub(rf"\1\n\n*{STILL}{live}*\n", text)
     text = DRAWN.sub(lambda found: FOLDED.format(found[1]), text)
     head = DOWNLOAD.format(book.name)
     text = re.sub(r"^(# .*)$", lambda found: f"{found[0]}\n\n{head}", text, count=1, flags=re.M)

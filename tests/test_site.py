@@ -83,7 +83,7 @@ def test_faults_are_seen(browser, tmp_path):
 
 def test_a_notebook_shows_its_pictures_and_the_search_finds(browser):
     page, found = opened(browser, SITE / "notebooks" / "1_staleness.html")
-    assert page.locator("article img").count() >= 4
+    assert page.locator("article img").count() >= 4 and (SITE / "notebooks" / "lessons.py").exists()
     assert "Code of this picture" in (SITE / "notebooks" / "7_stabilizers.html").read_text(encoding="utf-8")
     page.locator(".guess input").first.fill("3")
     page.locator(".guess input").first.press("Enter")
