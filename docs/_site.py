@@ -206,7 +206,7 @@ def shown(book: Path) -> tuple[str, dict[str, bytes]]:
     # A reader of the page guesses before the answer is seen, and has no kernel for the sliders.
     text = GUESS.sub(lambda found: ANSWER.format(found[1]), text)
     panel = LIVE.get(book.stem[0])
-    live = f" [The explorer](../docs/explorer.html#h-{panel}) has sliders that work here." * bool(panel)
+    live = f" [The explorer](../docs/explorer.html#h-{panel}) has sliders that work in your browser." * bool(panel)
     text = SLIDERS.sub(rf"\1\n\n*{STILL}{live}*\n", text)
     text = DRAWN.sub(lambda found: FOLDED.format(found[1]), text)
     head = DOWNLOAD.format(book.name)
