@@ -103,7 +103,7 @@ def test_everything_given_is_escaped(page):
 def test_counts_and_error_rates_are_stated(page):
     made = page([verdict(), verdict("b/c", value=3.0), verdict("d/e", error=0.2)])
     assert "1 held 1 violated 1 inconclusive" in made.text
-    assert "called violated with probability at most 0.001, and any of the 3" in made.text
+    assert "has the verdict violated with probability at most 0.001, and any of the 3" in made.text
     assert "any of the 3 with probability at most 0.003" in made.text
     rate = verdict().false_pass
     assert 0 < rate < 1e-6 and "held with probability at most one in a million." in made.text
