@@ -333,17 +333,14 @@ def contents(listed: list[Any]) -> str:
     from asyncsim.app import commands
 
     about = ABOUT | {row["name"]: row["summary"].removesuffix(".") for row in commands.kinds()}
-    loose, parts = [], []
-    for ((name, inner),) in map(dict.items, listed):
-        within = isinstance(inner, list) and not next(iter(inner[0])).startswith("All ")
-        (parts if within else loose).append((name, inner))
+    rows = [pair for each in listed for pair in each.items()]
+    parts = [k for k, inner in rows if isinstance(inner, list) and not next(iter(inner[0])).startswith("All ")]
+    tables = {"": [pair for pair in rows if pair[0] not in parts]}
+    tables |= {k: [pair for each in inner for pair in each.items()] for k, inner in rows if k in parts}
     blocks = ["# Reference"]
-    for head, rows in [
-        ("", loose),
-        *((name, [(k, v) for row in inner for k, v in row.items()]) for name, inner in parts),
-    ]:
+    for head, pages in tables.items():
         lines = ["| page | what it lists |", "|---|---|"]
-        for name, inner in rows:
+        for name, inner in pages:
             place = inner if isinstance(inner, str) else next(iter(inner[0].values()))
             if Path(place).stem in about:
                 lines.append(
