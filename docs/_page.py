@@ -235,7 +235,7 @@ def index(questions: Sequence[Question], results: Mapping[str, Said]) -> str:
     for each in questions:
         topics.setdefault(TOPICS.get(each.answer.__module__, ""), []).append((each.asked, first(each, results)))
     topics["Answered by a claim"] = [(each.asked, each.answer.partition(". ")[0] + ".") for each in _claimed.CLAIMED]
-    blocks = []
+    blocks = ["Topics: " + " · ".join(f"[{topic}](#{anchor(topic)})" for topic in topics)]
     for topic, rows in topics.items():
         named = f"[{topic}](#{anchor(topic)})"
         lines = [f"| [{asked}](#{anchor(asked)}) | {answer} |" for asked, answer in rows]

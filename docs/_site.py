@@ -75,7 +75,9 @@ COVERS = {"1_staleness": 1, "2_ratios": 3, "3_delayed_ascent": 1, "4_your_hypoth
 """Which of its pictures is shown for a notebook: one that answers no guess; the first where none is named."""
 DOWNLOAD = "Download [{0}]({0}) and [lessons.py](lessons.py) into one folder to run this notebook."
 SLIDERS = re.compile(r"^(```python\n(?:(?!```).)*lessons\.sliders\((?:(?!```).)*```)$", re.M | re.S)
-STILL = "The sliders need a running kernel. This page shows the picture at the settings of the first cell."
+STILL = "The sliders work in Jupyter. This page shows the picture at the settings of the first cell."
+LIVE = {"1": "system", "2": "ess", "3": "ascent", "5": "ess", "7": "learn"}
+"""Panels of the explorer, by the number of a notebook with the same sliders."""
 DRAWN = re.compile(r"^(```python\n(?:(?!```).*\n){12,}```)(?=\s+(?:\*The sliders .*\*\s+)?!\[What the code)", re.M)
 """A cell of many lines with a picture right behind it, and perhaps the note on sliders between."""
 FOLDED = "<details>\n<summary>Code of this picture</summary>\n\n{0}\n\n</details>\n"
@@ -114,6 +116,16 @@ INSTALL = "install.md"
 """The page of the README's lines on installing."""
 START = re.compile(r"^## Install\n(.*?)(?=^## )", re.M | re.S)
 COMMAND = re.compile(r"(?:```\n)?(?:asyncsim|make|pip|python3?|jupyter|git) ")
+ABOUT = {
+    "commands": "every command, with its options as `--help` prints them",
+    "python": "functions of `import asyncsim as sim`, with arguments and examples",
+    "presets": "options of each trainer, and the formulas of its staleness",
+    "model": "the event model: what a simulated trainer does, and when",
+    "telemetry-names": "columns of trainers' logs that `asyncsim diagnose` knows",
+    "glossary": "words that most pages use",
+    "stability": "names and files that later versions keep",
+}
+"""What a page of the reference has, in a line; kinds of parts have their own."""
 SEARCHED: dict[str, dict[str, Any]] = {
     "changelog.md": {"exclude": True}, "log.md": {"exclude": True}, "glossary.md": {"boost": 10},
 }  # fmt: skip
@@ -179,7 +191,8 @@ def on_files(files: Any, config: Any) -> Any:
     (lines,) = START.findall((ROOT / "README.md").read_text(encoding="utf-8"))
     text = f"# Install\n{lines}Next: the [tutorial](docs/tutorial.md).\n"
     files.append(File.generated(config, INSTALL, content=text))
-    for place, text in reference():
+    listed = next(each["Reference"] for each in config["nav"] if "Reference" in each)
+    for place, text in [("reference/index.md", contents(listed)), *reference()]:
         files.append(File.generated(config, place, content=text))
     return files
 
@@ -192,7 +205,9 @@ def shown(book: Path) -> tuple[str, dict[str, bytes]]:
     text = re.sub(r"!\[\w+\]\((output_\d+_\d+\.\w+)\)", rf"![What the code above draws]({book.stem}_\1)", text)
     # A reader of the page guesses before the answer is seen, and has no kernel for the sliders.
     text = GUESS.sub(lambda found: ANSWER.format(found[1]), text)
-    text = SLIDERS.sub(rf"\1\n\n*{STILL}*\n", text)
+    panel = LIVE.get(book.stem[0])
+    live = f" [The explorer](../docs/explorer.html#h-{panel}) has sliders that work in your browser." * bool(panel)
+    text = SLIDERS.sub(rf"\1\n\n*{STILL}{live}*\n", text)
     text = DRAWN.sub(lambda found: FOLDED.format(found[1]), text)
     head = DOWNLOAD.format(book.name)
     text = re.sub(r"^(# .*)$", lambda found: f"{found[0]}\n\n{head}", text, count=1, flags=re.M)
@@ -311,6 +326,28 @@ def reference() -> Iterator[tuple[str, str]]:
             else:
                 whole.append(sections)
         yield f"reference/{kind}.md", "\n\n".join(whole)
+
+
+def contents(listed: list[Any]) -> str:
+    """All pages of the reference by part of the navigation, with a line on what each has."""
+    from asyncsim.app import commands
+
+    about = ABOUT | {row["name"]: row["summary"].removesuffix(".") for row in commands.kinds()}
+    rows = [pair for each in listed for pair in each.items()]
+    parts = [k for k, inner in rows if isinstance(inner, list) and not next(iter(inner[0])).startswith("All ")]
+    tables = {"": [pair for pair in rows if pair[0] not in parts]}
+    tables |= {k: [pair for each in inner for pair in each.items()] for k, inner in rows if k in parts}
+    blocks = ["# Reference"]
+    for head, pages in tables.items():
+        lines = ["| page | what it lists |", "|---|---|"]
+        for name, inner in pages:
+            place = inner if isinstance(inner, str) else next(iter(inner[0].values()))
+            if Path(place).stem in about:
+                lines.append(
+                    f"| [{name}]({posixpath.relpath(place, 'reference')}) | {_text(about[Path(place).stem])} |"
+                )
+        blocks += [f"## {head}"] * bool(head) + ["\n".join(lines)]
+    return "\n\n".join(blocks)
 
 
 @cache
@@ -631,8 +668,11 @@ def on_post_build(config: Any) -> None:
         parts = ((name, _first(part)) for each in config["nav"] for name, part in each.items())
         # The page has no logo: the way home has the name of the site.
         named = ((html.escape(config["site_name"] if name == "Home" else name), place) for name, place in parts)
-        links = " ".join(f'<a href="{place}">{name}</a>' for name, place in named)
-        return tag, f'{tag}\n<nav aria-label="site">{links}</nav>'
+        home, *links = (f'<a href="{place}">{name}</a>' for name, place in named)
+        # The search of the site opens with what its address asks.
+        field = '<input type="search" name="q" placeholder="Search" aria-label="Search" autocomplete="off">'
+        form = f'<form action="index.html" role="search">{field}</form>'
+        return tag, f'{tag}\n<nav aria-label="site">{home}{form}<div>{" ".join(links)}</div></nav>'
 
     def turned(found: re.Match[str]) -> str:
         """A page that the explorer names, or a claim of it, as a link to a page of the site."""

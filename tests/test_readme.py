@@ -100,12 +100,12 @@ def test_an_example_prints_what_is_shown_and_another_does_not(name: str) -> None
 
 
 @pytest.mark.parametrize(("page", "text"), COMMANDS, ids=[text.split()[2] + text[-20:-1] for _, text in COMMANDS])
-def test_a_command_prints_the_lines_that_are_shown(page: str, text: str, tmp_path, monkeypatch) -> None:
+def test_a_command_prints_the_lines_that_are_shown(page: str, text: str, tmp_path) -> None:
     from typer.testing import CliRunner
 
     from asyncsim.app.cli import app
 
-    monkeypatch.chdir(tmp_path)
+    (tmp_path / "docs").symlink_to(ROOT / "docs")
     command, *lines = text.replace("\\\n", "").rstrip().splitlines()
     done = CliRunner().invoke(app, shlex.split(command.removeprefix("$ asyncsim ")))
     assert done.exit_code == (3 if " inconclusive " in text else " violated " in text)

@@ -103,7 +103,7 @@ def test_everything_given_is_escaped(page):
 def test_counts_and_error_rates_are_stated(page):
     made = page([verdict(), verdict("b/c", value=3.0), verdict("d/e", error=0.2)])
     assert "1 held 1 violated 1 inconclusive" in made.text
-    assert "called violated with probability at most 0.001, and any of the 3" in made.text
+    assert "has the verdict violated with probability at most 0.001, and any of the 3" in made.text
     assert "any of the 3 with probability at most 0.003" in made.text
     rate = verdict().false_pass
     assert 0 < rate < 1e-6 and "held with probability at most one in a million." in made.text
@@ -210,7 +210,7 @@ def test_the_page_opens_with_one_sentence_and_the_exceptions(page):
     made = page([verdict("a/b"), verdict("a/c", value=3.0), verdict("a/d", status="open")])
     opening = made.text.split("How to read this page")[0]
     assert "Simulation agrees with 2 of 3 formulas and contradicts 1. If all 3 formulas are true" in opening
-    assert "any is called violated is at most 0.3 %." in opening and "a/b" not in opening
+    assert "the probability of any verdict violated is at most 0.3 %." in opening and "a/b" not in opening
     assert "Apart from the violated claims, simulation deviates by less than 0.01" in opening
     assert "a/c : Violated. Measured at 2 points: x. The largest deviation is 10 times" in opening
     assert "a/d : Held, a conjecture." in opening
