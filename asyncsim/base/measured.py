@@ -91,7 +91,7 @@ def _columns(path: str) -> dict[str, np.ndarray]:
         # Given a path, the reader would unpack a compressed file of any length.
         data = Path(path).read_bytes()
         if path.endswith(LINES):
-            table = json.read_json(BufferReader(data), json.ReadOptions(use_threads=False))
+            table = json.read_json(BufferReader(data), json.ReadOptions(use_threads=False)).flatten()
         else:
             parse = csv.ParseOptions(delimiter=files.delimiter(data))
             table = csv.read_csv(BufferReader(data), csv.ReadOptions(use_threads=False), parse)

@@ -5,7 +5,9 @@ Made of records (names inside names, lists of turns, lists for every column) or 
 
 import math
 import sys
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -155,20 +157,32 @@ def inner(record: Any, name: str) -> Any:
     return LACKING
 
 
+def _inside(record: Mapping[str, Any], at: str = "") -> Iterator[tuple[str, Any]]:
+    """Entries of a record and of the records in it, under names joined by slashes."""
+    for name, value in record.items():
+        yield from _inside(value, f"{at}{name}/") if isinstance(value, Mapping) else ((f"{at}{name}", value),)
+
+
 class Collected:
-    """Rows collected during reading, within a memory budget."""
+    """Rows collected during reading, within a memory budget.
+
+    A logger may wrap its metrics, {"step": 1, "data": {"actor/lr": 1e-6}}: their own names are columns, and data.NAME.
+    """
 
     def __init__(self, wanted: set[str], budget: files.Budget) -> None:
         self.wanted, self.budget = wanted, budget
         self.nested = sorted(name for name in wanted if "." in name)
         self.names: dict[str, None] = {}
+        self.homes: dict[str, str] = {}
         self.cells: dict[str, list[Any]] = {}
         self.rows = 0
 
     def add(self, record: Mapping[str, Any]) -> None:
-        if record.keys() - self.names.keys():
-            self.names.update(dict.fromkeys(map(str, record)))
-            self._open(self.wanted & record.keys())
+        flat = self._flat(record)
+        if new := flat.keys() - self.names.keys():
+            self.budget.take(CELL * len(new))
+            self.names.update(dict.fromkeys(map(str, flat)))
+            self._open(self.wanted & new)
         picked = {}
         for name in self.nested:
             if name not in record and (value := inner(record, name)) is not LACKING:
@@ -178,11 +192,24 @@ class Collected:
             self._open(picked.keys())
         self.budget.take(2 * ROW + CELL * len(self.cells))
         for name, column in self.cells.items():
-            value = picked[name] if name in picked else record.get(name)
+            value = picked[name] if name in picked else flat.get(name)
             column.append(value)
             if isinstance(value, (str, list, dict)):
                 self.budget.take(weight(value))
         self.rows += 1
+
+    def _flat(self, record: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The record without records in it; an entry of one keeps its name unless another place has it too."""
+        parts = {head: dict(_inside(part)) for head, part in record.items() if isinstance(part, Mapping)}
+        if not parts or parts.keys() & self.wanted:
+            return record
+        twice = Counter([*record, *chain(*parts.values())])
+        flat = {name: value for name, value in record.items() if name not in parts}
+        for head, part in parts.items():
+            for name, value in part.items():
+                free = twice[name] == 1 and self.homes.setdefault(name, head) == head
+                flat[name if free else f"{head}.{name}"] = value
+        return flat
 
     def _open(self, names: Any) -> None:
         self.cells |= {name: [None] * self.rows for name in names - self.cells.keys()}
