@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import re
 import warnings
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -223,7 +222,7 @@ def calibrate(
     notes += [read.overlap] * (bool(read.overlap) and "train_seconds" not in given)
     if "staleness_mean" not in read.series:
         others = (*read.telemetry.refused, *read.telemetry.unknown) if read.telemetry else ()
-        near = next((name for name in others if re.search("staleness|off.?policy|lag", name)), "COLUMN")
+        near = next(filter(aliases.STALE.search, others), "COLUMN")
         notes.append(TABLE["no_staleness"].format(near))
     if not drift:
         notes.append(TABLE["no_drift"])

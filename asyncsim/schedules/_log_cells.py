@@ -166,7 +166,8 @@ def _inside(record: Mapping[str, Any], at: str = "") -> Iterator[tuple[str, Any]
 class Collected:
     """Rows collected during reading, within a memory budget.
 
-    A logger may wrap its metrics, {"step": 1, "data": {"actor/lr": 1e-6}}: their own names are columns, and data.NAME.
+    Metrics may be inside a record, as verl writes {"step": 1, "data": {"actor/lr": 1e-6}}: they are columns under their
+    own names, and as data.NAME. If several such rows have one step, they are one row.
     """
 
     def __init__(self, wanted: set[str], budget: files.Budget) -> None:
@@ -174,11 +175,12 @@ class Collected:
         self.nested = sorted(name for name in wanted if "." in name)
         self.names: dict[str, None] = {}
         self.homes: dict[str, str] = {}
+        self.last: tuple[Mapping[str, Any], set[str]] = ({}, set())
         self.cells: dict[str, list[Any]] = {}
         self.rows = 0
 
     def add(self, record: Mapping[str, Any]) -> None:
-        flat = self._flat(record)
+        flat, more = self._flat(record)
         if new := flat.keys() - self.names.keys():
             self.budget.take(CELL * len(new))
             self.names.update(dict.fromkeys(map(str, flat)))
@@ -190,26 +192,33 @@ class Collected:
         if picked.keys() - self.names.keys():
             self.names.update(dict.fromkeys(picked))
             self._open(picked.keys())
-        self.budget.take(2 * ROW + CELL * len(self.cells))
+        self.budget.take((2 * ROW + CELL * len(self.cells)) * (not more))
         for name, column in self.cells.items():
             value = picked[name] if name in picked else flat.get(name)
-            column.append(value)
+            if not more:
+                column.append(value)
+            elif value is not None:
+                column[-1] = value
             if isinstance(value, (str, list, dict)):
                 self.budget.take(weight(value))
-        self.rows += 1
+        self.rows += not more
 
-    def _flat(self, record: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The record without records in it; an entry of one keeps its name unless another place has it too."""
+    def _flat(self, record: Mapping[str, Any]) -> tuple[Mapping[str, Any], bool]:
+        """The record without records inside, and whether it goes on with the row before."""
         parts = {head: dict(_inside(part)) for head, part in record.items() if isinstance(part, Mapping)}
         if not parts or parts.keys() & self.wanted:
-            return record
-        twice = Counter([*record, *chain(*parts.values())])
-        flat = {name: value for name, value in record.items() if name not in parts}
+            return record, False
+        own = {name: value for name, value in record.items() if name not in parts}
+        twice, flat = Counter([*record, *chain(*parts.values())]), dict(own)
         for head, part in parts.items():
             for name, value in part.items():
+                # Names that another record has too are those of neither.
                 free = twice[name] == 1 and self.homes.setdefault(name, head) == head
                 flat[name if free else f"{head}.{name}"] = value
-        return flat
+        inside = flat.keys() - own.keys()
+        more = bool(own) and own == self.last[0] and not inside & self.last[1]
+        self.last = own, inside | (self.last[1] if more else set())
+        return flat, more
 
     def _open(self, names: Any) -> None:
         self.cells |= {name: [None] * self.rows for name in names - self.cells.keys()}
