@@ -146,7 +146,8 @@ def beside(columns: Iterable[str], have: Collection[str]) -> tuple[str, list[str
 
 def ours(columns: Collection[str], have: Collection[str]) -> list[str]:
     """Suggest OURS=THEIRS for missing quantities: columns that end in one of asyncsim's names, or say staleness."""
-    ends = {"staleness_mean": name for name in filter(STALE.search, columns)}
+    stale = next(filter(STALE.search, columns), "")
+    ends = {"staleness_mean": stale} if stale else {}
     ends |= {name.rpartition("/")[2]: name for name in columns if "/" in name}
     return [f"{n}={ends[n]}" for n in WANTED if n in ends and n not in have and f"{n[:9]}_mean" not in have]
 

@@ -166,8 +166,7 @@ def _inside(record: Mapping[str, Any], at: str = "") -> Iterator[tuple[str, Any]
 class Collected:
     """Rows collected during reading, within a memory budget.
 
-    Metrics may be inside a record, as verl writes {"step": 1, "data": {"actor/lr": 1e-6}}: they are columns under their
-    own names, and as data.NAME. If several such rows have one step, they are one row.
+    In {"step": 1, "data": {"actor/lr": 1e-6}} columns are step and actor/lr (also data.actor/lr); a step may go on.
     """
 
     def __init__(self, wanted: set[str], budget: files.Budget) -> None:
@@ -175,32 +174,24 @@ class Collected:
         self.nested = sorted(name for name in wanted if "." in name)
         self.names: dict[str, None] = {}
         self.homes: dict[str, str] = {}
-        self.last: tuple[Mapping[str, Any], set[str]] = ({}, set())
+        self.last: tuple[Mapping[str, Any], Mapping[str, Any]] = ({}, {})
         self.cells: dict[str, list[Any]] = {}
         self.rows = 0
 
     def add(self, record: Mapping[str, Any]) -> None:
         flat, more = self._flat(record)
+        inside = {n: value for n in self.nested if n not in record and (value := inner(record, n)) is not LACKING}
+        flat = {**flat, **inside} if inside else flat
         if new := flat.keys() - self.names.keys():
             self.budget.take(CELL * len(new))
             self.names.update(dict.fromkeys(map(str, flat)))
-            self._open(self.wanted & new)
-        picked = {}
-        for name in self.nested:
-            if name not in record and (value := inner(record, name)) is not LACKING:
-                picked[name] = value
-        if picked.keys() - self.names.keys():
-            self.names.update(dict.fromkeys(picked))
-            self._open(picked.keys())
+            self.cells |= {name: [None] * self.rows for name in (self.wanted & new) - self.cells.keys()}
         self.budget.take((2 * ROW + CELL * len(self.cells)) * (not more))
         for name, column in self.cells.items():
-            value = picked[name] if name in picked else flat.get(name)
-            if not more:
-                column.append(value)
-            elif value is not None:
-                column[-1] = value
-            if isinstance(value, (str, list, dict)):
+            if isinstance(value := flat.get(name), (str, list, dict)):
                 self.budget.take(weight(value))
+            if not more or value is not None:
+                column[self.rows - more :] = [value]
         self.rows += not more
 
     def _flat(self, record: Mapping[str, Any]) -> tuple[Mapping[str, Any], bool]:
@@ -215,13 +206,9 @@ class Collected:
                 # Names that another record has too are those of neither.
                 free = twice[name] == 1 and self.homes.setdefault(name, head) == head
                 flat[name if free else f"{head}.{name}"] = value
-        inside = flat.keys() - own.keys()
-        more = bool(own) and own == self.last[0] and not inside & self.last[1]
-        self.last = own, inside | (self.last[1] if more else set())
+        more = bool(own) and own == self.last[0] and self.last[1].keys() & flat.keys() == own.keys()
+        self.last = own, {**self.last[1], **flat} if more else flat
         return flat, more
-
-    def _open(self, names: Any) -> None:
-        self.cells |= {name: [None] * self.rows for name in names - self.cells.keys()}
 
     def table(self) -> Table:
         return Table(list(self.names), self.rows, dict(self.cells))
