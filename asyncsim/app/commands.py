@@ -220,10 +220,9 @@ def run(spec: Spec, o: Options) -> int:
     print_header(spec.describe() | {"seed": o.seed}, o.verbose, spec.system, given)
     if o.dry_run:
         return 0
-    if (kept := [each.name for each in spec.recorded[1]]) and not (o.files.paths["save"] or o.files.paths["json"]):
-        read = "texts()" if "texts" in kept else "accumulated"
-        lost = f"{', '.join(kept)} of this run will not be kept: add --save run.npz"
-        streams.complain(f"{lost}, and in Python read sim.Trace.load('run.npz').{read}")
+    if (lost := [each.name for each in spec.recorded[1]]) and not (o.files.paths["save"] or o.files.paths["json"]):
+        read = f"sim.Trace.load('run.npz').{'texts()' if 'texts' in lost else 'accumulated'}"
+        streams.complain(f"{', '.join(lost)} of this run will not be kept: add --save run.npz, and in Python read {read}")
     if every := o.checkpoint_every:
         remedy = "add --checkpoint FILE, else nothing is written"
         checks.require(bool(o.checkpoint or o.resume), "--checkpoint-every", every, "beside --checkpoint", remedy)
