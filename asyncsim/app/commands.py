@@ -222,7 +222,7 @@ def run(spec: Spec, o: Options) -> int:
         return 0
     if (lost := [each.name for each in spec.recorded[1]]) and not (o.files.paths["save"] or o.files.paths["json"]):
         read = f"sim.Trace.load('run.npz').{'texts()' if 'texts' in lost else 'accumulated'}"
-        streams.complain(f"{', '.join(lost)} of this run will not be kept: add --save run.npz, and in Python read {read}")
+        streams.complain(f"{', '.join(lost)} of this run will not be kept: add --save run.npz, in Python read {read}")
     if every := o.checkpoint_every:
         remedy = "add --checkpoint FILE, else nothing is written"
         checks.require(bool(o.checkpoint or o.resume), "--checkpoint-every", every, "beside --checkpoint", remedy)
