@@ -217,6 +217,9 @@ def run(spec: Spec, o: Options) -> int:
     print_header(spec.describe() | {"seed": o.seed}, o.verbose, spec.system, given)
     if o.dry_run:
         return 0
+    if (lost := [each.name for each in spec.recorded[1]]) and not (o.files.paths["save"] or o.files.paths["json"]):
+        read = f"sim.Trace.load('run.npz').{'texts()' if 'texts' in lost else 'accumulated'}"
+        streams.complain(f"{', '.join(lost)} of this run will not be kept: add --save run.npz, in Python read {read}")
     if every := o.checkpoint_every:
         remedy = "add --checkpoint FILE, else nothing is written"
         checks.require(bool(o.checkpoint or o.resume), "--checkpoint-every", every, "beside --checkpoint", remedy)
@@ -252,7 +255,7 @@ def run(spec: Spec, o: Options) -> int:
         }
         o.files.json({**result, **header, "knobs": trace.header["settings"]})
         o.files.draw(trace)
-    _print_ends(trace, ends, o.diagnostics == "default" and o.file is None)
+    _print_ends(trace, ends, o.diagnostics if o.file is None and "default" in o.diagnostics.split(",") else "")
     if not np.isnan(stale := _last_tenth(trace)).all():
         high = float(np.nanpercentile(stale, 99, method="inverted_cdf"))
         say_fresh(spec.system, float(np.nanmean(stale)), high, trace.schedule.batches)
@@ -326,8 +329,8 @@ def _ends(trace: Trace) -> dict[str, dict[str, dict[str, float | None]]]:
     return ends
 
 
-def _print_ends(trace: Trace, ends: dict[str, Any], brief: bool) -> None:
-    """Print the final values of the metrics, with a heading for each setting; if `brief`, constants on one line."""
+def _print_ends(trace: Trace, ends: dict[str, Any], usual: str) -> None:
+    """Print the final values of the metrics by setting; beside `usual` diagnostics, constants on one line."""
     updates = trace.header["spec"]["updates"] if trace.partial is None else trace.partial["updates"]
     for name, part in list(trace.split().items())[:SETTINGS]:
         of = notation.plural(part.replicates, "replicate") + f" of {name}" * bool(name)
@@ -335,7 +338,7 @@ def _print_ends(trace: Trace, ends: dict[str, Any], brief: bool) -> None:
         width = max([24, *(len(notation.whose(metric)) for metric in ends[name])])
         constant = []
         for metric, end in sorted(ends[name].items(), key=lambda pair: pair[0] != notation.TRAINED):
-            if brief and end["value"] == end["low"] == end["high"] is not None and metric not in notation.RETURNS:
+            if usual and end["value"] == end["low"] == end["high"] is not None and metric not in notation.RETURNS:
                 constant.append(f"{metric} {end['value']:.5g}")
             elif end["value"] is not None:
                 value, bounds = f"{end['value']:.5g}", "[no interval: a single replicate]"
@@ -354,8 +357,8 @@ def _print_ends(trace: Trace, ends: dict[str, Any], brief: bool) -> None:
             remedy = "raise realizations or replicates"
             print(f"  (intervals are too narrow: replicates share one random schedule; {remedy})")
         print(f"  {'diverged replicates':{width}} {int((part.diverged >= 0).sum()):12d}")
-        if brief and notation.TRAINED not in ends[name]:
-            more = "--diagnostics default,trained_return evaluates the trained policy on fresh samples"
+        if usual and notation.TRAINED not in ends[name]:
+            more = f"--diagnostics {usual},trained_return evaluates the trained policy on fresh samples"
             streams.complain(f"batch_return is of the older policies that wrote the data; {more}")
         if why := part.why_diverged():
             print(f"  {why}")

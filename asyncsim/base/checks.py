@@ -171,6 +171,7 @@ def real(
     left = "(" if open_low or low == -math.inf else "["
     right = ")" if high == math.inf else "]"
     bound = ("a finite number in " if finite else "a number in ") + f"{left}{low:g}, {high:g}{right}"
+    value = seconds(value) if isinstance(value, str) and "seconds" in field and seconds(value) is not None else value
     require(not isinstance(value, (bool, np.bool_, str, bytes, bytearray)), field, value, bound, remedy)
     _refuse_trained(field, value, bound, remedy)
     try:

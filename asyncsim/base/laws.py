@@ -362,13 +362,15 @@ def as_law(field: str, value: Any) -> Law:
         return value
     if isinstance(law := getattr(value, "law", None), Law):
         return law
-    if isinstance(value, str) and (value.startswith("@") or (FILE.search(value) and "@" not in value)):
+    file = isinstance(value, str) and (FILE.search(value) or measured.UNREAD.search(value))
+    if isinstance(value, str) and (value.startswith("@") or (file and "@" not in value)):
         return from_file(field, value.removeprefix("@"))
     if isinstance(value, str) and value.startswith("recorded:@"):
         return recorded(from_file(field, value.removeprefix("recorded:@")).parameters)
     if isinstance(value, str) and ":" in value:
         return Law.parse(value)
-    if isinstance(value, str) and not measured.is_number(value):
+    timed = "seconds" in field and checks.seconds(value) is not None
+    if isinstance(value, str) and not measured.is_number(value) and not timed:
         remedy = "write lognormal:MEAN:SIGMA (sigma of log X), or @lengths.csv:column for the numbers of a file"
         raise checks.InputError(field, value, "a positive number or the text of a distribution", remedy)
     if isinstance(value, (list, tuple, dict)) or getattr(value, "ndim", 0) > 0:

@@ -13,6 +13,11 @@ TEXT = 16
 """Bytes of memory per byte of a table, at most."""
 SUMMARY = re.compile(r"(?i)(^|[^a-z])(mean|avg|average|median|min|max|minimum|maximum|std|p\d\d?)([^a-z]|$)")
 """Names of columns with a statistic of many numbers a row."""
+UNREAD = re.compile(r"\.(np[yz]|pth?|pkl|pickle|xlsx?|ods|json|h5|feather|arrow|safetensors|gz|zst|bz2)(?=:|$)")
+"""Files that have numbers too, and are not read here."""
+LIKELY = (("second|delay|time|_ms|_s$", "train"), ("response|completion|output|gen", "len|token|delay|second|_ms|_s$"))
+OTHER = re.compile(r"(?i)prompt|input|step|index|epoch|version|reward|(^|_)id$|seed")
+"""Parts of names that columns of seconds have, that columns of lengths have, and that neither has."""
 LINES = (".jsonl", ".ndjson")
 """Suffixes of files with one JSON object per line."""
 
@@ -36,6 +41,10 @@ def column(field: str, place: str) -> tuple[str, np.ndarray]:
     path, named = place, ""
     if not os.path.exists(place) and ":" in place:
         path, _, named = place.rpartition(":")
+    if other := UNREAD.search(path):
+        text, bound = f"{path[: other.start()]}.txt", "a .txt (one number a line), .csv, .jsonl or .parquet file"
+        save = f"write np.savetxt('{text}', np.load('{path}').ravel())" if other[1] == "npy" else "save a .txt"
+        raise checks.InputError(field, place, bound, f"{save}, and give {text}")
     remedy = "write @lengths.csv, or @lengths.parquet:column"
     with files.decoding(path, "JSON lines file" if path.endswith(LINES) else "CSV or Parquet file", remedy, field):
         columns = _columns(path)
@@ -60,8 +69,9 @@ def column(field: str, place: str) -> tuple[str, np.ndarray]:
         choose = alone if path.endswith(".txt") else f"choose a column of numbers of {path}"
         checks.one_of(f"{field} column", named, known, choose)
     several = f"one of {', '.join(numeric) or 'none'}, as {path}:COLUMN"
-    likely = [name for name in numeric if re.search("len|token|delay|second|_ms|_s$", name)] or numeric[-1:]
-    remedy = f"write {path}:{likely[0]}" if likely else remedy
+    parts, fits = LIKELY["length" in field], [name for name in numeric if not OTHER.search(name)]
+    likely = sorted(fits, key=lambda name: -sum(bool(re.search(part, name.lower())) for part in parts))
+    remedy = f"write {path}:{(likely or ['COLUMN'])[0]}" if numeric else remedy
     if "length" in field and SUMMARY.search(own := named or [*likely, ""][0]):
         rows = "give a row a response, or use asyncsim calibrate LOG --preset NAME, which reads mean and maximum"
         raise checks.InputError(f"{field} column", own, "lengths of single responses, not a number of a step", rows)
@@ -91,7 +101,7 @@ def _columns(path: str) -> dict[str, np.ndarray]:
         # Given a path, the reader would unpack a compressed file of any length.
         data = Path(path).read_bytes()
         if path.endswith(LINES):
-            table = json.read_json(BufferReader(data), json.ReadOptions(use_threads=False))
+            table = json.read_json(BufferReader(data), json.ReadOptions(use_threads=False)).flatten()
         else:
             parse = csv.ParseOptions(delimiter=files.delimiter(data))
             table = csv.read_csv(BufferReader(data), csv.ReadOptions(use_threads=False), parse)

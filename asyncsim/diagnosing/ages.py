@@ -63,7 +63,7 @@ def after_warm_up(row: np.ndarray, staleness: np.ndarray) -> Ages:
 def unknown(found: Ages | None) -> str:
     """Explain why staleness has no distribution: it is missing, or there are too few steps."""
     if found is None:
-        return "The staleness of samples is missing, or below 0."
+        return "The staleness of single samples is missing (its mean does not tell), or below 0."
     return f"Too few steps ({found.steps}) follow the warm-up, which lasts as long as the maximum staleness."
 
 

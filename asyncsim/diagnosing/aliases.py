@@ -23,6 +23,9 @@ SHARE = re.compile(
     r"_(ratio|rate))(/(mean|avg))?$"
 )
 """Names of parts of a whole: a ratio alone may be one of probabilities."""
+STALE = re.compile(r"(?i)^(?!.*(count|processed|total|max|min|std|ratio|p\d\d|limit|threshold|proximal)).*"
+                   r"(staleness|off.?policy|([^a-z]|^)lag([^a-z]|$))")  # fmt: skip
+"""Names of what may be a mean staleness."""
 FURTHEST, OLDEST = 64, 256
 """Largest lag of a cosine, and largest staleness of a mean, that have a name."""
 COSINES = ("gradient_cosine", "cosine", "rl/grad_cosine_lag")
@@ -141,9 +144,11 @@ def beside(columns: Iterable[str], have: Collection[str]) -> tuple[str, list[str
     return trainer, list(lacking.values())
 
 
-def ours(columns: Iterable[str], have: Collection[str]) -> list[str]:
-    """Suggest OURS=THEIRS for missing quantities and columns that end in one of asyncsim's names."""
-    ends = {name.rpartition("/")[2]: name for name in columns if "/" in name}
+def ours(columns: Collection[str], have: Collection[str]) -> list[str]:
+    """Suggest OURS=THEIRS for missing quantities: columns that end in one of asyncsim's names, or say staleness."""
+    stale = next(filter(STALE.search, columns), "")
+    ends = {"staleness_mean": stale} if stale else {}
+    ends |= {name.rpartition("/")[2]: name for name in columns if "/" in name}
     return [f"{n}={ends[n]}" for n in WANTED if n in ends and n not in have and f"{n[:9]}_mean" not in have]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import re
 import warnings
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -157,6 +156,7 @@ def calibrate(
     logged = aliases.beside((name for name in read.names.values() if "/" in name), ())[0].lower().replace("-", "_")
     wrote = f"its columns are those of {logged}: write preset='{logged}'" if logged in advising.TRAINERS else ""
     checks.one_of("preset", preset, advising.TRAINERS, wrote or "name the trainer that wrote the log")
+    given = advising.renamed(given, preset)
     advising.known_fields(given, preset, "calibrate")
     if logged in {*advising.TRAINERS} - {preset}:
         warnings.warn(checks.RunWarning(TABLE["other_trainer"].format(logged, preset)), stacklevel=2)
@@ -223,7 +223,7 @@ def calibrate(
     notes += [read.overlap] * (bool(read.overlap) and "train_seconds" not in given)
     if "staleness_mean" not in read.series:
         others = (*read.telemetry.refused, *read.telemetry.unknown) if read.telemetry else ()
-        near = next((name for name in others if re.search("staleness|off.?policy|lag", name)), "COLUMN")
+        near = next(filter(aliases.STALE.search, others), "COLUMN")
         notes.append(TABLE["no_staleness"].format(near))
     if not drift:
         notes.append(TABLE["no_drift"])

@@ -87,6 +87,7 @@ def forecast(
     checks.require(bool(measured), "measured", None, "given by a calibration", remedy)
     drift = {name: drifts.of_row(row) for name, row in (rows.get("drift") or {}).items()}
     fields = [name for name in advising.FIELDS if name not in FIXED]
+    settings = advising.renamed(settings, str(rows.get("trainer")))
     advising.known_fields(settings, str(rows.get("trainer")), "forecast", fields)
     lists = {name: list(v) if isinstance(v, (list, tuple)) else [v] for name, v in settings.items()}
     changes = [{}, *(dict(zip(lists, each, strict=True)) for each in itertools.product(*lists.values()) if lists)]

@@ -5,7 +5,9 @@ Made of records (names inside names, lists of turns, lists for every column) or 
 
 import math
 import sys
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -155,37 +157,58 @@ def inner(record: Any, name: str) -> Any:
     return LACKING
 
 
+def _inside(record: Mapping[str, Any], at: str = "") -> Iterator[tuple[str, Any]]:
+    """Entries of a record and of the records in it, under names joined by slashes."""
+    for name, value in record.items():
+        yield from _inside(value, f"{at}{name}/") if isinstance(value, Mapping) else ((f"{at}{name}", value),)
+
+
 class Collected:
-    """Rows collected during reading, within a memory budget."""
+    """Rows collected during reading, within a memory budget.
+
+    In {"step": 1, "data": {"actor/lr": 1e-6}} columns are step and actor/lr (also data.actor/lr); a step may go on.
+    """
 
     def __init__(self, wanted: set[str], budget: files.Budget) -> None:
         self.wanted, self.budget = wanted, budget
         self.nested = sorted(name for name in wanted if "." in name)
         self.names: dict[str, None] = {}
+        self.homes: dict[str, str] = {}
+        self.last: tuple[Mapping[str, Any], Mapping[str, Any]] = ({}, {})
         self.cells: dict[str, list[Any]] = {}
         self.rows = 0
 
     def add(self, record: Mapping[str, Any]) -> None:
-        if record.keys() - self.names.keys():
-            self.names.update(dict.fromkeys(map(str, record)))
-            self._open(self.wanted & record.keys())
-        picked = {}
-        for name in self.nested:
-            if name not in record and (value := inner(record, name)) is not LACKING:
-                picked[name] = value
-        if picked.keys() - self.names.keys():
-            self.names.update(dict.fromkeys(picked))
-            self._open(picked.keys())
-        self.budget.take(2 * ROW + CELL * len(self.cells))
+        flat, more = self._flat(record)
+        inside = {n: value for n in self.nested if n not in record and (value := inner(record, n)) is not LACKING}
+        flat = {**flat, **inside} if inside else flat
+        if new := flat.keys() - self.names.keys():
+            self.budget.take(CELL * len(new))
+            self.names.update(dict.fromkeys(map(str, flat)))
+            self.cells |= {name: [None] * self.rows for name in (self.wanted & new) - self.cells.keys()}
+        self.budget.take((2 * ROW + CELL * len(self.cells)) * (not more))
         for name, column in self.cells.items():
-            value = picked[name] if name in picked else record.get(name)
-            column.append(value)
-            if isinstance(value, (str, list, dict)):
+            if isinstance(value := flat.get(name), (str, list, dict)):
                 self.budget.take(weight(value))
-        self.rows += 1
+            if not more or value is not None:
+                column[self.rows - more :] = [value]
+        self.rows += not more
 
-    def _open(self, names: Any) -> None:
-        self.cells |= {name: [None] * self.rows for name in names - self.cells.keys()}
+    def _flat(self, record: Mapping[str, Any]) -> tuple[Mapping[str, Any], bool]:
+        """The record without records inside, and whether it goes on with the row before."""
+        parts = {head: dict(_inside(part)) for head, part in record.items() if isinstance(part, Mapping)}
+        if not parts or parts.keys() & self.wanted:
+            return record, False
+        own = {name: value for name, value in record.items() if name not in parts}
+        twice, flat = Counter([*record, *chain(*parts.values())]), dict(own)
+        for head, part in parts.items():
+            for name, value in part.items():
+                # Names that another record has too are those of neither.
+                free = twice[name] == 1 and self.homes.setdefault(name, head) == head
+                flat[name if free else f"{head}.{name}"] = value
+        more = bool(own) and own == self.last[0] and self.last[1].keys() & flat.keys() == own.keys()
+        self.last = own, {**self.last[1], **flat} if more else flat
+        return flat, more
 
     def table(self) -> Table:
         return Table(list(self.names), self.rows, dict(self.cells))

@@ -145,9 +145,18 @@ def advise(
 
 def changed(rows: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """A description with other values of fields, where model.KEY is one of `model`, and none leaves a field out."""
+    trainer = str(changes.get("trainer", rows.get("trainer")))
+    rows, changes = renamed(rows, trainer), renamed(changes, trainer)
     model = {n.removeprefix("model."): value for n, value in changes.items() if n.startswith("model.")}
     left = {n: None if n in LEFT and x in ("none", "auto", "") else x for n, x in changes.items() if n[:6] != "model."}
     return {**rows, **({"model": {**rows.get("model", {}), **model}} if model else {}), **left}
+
+
+def renamed(rows: Mapping[str, Any], trainer: str) -> dict[str, Any]:
+    """Fields in place of a trainer's options that are the same number, unless both are given."""
+    row = TRAINERS.get(trainer)
+    same = {o: field for o, field in row.fields().items() if f"{o}*" not in row and "replica" not in o} if row else {}
+    return {n if same.get(n, n) in rows else same[n]: value for n, value in rows.items()}
 
 
 def described(path: str, changes: Mapping[str, Any], prefix: str = "") -> Any:

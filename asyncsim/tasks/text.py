@@ -290,13 +290,18 @@ def _parquet(path: Path) -> _Columns:
 
 
 def _folder(path: Path, split: str | None) -> tuple[_Columns, str]:
+    names = {each.name: each.suffix for each in path.iterdir()}
+    kinds = [kind for kind in (".jsonl", ".parquet", ".json") if kind in names.values()]
+    if kinds and not {"state.json", "dataset_dict.json"} & {*names}:
+        inside = path / min((n for n in names if names[n] == kinds[0]), key=lambda name: ("train" not in name, name))
+        remedy = f"write {inside} anew, one JSON object per line, as .jsonl" if kinds == [".json"] else None
+        raise checks.InputError("data", str(path), _FORMS, remedy or f"name a file of it: task.data={inside}")
     try:
         import datasets
     except ImportError as error:
         remedy = "pip install datasets, or save the rows as .jsonl or .parquet"
         raise checks.InputError("package", "datasets", "installed (it reads folders)", remedy) from error
-    inside = sorted(each for kind in ("jsonl", "parquet") for each in path.glob(f"*.{kind}"))
-    remedy = f"give the file, {inside[0]}" if inside else "save the data with save_to_disk"
+    remedy = "save the data with save_to_disk"
     with files.decoding(path, "folder saved by datasets", remedy, "data"):
         loaded = datasets.load_from_disk(str(path))
     if isinstance(loaded, Mapping):

@@ -54,6 +54,12 @@ def told(folder: Path, words: object, *arguments: object) -> tuple[str, Any]:
     return result.output, json.loads((folder / "told.json").read_text())
 
 
+def test_what_a_run_does_not_keep_is_told_with_how_to_keep_it(tmp_path: Path) -> None:
+    words = "run --task token-bandit --staleness 1 --updates 3 --replicates 2 --diagnostics default,texts"
+    lost = "texts of this run will not be kept: add --save run.npz, in Python read sim.Trace.load('run.npz').texts()"
+    assert lost in call(words).stderr and lost not in call(words, "--save", tmp_path / "run.npz").stderr
+
+
 def test_the_example_of_help_works(tmp_path: Path) -> None:
     text = call("--help").output
     example = " ".join(text.split("stale data:")[1].split("Options")[0].split())

@@ -236,7 +236,7 @@ TYPED = {
     "an hour as horizon": (f"{TWO} --smallest 1 --over seconds --horizon 1h", "= '1h'", "write --horizon 3600 for 1h"),
     "a duration as target": (f"{TWO} --smallest 1 --target 90s", "= '90s'", "in its own unit: Value to reach"),
     "days of a judgment": ("judge a.csv b.csv --over seconds --at 2d", "= '2d'", "write --at 172800 for 2d"),
-    "minutes in a system": ("advise slow.json --set train_seconds=1.5min", "= '1.5min'", "write 90, the seconds of"),
+    "weeks in a system": ("advise slow.json --set train_seconds=1.5w", "= '1.5w'", "a positive number or the text"),
     "minutes of a preset": (f"{AREAL} --set length=30min", "length = '30min'", "write 1800, the seconds of 30min"),
     "values of a system": ("advise slow.json --set train_seconds=1,2", "s=1,2'", "as --set train_seconds=1;"),
     "numbers of updates": ("advise slow.json --updates 5,9", "= '5,9'", "give one, as --updates 5; run"),

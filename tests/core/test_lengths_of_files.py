@@ -22,7 +22,7 @@ LENGTHS = [12.0, 250.0, 31.0, 7.0]
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    table = pd.DataFrame({"response_length": LENGTHS, "prompt_length": [1, 2, 3, 4], "name": list("abcd")})
+    table = pd.DataFrame({"prompt_length": [1, 2, 3, 4], "response_length": LENGTHS, "name": list("abcd")})
     table.to_csv(tmp_path / "several.csv", index=False)
     table.to_parquet(tmp_path / "several.parquet")
     table[["response_length", "name"]].to_csv(tmp_path / "one.csv", index=False)
@@ -61,7 +61,7 @@ def test_systems_take_files_on_the_command_line_and_in_python(folder):
     ("text", "message"),
     [
         ("@absent.csv", "existing file"),
-        ("@several.csv", "response_length, prompt_length"),
+        ("@several.csv", "write several.csv:response_length"),
         ("@several.csv:name", "length column"),
         ("@several.csv:respons_length", "length column"),
         ("@damaged.parquet", "whole CSV or Parquet file"),

@@ -107,6 +107,18 @@ def test_files_of_every_kind_give_the_same_findings(tmp_path, kind):
     ]
 
 
+def test_metrics_inside_a_record_are_columns_and_rows_of_one_step_are_one(tmp_path):
+    """verl's own logger writes {"step": 1, "data": {...}}, for a step several times."""
+    rows = [(k, {n: STEPS[n][k]}) for k in STEPS["step"] for n in ("ess", "kl_k3")]
+    path = tmp_path / "log.jsonl"
+    path.write_text("".join(json.dumps({"step": k, "data": data}) + "\n" for k, data in rows))
+    assert sim.diagnose(path).json() == sim.diagnose(STEPS).json()
+    assert sim.diagnose(path, columns="ess=data.ess").columns["ess"][0] == "data.ess"
+    twice = [json.dumps({"step": k, "a": {"ess": 0.9}, "b": {"ess": 0.1}, "kl_k3": 0.01}) for k in range(12)]
+    path.write_text("\n".join(twice))
+    assert {"a.ess", "b.ess"} <= {*sim.diagnose(path).unknown}
+
+
 def test_a_word_for_nothing_in_a_csv_is_no_empty_cell(tmp_path):
     path = tmp_path / "log.csv"
     path.write_text("step,ess\n0,0.9\n1,NaN\n2,0.9\n")
@@ -168,5 +180,7 @@ def test_the_command_refuses_in_one_line(log):
 def test_columns_that_end_in_our_names_are_asked_for_and_those_of_tokens_are_found_in_their_table():
     log = {"step": range(40), "ess": [0.9] * 40, "fully_async/staleness_mean": [2] * 40}
     assert "--columns staleness_mean=fully_async/staleness_mean" in sim.diagnose(log).missing
+    own = {"step": range(40), "ess": [0.9] * 40, "stale_count": [2] * 40, "my/policy_staleness": [2] * 40}
+    assert sim.diagnose(own).missing == "Name columns: --columns staleness_mean=my/policy_staleness."
     tokens = {"step": [0, 1], "mine": [-1.0, -2.0], "trainer_log_prob": [-1.1, -2.0]}
     assert sim.diagnose(log, tokens=tokens, columns="sampler_log_prob=mine").columns["sampler"][0] == "mine"

@@ -290,7 +290,7 @@ def changed(columns, **more):
         (lambda c: {n: np.concatenate([v, v]) for n, v in c.items()}, {}, "column step, row 101"),
         (lambda c: c, {"staleness_limit": [1, 2]}, "give the limit at which the log ran"),
         (lambda c: c, {"slots": 3}, "did you mean slots_per_machine?"),
-        (lambda c: c, {"max_concurrent_rollouts": 3}, "did you mean prompts_at_once? It is areal's"),
+        (lambda c: c, {"max_concurrent_rollouts": 3, "prompts_at_once": 3}, "prompts_at_once? It is areal's"),
         (lambda c: changed(c, seconds_wait=None, my_wait=c["step"]), {}, "my_wait); OURS is length_mean"),
     ],
 )  # fmt: skip

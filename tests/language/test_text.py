@@ -74,6 +74,7 @@ def test_three_forms_of_the_same_data_are_the_same_task(data, tmp_path):
 
     parquet.write_table(pyarrow.Table.from_pylist(ROWS), tmp_path / "data.parquet")
     tasks = [asked(data), asked(str(tmp_path / "data.parquet"))]
+    refused(f"name a file of it: task.data={data}", asked, str(tmp_path))
     if datasets := pytest.importorskip("datasets"):
         rows = datasets.Dataset.from_list(ROWS)
         rows.save_to_disk(tmp_path / "rows")

@@ -291,6 +291,13 @@ def test_percentiles_and_intervals_by_hand():
         ({"tokens_per_second": "fast"}, "of one response; or a table"),
         ({"response_lengths": "none.csv:x"}, "response_lengths"),
         ({"response_lengths": [1, 2]}, "response_lengths = [1, 2]"),
+        ({"response_lengths": "x.npy"}, "write np.savetxt('x.txt', np.load('x.npy').ravel()), and give x.txt"),
+        ({"response_lengths": "x.xlsx:len"}, "a .txt (one number a line), .csv, .jsonl or .parquet file; save a .txt"),
+        ({"max_head_offpolicyness": 1}, "did you mean staleness_limit? It is areal's max_head_offpolicyness"),
+        (
+            {"trainer": "trl", "samples_per_step": 8},
+            "did you mean prompts_per_batch? It is trl's samples_per_step over",
+        ),
         ({"partial_rollouts": False}, "partial_rollouts = False: must be True for areal"),
         ({"partial_rollouts": "yes"}, "partial_rollouts = 'yes': must be True or False"),
         ({"publish_every": 2}, "publish_every = 2: must be 1; areal syncs after every step"),
@@ -310,6 +317,12 @@ def test_percentiles_and_intervals_by_hand():
 )
 def test_a_wrong_field_is_named_with_its_bound(change, words):
     assert words in str(refused("", advise, SYSTEM | change, updates=12, realizations=2))
+
+
+def test_a_trainers_own_option_is_the_field_that_it_is_and_seconds_may_have_units():
+    own = {"max_head_offpolicyness" if n == "staleness_limit" else n: value for n, value in SYSTEM.items()}
+    made = advising.read(advising.changed(own | {"train_seconds": "8s"}, {"sync_seconds": "0.1min"}), Path())
+    assert made == advising.read(SYSTEM | {"sync_seconds": 6.0}, Path())
 
 
 @pytest.mark.parametrize("name", [name for name, (usual, _) in FIELDS.items() if usual is ...])
