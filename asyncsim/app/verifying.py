@@ -130,6 +130,10 @@ def verify_one(
         fits = isinstance(estimates, dict) and all(isinstance(each, Estimate) for each in estimates.values())
         fits = fits or isinstance(estimates, Unmeasured)
         remedy = "return {'mean': trace.final('ess')}, or sim.Estimate(value, error)"
+        several = estimates.items() if isinstance(estimates, dict) else ()
+        if arrays := [each for each in several if getattr(each[1], "shape", ()) or isinstance(each[1], list)]:
+            key, array = arrays[0]
+            remedy = f"return {{{key!r}: sim.uncertainty.between(values, range({len(array)}), random=True)}}"
         checks.require(fits, f"{claim.id}.measure", estimates, "a dict of sim.Estimate by quantity", remedy)
     pairs = zip(points, measured, strict=True)
     predicted = [{} if isinstance(each, Unmeasured) else claim.predict(point) for point, each in pairs]

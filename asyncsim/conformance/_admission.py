@@ -110,6 +110,8 @@ class Run:
     capacity: int = 0
     most: float = inf
     """1 where the controller answers yes or no."""
+    highest: int = 0
+    """Groups that ran or could have run at once, at most."""
 
     def __post_init__(self) -> None:
         self.hooks = Hooks(self.factory(), self.names)
@@ -428,14 +430,21 @@ def likely(rules: Rules, factory: Callable[[], Any], names: Names, seed: int) ->
     """Mistakes, else pairs of them, that give the controller's capacity at every step of long runs; else nothing."""
     # Who is not told of failed groups apart cannot treat them apart.
     apart = Run(rules, factory, names).hooks.fails
+    highest = 0
     for many in (1, 2):
         suspects = [(name, law) for name, law in laws(rules, many) if law.fail is None or apart]
         for walk in range(WALKS):
-            suspects = _walked(Run(rules, factory, names), suspects, random.Random(f"{seed} {walk}"))
+            run = Run(rules, factory, names)
+            suspects = _walked(run, suspects, random.Random(f"{seed} {walk}"))
+            highest = max(highest, run.highest)
         if suspects:
             found = tuple(dict.fromkeys(name for name, _ in suspects))
             return found if many == 1 else found[:_SEVERAL]
-    return ()
+    if rules.concurrent is not None or not highest:
+        return ()
+    # It may have a limit of running groups that nobody gave.
+    again = likely(replace(rules, concurrent=highest), factory, names, seed)
+    return tuple(f"{x}, if max_concurrent = {highest}" for x in again if "max_concurrent" not in x)
 
 
 def _walked(run: Run, suspects: list[tuple[str, Law]], choose: random.Random) -> list[tuple[str, Law]]:
@@ -450,9 +459,10 @@ def _walked(run: Run, suspects: list[tuple[str, Law]], choose: random.Random) ->
     for _ in range(STEPS):
         try:
             run.capacity = run.look()
+            run.highest = max(run.highest, run.capacity + run.counts.running)
             shadows = [each for each in shadows if min(max(each[2].capacity(), 0), run.most) == max(run.capacity, 0)]
             able = run.limits()
-            if not shadows or not able:
+            if not able:
                 break
             event = choose.choice(list(able))
             room = min(able[event], most)

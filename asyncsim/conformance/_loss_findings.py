@@ -166,20 +166,25 @@ def _unclipped(weights: Callable[[str, int, np.ndarray], np.ndarray]) -> bool:
     return all(np.allclose(weights("drift", sign, at), sign * np.exp(at), rtol=1e-6) for sign in (1, -1))
 
 
-WRONG_SIDE = "clip closes on the wrong side"
+WRONG_SIDE, DIFFERENTIATED = "clip closes on the wrong side", "gradient of the weight in place of log_prob's"
 
 
-@bug(WRONG_SIDE, "take the minimum of objectives, the maximum of losses")
+@bug(WRONG_SIDE, "take the minimum of objectives, the maximum of losses; of a weight detach it, times log_prob")
 def _wrong_side(case: Case) -> Finding | str | None:
-    """Detect a clip on the wrong side: open only above a ratio below 1 for A > 0, closed only above 1 for A < 0."""
+    """Detect a clip on the wrong side: open only above a ratio of 1 at most for A > 0, closed only above for A < 0."""
     if case.exact:
         return None
     jumps = _jumps(case.curves.kinks)
     opens = [kink for kink in jumps if abs(kink.below) < 1e-9 < abs(kink.above)]
     closes = [kink for kink in jumps if abs(kink.above) < 1e-9 < abs(kink.below)]
     # Where a sign is cut on both sides it is a mask.
-    if [(kink.sign, kink.log_ratio < 0) for kink in (*opens, *closes)] != [(1, True), (-1, False)]:
+    ends = [[(kink.sign, kink.log_ratio < 1e-6 * kink.sign) for kink in side] for side in (opens, closes)]
+    if ends != [[(1, True)], [(-1, False)]]:
         return None
+    if opens[0].above * closes[0].below > 0:
+        evidence = f"above a ratio of {opens[0].ratio:g} weights for A > 0 have the sign of those for A < 0"
+        remedy = "detach the weight, and multiply it by log_prob: weight.detach() * advantages * log_prob"
+        return Finding(DIFFERENTIATED, "bug", f"{evidence}, as the slope of a weight has", remedy)
     evidence = f"for A > 0 tokens have weight 0 below a ratio of {opens[0].ratio:g} and none is cut above 1; "
     evidence += f"for A < 0 they have weight 0 above {closes[0].ratio:g} and none is cut below 1"
     if case.curves.unit >= 0:
@@ -603,5 +608,5 @@ def _attached(case: Case) -> str | None:
 _ASKED = [name for kind, name, *_ in KNOWN if kind != "note"]
 _DIVISORS = [one.finding for one in RULES if one.kind == "bug"]
 _IN_BATCHES = [further.mistake for further in FURTHER.values()]
-NAMES = tuple(dict.fromkeys((*_ASKED, PADDED, *_DIVISORS, *_IN_BATCHES, *NAMED, LAST)))
+NAMES = tuple(dict.fromkeys((*_ASKED, PADDED, *_DIVISORS, *_IN_BATCHES, *NAMED, LAST, DIFFERENTIATED)))
 """Bugs and hazards by name."""

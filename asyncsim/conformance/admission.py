@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from asyncsim.base import calls, checks
-from asyncsim.conformance._admission import LOSSES, Rules, Run, likely, searched, tickets_of
+from asyncsim.conformance._admission import CRASHES, LOSSES, Rules, Run, Searched, likely, searched, tickets_of
 from asyncsim.conformance.controller import Hooks, Names, uncalled
 from asyncsim.conformance.reports import Failure, Report
 
@@ -134,8 +134,13 @@ def _uncalled(one: Any, names: Names, failed: bool, asked: Callable[..., Any]) -
     if not (meant and failed):
         return (line + (f"; if so, give names={meant!r}" if meant else ""),), False
     again = asked(names={**names, **meant})
-    end = f"passes in {again.examples} runs" if again.broken is None else f"fails, too: {again.broken[1].message}"
-    return (f"{line}; with names={meant!r} it {end}",), again.broken is None
+    return (f"{line}; with names={meant!r} it {_end(again)}",), again.broken is None
+
+
+def _end(again: Searched) -> str:
+    if again.broken is None:
+        return f"passes in {again.examples} runs"
+    return f"fails, too: {again.broken[1].rule}: {again.broken[1].message}"
 
 
 def _unchecked(hooks: Hooks, rules: Rules, recovery: bool | None) -> tuple[str, ...]:
@@ -160,16 +165,19 @@ def _unchecked(hooks: Hooks, rules: Rules, recovery: bool | None) -> tuple[str, 
 
 
 def _without_losses(run: Run, asked: Callable[..., Any]) -> tuple[str, ...]:
-    """For a failing run with lost groups, results without losses, and with as many as the controller tolerates."""
-    rules = run.rules
-    if rules.losses == 0 or not any(event in LOSSES for event, _ in run.events):
+    """For a failing run with crashes or lost groups, results without, and with as many as the controller tolerates."""
+    rules, events = run.rules, {event for event, _ in run.events}
+    if events & {*CRASHES} and not run.hooks.has("recovered"):
+        again = f"with recovery=False, which leaves crashes out, it {_end(asked(replace(rules, recovery=False)))}"
+        tell = "a method recovered(version, kept), or names={'recovered': 'your_method'}, tells it of the crash"
+        return (f"the failing run has a crash, and a new controller goes on: {again}; {tell}",)
+    if rules.losses == 0 or not events & {*LOSSES}:
         return ()
     spare = rules.limit - rules.consumed
     lines: list[str] = []
     for losses in (0, spare) if rules.oldest is None and spare > 0 else (0,):
         other = asked(replace(rules, losses=losses))
+        lines.append(f"with losses={losses} it {_end(other)}")
         if other.broken is not None:
-            broken = other.broken[1]
-            return (*lines, f"with losses={losses} it fails, too: {broken.rule}: {broken.message}")
-        lines.append(f"with losses={losses} it passes in {other.examples} runs")
+            return tuple(lines)
     return (f"the failing run loses groups: try losses=0; {', '.join(lines)}",)

@@ -292,7 +292,7 @@ def check_advantage(
     lam: float | None = None,
     layout: str | None = None,
     dones: str | None = None,
-    allow: Sequence[str] = (),
+    allow: str | Sequence[str] = (),
     strict: bool = False,
     tolerance: float = 1e-4,
     seed: int = 0,
@@ -327,7 +327,7 @@ def check_advantage(
     >>> check_advantage(gae).bugs
     ('bootstraps from the next episode',)
     """
-    refuse_settings(tolerance, 0.1, seed, allow, NAMES, strict=strict, check=check)
+    allow = refuse_settings(tolerance, 0.1, seed, allow, NAMES, strict=strict, check=check)
     for field, value in (("gamma", gamma), ("lam", lam)):
         if value is not None:
             checks.real(field, value, "give what the function has", 0.0, 1.0)
@@ -337,7 +337,7 @@ def check_advantage(
         checks.one_of("layout", layout, LAYOUTS, "say how arrays lie")
     if like is not None:
         like = str(getattr(like, "__name__", like)).replace("-", "_")
-        checks.one_of("like", like, catalogue.WORDS, "name what it is meant to be")
+        checks.one_of("like", like, catalogue.WORDS, "all are in docs/check-your-trainer.md#an-advantage")
     subject = Subject(fn, gamma, lam, dones)
     cases = subject.cases(seed)
     answers = subject.answers(cases, layout)

@@ -66,6 +66,8 @@ class Hooks:
         typed = " ".join(f"--names {name}={method}" for name, method in lacks.items())
         remedy = f"give names={lacks}, on the command line {typed}"
         remedy += "; capacity is how many groups may be submitted now (docs/admission-controllers.md)"
+        if {*lacks.values()} == {"your_method"} and len(lacks) == len(NEEDED):
+            remedy = f"only what admits groups is checked, no buffer (its log: asyncsim log FILE); else {remedy}"
         checks.require(not lacks, "controller", kind, f"an object with a method {', '.join(lacks)}", remedy)
         self.fails = "failed" in self._methods
         if not self.fails and "rejected" in self._methods:

@@ -46,7 +46,7 @@ def check_loss(
     advantage: Advantage | None = None,
     advantages_per: str | None = None,
     bias: bool = True,
-    allow: Sequence[str] = (),
+    allow: str | Sequence[str] = (),
     strict: bool = False,
     tolerance: float = 1e-6,
     seed: int = 0,
@@ -81,7 +81,7 @@ def check_loss(
     >>> report.conforms, report.name
     (True, 'dapo()')
     """
-    refuse_settings(tolerance, 0.5, seed, allow, _loss_findings.NAMES, bias=bias, strict=strict, check=check)
+    allow = refuse_settings(tolerance, 0.5, seed, allow, _loss_findings.NAMES, bias=bias, strict=strict, check=check)
     per = getattr(fn, "advantages_per", "token") if advantages_per is None else advantages_per
     checks.one_of("advantages_per", per, PER, "say whether advantages differ inside a row")
     method = _method_like(like, anchor)

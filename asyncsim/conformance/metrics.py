@@ -76,6 +76,7 @@ def known(
     if like is None and entry.divisor == "count":
         what = "a sum" + _times(fit, probes)
         remedy = "as asyncsim and papers have it, divide by the number of what is added: ESS/N, a mean KL"
+        remedy += "; with like it is a bug unless allow has this name"
         yield Finding(UNDIVIDED, "note", what, remedy)
     if entry.of == "geometric" and entry.family == "ess":
         what = "the mean of log ratios, in place of their sum, hides length"
@@ -209,7 +210,7 @@ def check_metric(
     *,
     key: str | int | None = None,
     micro_batch: int | None = None,
-    allow: Sequence[str] = (),
+    allow: str | Sequence[str] = (),
     strict: bool = False,
     tolerance: float = 1e-4,
     seed: int = 0,
@@ -241,14 +242,15 @@ def check_metric(
     >>> print(check_metric(ess, micro_batch=2).bugs)
     ('averaged over parts',)
     """
-    refuse_settings(tolerance, 0.1, seed, allow, NAMES, strict=strict, check=check)
+    allow = refuse_settings(tolerance, 0.1, seed, allow, NAMES, strict=strict, check=check)
     if micro_batch is not None:
         checks.integer("micro_batch", micro_batch, 1, "give the rows of a micro-batch")
     if like is not None:
         like = str(getattr(like, "name", like)).replace("-", "_")
         # The plain names first.
         plain = sorted(METRICS, key=lambda each: each.endswith(tuple(word for word, _ in _OF.values() if word)))
-        remedy = "a plain name is of sequence ratios, with _token of token ratios"
+        remedy = "a plain name is of sequence ratios, with _token of token ratios; asyncsim list like has them all"
+        remedy = checks.advice(like, "like", otherwise=remedy)
         if like not in METRICS and (several := [each for each in plain if each.startswith(f"{like}_")]):
             remedy = f"take {', '.join(several[:3])}, ...; {remedy}"
             raise checks.InputError("like", like, "the name of a metric", remedy)

@@ -9,14 +9,17 @@ from asyncsim.base import calls, checks
 
 
 def refuse_settings(
-    tolerance: float, most: float, seed: int, allow: Sequence[str], names: Collection[str], **flags: bool
-) -> None:
-    """Refuse invalid settings of a check: tolerance above `most`, seed, allowed findings, and flags."""
+    tolerance: float, most: float, seed: int, allow: str | Sequence[str], names: Collection[str], **flags: bool
+) -> tuple[str, ...]:
+    """Refuse invalid settings of a check: tolerance above `most`, seed, flags, and findings, which are returned."""
     for field, value in flags.items():
         checks.boolean(field, value, "say whether")
     checks.real("tolerance", tolerance, "give the largest relative deviation", 0.0, most, open_low=True)
     checks.integer("seed", seed, 0, "give a whole number")
-    checks.each_of("allow", allow, names, "name findings as a report does")
+    allow = (allow,) if isinstance(allow, str) else tuple(allow)
+    for each in allow:
+        checks.one_of("allow", each, names, checks.advice(each, "allow", otherwise="name findings as a report does"))
+    return allow
 
 
 class ConformanceError(AssertionError):
@@ -73,7 +76,8 @@ class Checked(calls.Told):
 class Report(Checked):
     """Result of a controller check over `examples` random runs; `unchecked` lists what the runs left out, and why.
 
-    `without_losses`: what becomes of a controller whose failing run loses groups where none, or fewer, are lost.
+    `without_losses`: what becomes of a controller whose failing run loses groups where none, or fewer, are lost, and
+    of one without `recovered` whose failing run has a crash, where there are none.
     `uncalled`: methods that no call of the protocol reaches, what they sound like, and what becomes of them then.
     """
 
@@ -102,6 +106,7 @@ class Report(Checked):
 ROUNDED = 1e-12
 """Deviations up to this are rounding of float64."""
 KINDS = ("bug", "hazard", "note")
+_NEW = "to test a new loss, write its formula with detached weights as by_hand: like=by_hand, or --like my.py:by_hand"
 _KINKS = 16
 """Lines on kinks, at most."""
 _NEAR = 0.25
@@ -311,6 +316,7 @@ class LossReport(Judged):
                 f"taken {'; '.join(self.arguments)}; where that is wrong, write {wrap} in your file, and name checked",
             ]
         lines += [f"bugs: {'; '.join(self.bugs)}"] if self.bugs else []
+        lines += [_NEW] * (self.name == "unknown" and not (self.like or self.bugs or self.guessed))
         times = self.match.times if self.name != "unknown" else ""
         lines += [f"weights are those of the method times {times}"] if times else []
         lines += [f"denominator: {self.aggregator}"] if " " in self.aggregator else []
@@ -329,7 +335,8 @@ class LossReport(Judged):
         lines += [f"measured: {len(self.kinks) - _KINKS} more of these"] if len(self.kinks) > _KINKS else []
         if self.bias:
             same = all(row.same for row in self.bias)
-            beside = "those of the method are the same" if same else f"in brackets those of {self.match.label}"
+            other = f"in brackets those of {self.like or self.match.label}"
+            beside = "those of the method are the same" if same else other
             first = "exact moments in the first update of a batch (pi_prox = pi), relative to the exact gradient"
             lines += [f"{first}; {beside}:", *(row.line(not same) for row in self.bias)]
             contains = "it contains the advantage's 1/N and the aggregator's scale"

@@ -68,6 +68,7 @@ def _checked(check: str, *arguments: Any, **settings: Any) -> Any:
         failure = "" if report.passed else str(report)
         if failure and isinstance(report, conformance.LossReport):
             allow, strict = settings.get("allow", ()), settings.get("strict", False)
+            allow = [allow] if isinstance(allow, str) else allow
             counted = [str(finding) for finding in report.findings if finding.counts(allow, strict)]
             failure = "\n".join([*report.heading(), *counted])
     except InputError as error:

@@ -134,6 +134,10 @@ def test_a_package_registers_claims(tmp_path: Path, monkeypatch: Any) -> None:
         (variant(predict=lambda self: {3: 1.0}), "predict = {3: 1.0}: must be a dict of numbers by name"),
         (variant(predict=lambda self: 3.0), "predict = 3.0: must be a dict of numbers by name"),
         (variant(measure=lambda *given: {"mean": 2.0}), "measure = {'mean': 2.0}: must be a dict of sim.Estimate"),
+        (
+            variant(measure=lambda *given: {"mean": [2.0, 3.0]}),
+            "sim.uncertainty.between(values, range(2), random=True)",
+        ),
         ("nobody.py:Right", "nobody.py"),
         ("ess/limits", "did you mean ess/limit?"),
     ],

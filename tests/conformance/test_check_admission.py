@@ -123,7 +123,13 @@ def test_crashes_are_left_out_where_a_controller_cannot_learn_of_them_unless_ask
 
 
 def test_a_controller_asked_with_the_version_learns_of_a_crash_unless_that_is_left_out():
-    assert not check_admission(lambda: planted.Versioned(4, 1), 4, 1).passed
+    report = check_admission(lambda: planted.Versioned(4, 1), 4, 1)
+    assert not report.passed and "with recovery=False, which leaves crashes out, it passes" in report.without_losses[0]
+    # A limit of running groups that nobody gave hides no mistake.
+    free = planted.Versioned.capacity
+    capped = type("Capped", (planted.Versioned,), {"capacity": lambda self, v: min(free(self, v), 12 - self.running)})
+    likely = check_admission(lambda: capped(4, 1), 4, 1).failure.likely
+    assert likely == tuple(f"{each}, if max_concurrent = 12" for each in report.failure.likely) != ()
     assert check_admission(lambda: planted.Versioned(4, 1), 4, 1, names={"recovered": None}).passed
 
 
@@ -138,7 +144,7 @@ def test_a_method_outside_of_the_protocol_is_said_before_anything_is_blamed():
     # A name that changes nothing is no excuse.
     greedy = type("Greedy", (planted.Renamed,), {"capacity": lambda self: 9})
     report = check_admission(lambda: greedy(4, 1), 4, 1)
-    assert "it fails, too: capacity 9" in report.uncalled[0] and report.failure.likely == ()
+    assert "it fails, too: bounded staleness: capacity 9" in report.uncalled[0] and report.failure.likely == ()
     assert "behaves like: no known mistake (unknown)" in str(report)
 
 

@@ -103,6 +103,7 @@ WRONG = {
     "k1": ("KL as a k1 loss", trainers.penalized("k1"), None),
     "no clip": ("clipping silently off", trainers.unclipped, "ppo_clip"),
     "wrong side": ("clip closes on the wrong side", trainers.wrong_side(), None),
+    "slope of a weight": ("gradient of the weight in place of log_prob's", trainers.differentiated, None),
     "wrong side, at the snapshot": (
         "clip closes on the wrong side",
         trainers.wrong_side(0.1, 0.3, True),
@@ -392,7 +393,9 @@ def test_moments_of_a_loss_of_its_own():
 
     exact = check_loss(sequence_ratio, "full_is").bias
     assert max(row.bias for row in exact) < 1e-9 and min(row.cosine for row in exact) > 1 - 1e-9
-    stale = check_loss(trainers.ratio_of_itself, sim.methods.full_is(aggregator="token_mean")).bias
+    report = check_loss(trainers.ratio_of_itself, sim.methods.full_is(aggregator="token_mean"))
+    stale = report.bias
+    assert f"in brackets those of {report.like}:" in str(report) and report.like != report.match.label
     assert all(row.bias > 0.05 for row in stale) and not all(row.same for row in stale)
 
 

@@ -91,6 +91,13 @@ def wrong_side(low=0.2, high=0.2, proximal=False):
     return loss
 
 
+def differentiated(log_prob, behavior, snapshot, advantages, mask):
+    """A weight that falls above 1, neither detached nor multiplied by log_prob."""
+    ratio = log_ratio(log_prob, behavior, mask).exp()
+    weight = torch.where(advantages > 0, 1 / (1 + 5 * (ratio - 1).relu()), ratio.clamp(max=1.2))
+    return -mean_of(weight * advantages, mask, "token_mean")
+
+
 @cache
 def gspo(low=0.01, high=0.02):
     def loss(log_prob, behavior, snapshot, advantages, mask):

@@ -28,6 +28,7 @@ def changed(text, old, new):
     return text.replace(old, new)
 
 
+COUNT = changed(NUMBERS, " / len(weight)", "")
 REJECTING = """
 import asyncsim as sim
 
@@ -51,7 +52,10 @@ FILES = {
         ("deviates from group_std_population", "is group_std: "),
     ),
     "other_kl": (changed(NUMBERS, "x.exp() - 1 - x", "-x"), ("deviates from kl_k3_token", "is kl_k1_token: ")),
-    "made_up_name": (changed(NUMBERS, 'like="ess"', 'like="ess_sequence"'), ("mean ess? a plain name is of sequence",)),
+    "made_up_name": (
+        changed(NUMBERS, 'like="ess"', 'like="ess_sequence"'),
+        ("mean ess? a plain name", "asyncsim list like"),
+    ),
     "live_ratio": (changed(LOSS, ".detach()", ""), ("bug: log ratio clamped live: ",)),
     "truncated_live": (
         changed(changed(LOSS, ".detach()", ""), "advantages * log_prob", "advantages"),
@@ -75,6 +79,11 @@ FILES = {
         + "from asyncsim.conformance._loss_findings import NAMES\n",
         (),
     ),
+    "allowed_as_text": (changed(COUNT, 'like="ess"', 'like="ess", allow="not divided by the count"'), ()),
+    "count": (COUNT, ("allow='not divided by the count'",)),
+    "new_loss": (changed(changed(LOSS, ".clamp(max=2.0)", ".atan()"), CALL, "asyncsim_loss(loss)"), ("like=by_hand",)),
+    "allowed_unknown": (changed(LOSS, '("token"))', '("token"), allow="unknown")'), ("no finding", "like=by_hand")),
+    "buffer": (changed(GATE, MADE, "list, batch_size=4"), ("no buffer (its log: asyncsim log FILE)",)),
     "kept_ticket": (
         changed(GATE, "def rejected(self, n): self.free += n", "def rejected(self, n): pass"),
         ("no starvation: ", "never returns the permit of a rejected group"),
