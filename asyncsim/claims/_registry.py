@@ -172,15 +172,9 @@ def known(id: str) -> str:
         formula = "a formula is the `predict` of a class of your own: see docs/conjecture.md, then write my.py:MyClaim"
         hint = formula if re.search(r"[(*^+]| = ", id) else f"write --at {id}" if "=" in id else hint
         error = checks.InputError("claim", id, "the id of a claim, family/name, or the place of your own", hint)
-        raise error.explaining("" if family else re.sub("[^a-z]", " ", key), summaries() | _sentences(), 5)
+        sentences = {each: row["text"] for each, row in checks.table(__file__, "papers.toml").items()}
+        raise error.explaining("" if family else re.sub("[^a-z]", " ", key), summaries() | sentences, 5)
     return key
-
-
-def _sentences() -> dict[str, str]:
-    """Map the id of each sentence of a paper to its text."""
-    from asyncsim.claims import papers
-
-    return {each.id: each.text for each in papers().values()}
 
 
 @cache

@@ -74,8 +74,6 @@ REFUSALS = [
     ("alignment/version-identity", {"law": (0.4, 0.6)}, "the first 0"),
     ("alignment/version-identity", {"optimizer": "sign", "step": 5.0}, "[0.05, 2] noise"),
     ("alignment/version-identity", {"step": 0.9}, "mean-square boundary"),
-    ("convergence/biased-gradient", {"noise": 0.0, "start": 0.0}, "above 0 at start = 0"),
-    ("convergence/biased-gradient", {"step": 0.51}, "at most 1 / L = 0.5"),
     ("convergence/step-size-law", {"step": 0.34}, "boundary"),
     ("ess/invariances", {"log_weights": (0.0, 801.0)}, "within 800 nats"),
     ("ess/limit", {"horizon": 300}, "at most 198 tokens for 3 actions"),
