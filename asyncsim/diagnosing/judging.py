@@ -320,7 +320,7 @@ def _curves(field: str, given: Any, pattern: str | None, *asked: Any) -> list[Cu
         remedy = f"{checks.beside(source)}correct the pattern"
         checks.require(bool(paths), field, str(source), "a pattern that some file fits", remedy)
         for path in paths:
-            names = _names(path)
+            names = _names(path, {*asked[:2], *asked[2].values()})
             runs = list(dict.fromkeys(name.rpartition(" - ")[0] for name in names if " - " in name))
             fits = [each for each in runs if pattern in (None, each) or fnmatch.fnmatch(each, str(pattern))]
             if pattern is not None or len(runs) > 1:
@@ -336,10 +336,10 @@ def _curves(field: str, given: Any, pattern: str | None, *asked: Any) -> list[Cu
     return found
 
 
-def _names(source: Any) -> list[str]:
+def _names(source: Any, wanted: set[str]) -> list[str]:
     if isinstance(source, Mapping):
         return [str(name) for name in source]
-    names = _log_files.read(_log_places.found(Path(source), ""), (), files.Budget(Path(source))).names
+    names = _log_files.read(_log_places.found(Path(source), ""), wanted, files.Budget(Path(source))).names
     refuse_runs(names)
     return [name for name in names if name != _log_files.NUMBERED]
 
