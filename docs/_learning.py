@@ -60,7 +60,7 @@ def not_on_policy(found: Results) -> str:
         f"{final(noise, 'ess_mismatch'):.2f}. "
         f"Top-p leaves ESS/N at {final(nucleus, 'ess_mismatch'):.2g}, but lowers the mean ratio to "
         f"{final(nucleus, 'mean_weight'):.2f}. "
-        "The KL divergence between sampler and trainer is above zero in all three cases. With noise, it is only "
+        "The KL divergence between sampler and trainer is above zero in all three cases. With noise, this divergence is only "
         f"{final(noise, 'kl_mismatch'):.2g}. "
         "Log ESS, KL and the mean ratio, because only all three together distinguish these causes."
     )
@@ -80,7 +80,7 @@ def cached(found: Results) -> str:
         f"With a kept cache, mean ESS/N is at least {least:.2g} at all three learning rates. "
         f"At the lowest learning rate, {small['lr']:g}, ESS/N is {ess[0]['mean']:.2g}, which {unclear}. "
         f"The log-probs with a kept and a recomputed cache then differ by {small['mean']:.2g} nats. "
-        f"At a learning rate of {large['lr']:g}, they differ by "
+        f"At a learning rate of {large['lr']:g}, the difference is "
         f"{large['mean']:.2g} nats. At {last['lr']:g}, the log-probs differ by about as much as at {large['lr']:g}. "
         "Recomputing the cache avoids this mismatch, but needs a second prefill. "
         "We did not test how the cache affects learning."

@@ -324,7 +324,7 @@ def search(
 
 
 def alike(evidence: Evidence, name: str, numbers: Mapping[str, Any], families: Sequence[methods.Family]) -> list[Fit]:
-    """Fits of methods but that name with these numbers, where single tokens have the same weights."""
+    """Fits of all methods except `name` with these numbers, if single tokens have the same weights."""
     others = [one for one in families if one.name != name and one.numbers.keys() & numbers.keys()]
     pairs = ((one, choice) for one in others for choice in methods.combinations(one))
     tried = [(one, {**choice, **{k: v for k, v in numbers.items() if k in one.numbers}}) for one, choice in pairs]
