@@ -88,7 +88,7 @@ CLAIMED = [
         "On stale data, should a KL penalty be in the reward or in the loss?",
         "verl #211, TRL #4967",
         "If the penalty is computed from behavior log-probs, the entire update is stale, and staleness lowers the "
-        "maximum stable learning rate. If the penalty is computed from current log-probs and added to the reward, "
+        "maximum stable learning rate. If the penalty uses current log-probs and is added to the reward, "
         "staleness does not lower the maximum stable learning rate of a regularized bandit.",
         ("staleness/regularizer-placement",),
     ),

@@ -60,8 +60,8 @@ def not_on_policy(found: Results) -> str:
         f"{final(noise, 'ess_mismatch'):.2f}. "
         f"Top-p leaves ESS/N at {final(nucleus, 'ess_mismatch'):.2g}, but lowers the mean ratio to "
         f"{final(nucleus, 'mean_weight'):.2f}. "
-        "The KL divergence between sampler and trainer is above zero in all three cases. With noise, this divergence is only "
-        f"{final(noise, 'kl_mismatch'):.2g}. "
+        "The KL divergence between sampler and trainer is above zero in all three cases. With noise, "
+        f"this divergence is only {final(noise, 'kl_mismatch'):.2g}. "
         "Log ESS, KL and the mean ratio, because only all three together distinguish these causes."
     )
 
