@@ -1,4 +1,4 @@
-"""Every method that can be compared with a loss, and what stands beside one: other anchors, masks, low caps."""
+"""All methods that can be compared with a loss, and their variants: other anchors, masks, low caps."""
 
 import dataclasses
 import inspect

@@ -1,4 +1,4 @@
-"""What was measured of a loss, how far a method is from it, and the search for the nearest."""
+"""Measurements of a loss, the distance of a method from them, and the search for the nearest method."""
 
 import bisect
 import itertools
