@@ -33,7 +33,7 @@ CLAIMED = [
         "What is the mean ratio of an unchanged policy under top-p?",
         "TRL #6789 and #6945, verl #6240",
         "The mean ratio is the product, over all positions, of the policy's probability mass on tokens kept by top-p. "
-        "The mean ratio thus reveals the removed probability mass. ESS does not reveal it.",
+        "The mean ratio thus reveals the removed probability mass. ESS does not.",
         ("ratio/top-p", "ratio/engine-floor"),
     ),
     Claimed(
@@ -88,7 +88,7 @@ CLAIMED = [
         "On stale data, should a KL penalty be in the reward or in the loss?",
         "verl #211, TRL #4967",
         "If the penalty is computed from behavior log-probs, the entire update is stale, and staleness lowers the "
-        "maximum stable learning rate. If it is computed from current log-probs and added to the reward, "
+        "maximum stable learning rate. If the penalty uses current log-probs and is added to the reward, "
         "staleness does not lower the maximum stable learning rate of a regularized bandit.",
         ("staleness/regularizer-placement",),
     ),

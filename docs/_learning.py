@@ -60,8 +60,8 @@ def not_on_policy(found: Results) -> str:
         f"{final(noise, 'ess_mismatch'):.2f}. "
         f"Top-p leaves ESS/N at {final(nucleus, 'ess_mismatch'):.2g}, but lowers the mean ratio to "
         f"{final(nucleus, 'mean_weight'):.2f}. "
-        "The KL divergence between sampler and trainer is above zero in all three cases. With noise, it is only "
-        f"{final(noise, 'kl_mismatch'):.2g}. "
+        "The KL divergence between sampler and trainer is above zero in all three cases. With noise, "
+        f"this divergence is only {final(noise, 'kl_mismatch'):.2g}. "
         "Log ESS, KL and the mean ratio, because only all three together distinguish these causes."
     )
 
@@ -74,13 +74,13 @@ def cached(found: Results) -> str:
     held(small["low"] > 0.0 and small["mean"] < large["mean"], "The gap grows at first.")
     least = min(each["mean"] for each in ess)
     held(abs(last["mean"] / large["mean"] - 1.0) < 0.1, "the log-probs differ by about as much as at")
-    unclear = held(ess[0]["high"] >= 1.0, "cannot be distinguished from one with so few replicates")
+    unclear = held(ess[0]["high"] >= 1.0, "so few replicates cannot distinguish from 1")
     return (
         f"You can keep the cache if you compute ratios from the sampler's log-probs. "
         f"With a kept cache, mean ESS/N is at least {least:.2g} at all three learning rates. "
         f"At the lowest learning rate, {small['lr']:g}, ESS/N is {ess[0]['mean']:.2g}, which {unclear}. "
         f"The log-probs with a kept and a recomputed cache then differ by {small['mean']:.2g} nats. "
-        f"At a learning rate of {large['lr']:g}, they differ by "
+        f"At a learning rate of {large['lr']:g}, the difference is "
         f"{large['mean']:.2g} nats. At {last['lr']:g}, the log-probs differ by about as much as at {large['lr']:g}. "
         "Recomputing the cache avoids this mismatch, but needs a second prefill. "
         "We did not test how the cache affects learning."
@@ -128,8 +128,8 @@ def different(found: Results) -> str:
     compared, planned = found
     words = [pair["word"] for on in compared["tasks"] for pair in on["pairs"]]
     lost, most = words.count("worse"), len(words)
-    equal = held(words.count("equal") == most - lost, "equal on the other")
-    answer = f"A staleness of three versions is worse than one version on {lost} of {most} tasks, and {equal}."
+    other = held(words.count("equal") == most - lost, ", and equal on the other") * (lost < most)
+    answer = f"A staleness of three versions is worse than a staleness of one version on {lost} of {most} tasks{other}."
     hard = max(planned["plans"], key=lambda plan: plan["replicates"])
     return (
         f"{answer} {verdicts(compared, CALLED)} The metric is the return of the trained policy. Trainers, in contrast, "

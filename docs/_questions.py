@@ -14,10 +14,10 @@ writes, or follows from a formula. All numbers come from simulated systems and s
 an effect, but your own numbers will differ. [The end of the page](#about-these-numbers) states the assumptions."""
 FOOT = f"""## About these numbers
 
-Answers in seconds and slot-hours hold for the system shown. They depend on response lengths and load, so
+Answers in seconds and slot-hours hold for the system shown. These answers depend on response lengths and load, so
 repeat the commands with your own values. If a command sets no decoding speed, each sample decodes one token per second.
 On each task, a verdict of `compare` is wrong with probability at most 5 %, if rare events are no larger
-than its intervals allow. Unless a verdict is in seconds or slot-hours, it compares the return of the trained policy,
+than the intervals allow. A verdict that is not in seconds or slot-hours compares the return of the trained policy,
 averaged over updates. Each arm uses its own best learning rate, except with `--tune none`.
 Differences in return below {_learning.SMALLEST:g} count as too small to matter. In the outputs, `N runs` replaces
 a number that differs between machines.

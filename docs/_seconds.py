@@ -221,7 +221,7 @@ def idle(found: Results) -> str:
     bound = held(trainer[-1] == 0.0 and slots[-1] > 0.3, "No. If training is the bottleneck, generator slots are idle")
     return (
         f"{bound}. At {times[-1]:.3g} s per training step, the trainer never waits, but slots are idle "
-        f"{share(slots[-1])} of the time. Both are rarely idle only if generation and training "
+        f"{share(slots[-1])} of the time. Trainer and slots are both rarely idle only if generation and training "
         f"are equally fast: in this example, at {times[best]:.3g} s per training step. "
         "If training is slow but your log shows no idle time at all, the log does not record all pauses."
     )

@@ -1,4 +1,4 @@
-"""Sums over the generated tokens of an episode, backward from its end; what others said in between is passed over."""
+"""Sums over the generated tokens of an episode, backward from its end; tokens written by others are skipped."""
 
 from typing import Any, NamedTuple
 

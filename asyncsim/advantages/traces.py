@@ -119,7 +119,7 @@ class gae(Baseline):
 
     @property
     def finishes(self) -> bool:  # type: ignore[override]
-        """Whether it normalizes."""
+        """Whether the advantages are normalized."""
         return self.normalize
 
     def estimate(self, step: Step) -> Tensor:
@@ -127,7 +127,7 @@ class gae(Baseline):
         return traced(self._tokens(step), self.discount, self.trace)
 
     def finished(self, step: Step, advantages: Tensor) -> Tensor:
-        """The advantages, if requested minus their mean and divided by their unbiased standard deviation + 1e-8."""
+        """The advantages; on request, minus their mean, divided by their unbiased standard deviation + 1e-8."""
         if not self.normalize:
             return advantages
         mean, deviation = moments(step, advantages)

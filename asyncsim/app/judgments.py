@@ -106,7 +106,7 @@ class Page:
 
 
 def summary(verdicts: Sequence[Verdict]) -> dict[str, Any]:
-    """Counts and error rates: `counts` by verdict, `false_fail` of one and of all claims, `false_pass`, bugs caught."""
+    """Counts per verdict, false-fail rates (maximum per claim, and over all claims), false-pass rate, caught bugs."""
     fails = [v.false_fail for v in verdicts if math.isfinite(v.false_fail)]
     passes = [v.false_pass for v in verdicts if v.verdict == "held" and math.isfinite(v.false_pass)]
     slowest = sorted(verdicts, key=lambda v: -v.seconds)[:SLOWEST]
@@ -198,7 +198,7 @@ def missed(verdicts: Sequence[Verdict]) -> list[str]:
 
 
 def table(verdicts: Sequence[Verdict], width: int, bets: Mapping[str, evidence.Evidence] | None = None) -> list[str]:
-    """Lines of markup with the comparison of the smallest margin of each claim; all quantities of one alone."""
+    """Lines of markup with each claim's comparison of smallest margin; for a single claim, all its quantities."""
     from rich.markup import escape
 
     rows = [["claim", "verdict", "quantity", "predicted", "measured"]]
@@ -236,7 +236,7 @@ def overview(verdicts: Sequence[Verdict]) -> Any:
 
 
 def lines(page: Page, verbose: bool = False, said: Sequence[Any] = ()) -> list[str]:
-    """Summary lines: reasons, then counts of claims by verdict (of formulas, where a paper `said` it), and seconds."""
+    """Summary lines: reasons, then counts of claims by verdict (of formulas if a paper `said` them), and seconds."""
     verdicts = page.verdicts
     held, loose, untested = (sum(v.verdict == word for v in verdicts) for word in SUCCESSES)
     every = f", {rate(page.summary['false_fail_of_all'])} in sum" * (len(verdicts) > 1)
@@ -328,7 +328,7 @@ def advice(page: Page) -> list[str]:
 
 
 def others(verdict: Verdict) -> list[str]:
-    """All points of a violated claim where it was measured at several: both numbers, and how their ratio moves."""
+    """All points of a violated claim, if several were measured: both numbers, and how their ratio changes."""
     rows = [row for row in verdict.points if row.quantity == verdict.quantity and math.isfinite(row.measured)]
     if len(rows) < 2:
         return []

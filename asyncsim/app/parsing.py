@@ -25,7 +25,7 @@ LISTED = 24
 
 
 class Sections(typer.core.TyperGroup):
-    """A group of commands whose help lists them by purpose, and options after them."""
+    """A group of commands whose help lists the commands by purpose, and then the options."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the commands, then the options."""
@@ -42,10 +42,10 @@ class Sections(typer.core.TyperGroup):
 
 
 class Grouped(typer.core.TyperCommand):
-    """A command whose help lists options that describe a run apart from its sizes and its outputs."""
+    """A command whose help groups the options of a run: experiment, sizes and sampling, output and execution."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """The words behind the name of the command; an argument that must be given has no braces."""
+        """The words after the command's name in its usage line, without the braces around required arguments."""
         return [piece.translate({ord("{"): "", ord("}"): ""}) for piece in super().collect_usage_pieces(ctx)]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
@@ -65,7 +65,7 @@ class Grouped(typer.core.TyperCommand):
 
 
 def command(group: typer.Typer, name: str) -> Callable[[Callable[[Options], int]], Callable[[Options], int]]:
-    """A command with the options and arguments of its table; of a group, the last word is what it is called."""
+    """A decorator that adds a command with the options and arguments of its table, named by the last word of `name`."""
     rows = COMMANDS[name]
 
     def add(function: Callable[[Options], int]) -> Callable[[Options], int]:
@@ -191,7 +191,7 @@ def _dashed(name: str) -> str:
 
 
 def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> checks.InputError | str:
-    """A complaint of the parser about arguments, in the form of all others; `known` are the commands."""
+    """Convert a parser error about arguments to an error in asyncsim's form; `known` are the commands."""
     kind, text = type(error).__name__, error.message
     parameter: Any = getattr(error, "param", None)
     context: Any = getattr(error, "ctx", None)
@@ -412,7 +412,7 @@ def _rows_of(arguments: Sequence[str], command: Any) -> Mapping[str, Row]:
 
 
 def refuse(arguments: Sequence[str], command: Any) -> None:
-    """Refuse what a parser takes silently: an option of one value that is given twice, and 1_0 for ten."""
+    """Refuse what a parser accepts silently: a single-value option that is given twice, and 1_0 for ten."""
     for name, row in (rows := _rows_of(arguments, command)).items():
         option = f"--{name.replace('_', '-')}"
         places = [place for place, word in enumerate(arguments) if word.partition("=")[0] == option]
@@ -442,7 +442,7 @@ def refuse(arguments: Sequence[str], command: Any) -> None:
 
 
 def piped(arguments: Sequence[str], command: Any) -> list[str]:
-    """The arguments with /dev/stdout for - behind options that write a text; a list prints its JSON itself."""
+    """The arguments, with /dev/stdout instead of - after options that write text; `list` prints its JSON itself."""
     names = [] if arguments[:1] == ["list"] else [f"--{n}" for n in _PIPED if n in _rows_of(arguments, command)]
     words = [re.sub("=-$", "=/dev/stdout", w) if w.partition("=")[0] in names else w for w in arguments]
     return ["/dev/stdout" if w == "-" and b in names else w for b, w in zip(["", *words], words, strict=False)]

@@ -136,7 +136,7 @@ def comparisons(verdict: records.Verdict) -> dict[str, Any]:
 
 
 def farthest(verdict: records.Verdict) -> tuple[float, records.Comparison | None]:
-    """The largest deviation in smallest effects with its comparison; of a bound, what exceeds it, 0 if nothing does."""
+    """The largest deviation, in smallest effects, and its comparison; for a bound, the excess over it, at least 0."""
     rows = [(_curves.scaled(row, verdict.kind)[0], row) for row in verdict.points if row.verdict != "outside"]
     signed = verdict.kind in _curves.ONE_SIDED
     size, row = max(rows, key=lambda each: each[0] if signed else abs(each[0]), default=(math.nan, None))
@@ -189,7 +189,7 @@ def digits(row: records.Comparison) -> tuple[str, str]:
 
 
 def sourced(text: str) -> Markup:
-    """A source with its numbers of arXiv as links."""
+    """A source with its arXiv numbers as links."""
     paper = rf"((?:arXiv )?({ARXIV.pattern}))"
     return Markup(re.sub(paper, r'<a href="https://arxiv.org/abs/\2">\1</a>', str(escape(text))))
 

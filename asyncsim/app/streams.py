@@ -79,7 +79,7 @@ class Stream:
 
 @contextmanager
 def guarded() -> Iterator[Stream]:
-    """Replace stdout and stderr by streams that never raise inside the context; yields that of stdout."""
+    """Replace stdout and stderr by streams that never raise inside the context; yields the new stdout."""
     # Open what a shell closed (`>&-`), else the next file that is opened would stand in for a standard stream.
     for number in (0, 1, 2):
         try:
@@ -98,7 +98,7 @@ def guarded() -> Iterator[Stream]:
 
 
 def complain(of: object, written: Callable[[str], str] = str, whole: str = "") -> None:
-    """Print an error with its notes on stderr, each line as `written`; `whole`, a command to copy, ends the first."""
+    """Print an error and its notes on stderr, each line through `written`; the command `whole` ends the first line."""
     notes = (line.strip() for note in getattr(of, "__notes__", ()) for line in note.splitlines())
     first, apart = f"asyncsim: {written(str(of))}", "\n    " + re.sub(r" (?=--|'\w)", " \\\\\n      ", whole)
     first += f" {whole}" if len(first + whole) < width(to=sys.stderr) else apart
@@ -189,7 +189,7 @@ class Files:
         self.text("json", lambda: json.dumps(records.plain(value), indent=2) + "\n")
 
     def text(self, name: str, text: Callable[[], str]) -> None:
-        """Write a text, which is made only if it is requested."""
+        """Write a text, which is generated only if its file is requested."""
         self.write(name, lambda path: files.write_atomically(path, lambda file: file.write(text().encode())))
 
     def draw(self, value: Any) -> None:

@@ -145,7 +145,7 @@ def lines(result: Mapping[str, Any], verbose: bool) -> list[str]:
 
 
 def unused(result: Mapping[str, Any]) -> str:
-    """Say why sample slots are never used, where some are not; else ""."""
+    """Explain why some sample slots are never used; "" if all are used."""
     slots, groups, name = result["sample_slots"], result["group_slots"], result["system"]["name"]
     if slots["used"] >= slots["named"] or name not in plugins.summaries("asyncsim.systems"):
         return ""

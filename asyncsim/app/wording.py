@@ -35,7 +35,7 @@ _KINDS = {"link": "updates", "method": "methods", "task": "tasks", "system": "sy
 
 
 def settings(pairs: Sequence[str], option: str = "--set") -> dict[str, Any]:
-    """KEY=VALUE pairs; values are Python or JSON literals where they can be, else text."""
+    """Parse KEY=VALUE pairs; values are Python or JSON literals where possible, else strings."""
     values: dict[str, Any] = {}
     for pair in pairs:
         key, equals, text = pair.partition("=")
@@ -65,7 +65,7 @@ def settings(pairs: Sequence[str], option: str = "--set") -> dict[str, Any]:
 
 
 def value(text: str) -> Any:
-    """A Python or JSON literal, or several of them, where the text is one, else the text: 1_0 is no number.
+    """Convert a string to the Python or JSON literals in it, or return the string if it has none; 1_0 is no number.
 
     >>> value("1,2"), value("true,false"), value("a,b")
     ((1, 2), (True, False), 'a,b')
@@ -85,7 +85,7 @@ def value(text: str) -> Any:
 
 
 def understood(value: Any, default: Any, annotation: Any = "") -> Any:
-    """The value that was given as text, where `none` and `inf` are no text.
+    """The value of an argument given as a string: `none` is None, and `inf` is infinity.
 
     Of an argument whose `default` is text, "none" may be a choice. A count without a limit is None: infinity is, where
     the `annotation` allows None and no fractions.
@@ -104,12 +104,12 @@ def understood(value: Any, default: Any, annotation: Any = "") -> Any:
 
 
 def filled(remedy: str, word: str) -> str:
-    """The remedy with what was typed in place of VALUE; a value of a mapping stays: what was typed is a text there."""
+    """Replace VALUE in a remedy by the user's word; in a mapping VALUE stays, because the word is a string there."""
     return re.sub("(?<!: )VALUE", lambda _: word, remedy)
 
 
 def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> Any:
-    """A part made by its public function, with unknown or missing arguments refused by name."""
+    """Make a part by its public function; unknown or missing arguments are refused by name."""
     _refuse_valued(kind, name, prefix)
     part, snake = plugins.PARTS[kind], name.replace("-", "_")
     make = plugins.load(f"asyncsim.{kind}", name, part)
@@ -178,7 +178,7 @@ def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> 
 
 
 def takes(kind: str, name: str) -> Mapping[str, inspect.Parameter]:
-    """Arguments of a part; none where no part has the name."""
+    """Arguments of a part; empty if no part has this name."""
     with suppress(checks.InputError):
         return inspect.signature(plugins.load(f"asyncsim.{kind}", name, plugins.PARTS[kind])).parameters
     return {}
@@ -212,7 +212,7 @@ def _refuse_valued(kind: str, name: str, prefix: str) -> None:
 
 
 def of_preset(preset: str, key: str, prefix: str = "") -> str:
-    """What to write for a knob of a preset, a setting of its event model or the size of a group; else ""."""
+    """Suggest how to set a knob of a preset, a setting of its event model or the size of a group; else ""."""
     from asyncsim.systems import _settings
 
     own = takes("systems", preset)
@@ -227,7 +227,7 @@ def of_preset(preset: str, key: str, prefix: str = "") -> str:
 
 
 def of_trainers(key: str, column: str) -> str:
-    """What an option of a trainer, or a column of its logs, is called here."""
+    """Describe what asyncsim calls an option of a trainer, or a column of its logs."""
     from asyncsim.diagnosing import aliases
 
     owners = [each for each in plugins.summaries("asyncsim.systems") if key in takes("systems", each)][::-1]
@@ -239,12 +239,12 @@ def of_trainers(key: str, column: str) -> str:
 
 
 def is_file(preset: Any) -> bool:
-    """Whether a system is the file of a description, as of `advise`."""
+    """Whether a system is given as a description file, such as `advise` reads."""
     return bool(re.search(r"\.(ya?ml|json|toml)$", str(preset)))
 
 
 def of_trainer(path: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Values by the options of the trainer that a description names, in place of its fields."""
+    """Rename fields to the options of the trainer that a description names."""
     from asyncsim.sweeping.advising import FIELDS, TRAINERS
 
     trainer = TRAINERS.get(str(files.read_mapping(path, "system").get("trainer")))
@@ -256,14 +256,14 @@ def of_trainer(path: str, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def samples_of(preset: str, knobs: Mapping[str, Any], system: Any = None) -> Any:
-    """Samples of a group: those of a prompt in the file of a description, or of the option that the system has."""
+    """Samples per group: samples per prompt of a description file, or the value of the system's own option."""
     if is_file(preset):
         return {**files.read_mapping(preset, "system"), **knobs}.get("samples_per_prompt", 1)
     return next((system.knobs[name] for name in GROUPS if name in system.knobs), 1)
 
 
 def system(preset: str, knobs: dict[str, Any], model: dict[str, Any], option: str, prefix: str = "") -> System:
-    """A preset, or a description's file, with its knobs, then settings of the event model, which `option` names."""
+    """A system from a preset or a description file, its knobs, and settings of the event model (given by `option`)."""
     if is_file(preset):
         from asyncsim.sweeping import advising
 
@@ -283,7 +283,7 @@ def system(preset: str, knobs: dict[str, Any], model: dict[str, Any], option: st
 
 
 def spec(words: Mapping[str, Any], pairs: Sequence[str]) -> Spec:
-    """A spec from options that describe one, by name, and PART.KEY=VALUE pairs."""
+    """A spec from the options that describe a run, by name, and PART.KEY=VALUE pairs."""
     from asyncsim.running.spec import Spec
     from asyncsim.updates._link import chain
 
@@ -405,7 +405,7 @@ def placed(key: str, words: Mapping[str, Any]) -> str:
 
 
 def worded(remedy: str) -> str:
-    """A remedy in the words of an arm, where an option of a run is KEY=VALUE.
+    """Rewrite a remedy for an arm, in which options of a run are written KEY=VALUE.
 
     >>> worded("add --link sgd --link clip-norm --set clip_norm.limit=VALUE")
     'write "link=sgd,clip-norm clip_norm.limit=VALUE"'
@@ -453,7 +453,7 @@ def names_rate(words: Sequence[str]) -> bool:
 
 
 def tell_unnamed(subjects: Mapping[str, Sequence[str]]) -> None:
-    """Complain of subjects, each with its words, that name no method and so train the default one."""
+    """Warn about subjects, given with their words, that name no method and therefore train the default one."""
     who = [each for each, words in subjects.items() if "method" not in {word.partition("=")[0] for word in words}]
     if who:
         some = "every arm" if len(who) == len(subjects) > 1 else " and ".join(who)
@@ -466,7 +466,7 @@ def _listed(names: Any) -> list[str]:
 
 
 def of_file(path: Path, given: Sequence[str], trust: Sequence[str]) -> Spec:
-    """The spec of a file, which may name trusted places; options that describe another one are refused."""
+    """The spec in a file, which may name trusted code; options that describe another run are refused."""
     from asyncsim.running.spec import Spec
 
     key, equals, word = str(path).partition("=")
@@ -576,7 +576,7 @@ def _source(
 
 
 def specs_of(arms: Sequence[str], common: Sequence[str]) -> dict[str, Spec]:
-    """A spec for each arm by its name: the words of all arms, then its own."""
+    """Specs of the arms by name, from the words of all arms and then those of each arm."""
     specs, shared = dict[str, Any](), {word.partition("=")[0]: word.partition("=")[2] for word in common}
     for text in arms:
         name, words = words_of(text)
@@ -620,7 +620,7 @@ def specs_of(arms: Sequence[str], common: Sequence[str]) -> dict[str, Spec]:
 
 
 def smallest(pairs: Sequence[tuple[str, str]]) -> str:
-    """What to write for the smallest difference, from words and what follows each; refuses arms that do not fit."""
+    """Suggest how to write the smallest difference, from words and their followers; refuses arms that do not fit."""
     arms = [word for option, word in pairs if word[:1] != "-" and option[:2] != "--"]
     task = next(iter(specs_of(arms, [word for option, word in pairs if option == "--set"]).values())).fitted_task
     given = {"--metric": notation.TRAINED, "--over": "mean", **dict(pairs)}
@@ -645,7 +645,7 @@ def _spelled(text: str) -> str:
 
 
 def words_of(text: str) -> tuple[str, list[str]]:
-    """Name ("" where there is none) and words of an arm, in which options such as --system tba are words too."""
+    """Name ("" if there is none) and words of an arm; an option such as --system tba is a word, too."""
     between = ("", "vs", "versus", "against", "and")
     several = [word for word in re.split(r"[\s,]+", text) if word.strip(".") not in between]
     listed = {word.replace("-", "_") for word in several} <= {*plugins.summaries("asyncsim.methods")}
@@ -689,7 +689,7 @@ def of_task(word: str) -> bool:
 
 
 def task_words(common: Sequence[str], other: str) -> list[str]:
-    """Words of another task: those of all arms unless it names another kind, then its own."""
+    """Words of another task: the words for all arms, unless this task is of another kind, and then its own words."""
     own = _split("--also", other)
     keys = {word.partition("=")[0] for word in own}
     inherited = [] if "task" in keys else [word for word in common if of_task(word)]

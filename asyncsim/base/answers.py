@@ -128,7 +128,7 @@ class Pair:
         return f"{said}; {numbers}, {last.replicates} replicates each"
 
     def details(self, word: str) -> str:
-        """What pairing gained, and with details, or where it decides, the interval without rare events."""
+        """What pairing gained; if `-v` is given or it decides, also the interval without rare events."""
         gain, last = f"pairing cut the variance {self.pairing:.2g} times", self.last
         saved = gain if self.pairing > PAIRED else "pairing did not help"
         if not math.isfinite(self.pairing):
@@ -205,12 +205,12 @@ class OnTask:
 
     @property
     def idle(self) -> tuple[str, str]:
-        """That no replicate of any arm has the event, or that all have, and what to try; else ("", "")."""
+        """The statement that no replicate, or every replicate, has the event, and what to try; else ("", "")."""
         return idle(self.event, {arm.mean for arm in self.arms})
 
     @property
     def blind(self) -> str:
-        """Why no arm can be better here: `idle`, all end at the optimum, or none leaves its start; "" if one can.
+        """Why no arm can be better: `idle`, all arms end at the optimum, or none leaves its start; "" if an arm can.
 
         The latter only for differences in units of the metric, and if no pair is better or worse.
         """
@@ -228,7 +228,7 @@ class OnTask:
 
     @property
     def unseen(self) -> str:
-        """What the replicates cannot exclude, and the assumption on it; "" where the intervals assume nothing."""
+        """Which rare events the replicates cannot exclude, and what is assumed about them; "" without an assumption."""
         last = max((pair.last for pair in self.pairs), key=lambda look: look.unseen)
         chance, event = last.unseen
         if event == 0.0:
@@ -247,7 +247,7 @@ class OnTask:
         return [f"  {a.name} and {b.name} have the same curve: they are the same on this task{full}" for a, b in alike]
 
     def word_of(self, pair: Pair) -> str:
-        """The verdict of a pair, or that the task cannot distinguish the arms."""
+        """The verdict of a pair, or the statement that the task cannot distinguish the arms."""
         return SAME_TASK if pair.word in ("equal", "undecided") and self.blind else pair.word
 
     @property
@@ -426,13 +426,13 @@ def _plain(value: Any, names: Sequence[str]) -> dict[str, Any]:
 
 
 def idle(event: str, shares: set[float]) -> tuple[str, str]:
-    """That no run has an event, or every one, where all shares of arms are 0 or all are 1, and what to try."""
+    """The statement that no run, or every run, has an event (all shares are 0, or all are 1), and what to try."""
     none, _, other = checks.advice(f"{event}-{'-'.join(map(str, shares))}", "idle").partition("; ")
     return none, other
 
 
 def other_task(task: Mapping[str, Any], harder: bool) -> str:
-    """What to change of a task at whose optimum all ends are, or on which nothing learns."""
+    """Suggest how to change a task on which all runs end at the optimum, or on which no run learns."""
     chain = task.get("task") == "bit_chain"
     if harder:
         return f"a larger horizon, else fewer updates{' or a harder task, such as bit_chain' * (not chain)}"
@@ -441,13 +441,13 @@ def other_task(task: Mapping[str, Any], harder: bool) -> str:
 
 
 def unlearned(task: Mapping[str, Any], some: bool) -> str:
-    """That no run learned, whether `some` fell or none did, and what to try."""
+    """The statement that no run learned, with what to try; `some`: whether some runs collapsed."""
     other = "a smaller learning rate" if some else other_task(task, harder=False)
     return f"{checks.advice('unlearned', 'idle')}; try {other}"
 
 
 def unseen(rows: Sequence[Mapping[str, Any]], event: str, optimum: float, task: Mapping[str, Any]) -> str:
-    """Why the rows of a sweep show nothing: no event or only such, no gain, or all at the optimum; and what to try."""
+    """Why the rows of a sweep show nothing (event in no or every run, no gain, all at the optimum), and what to try."""
     if all(row.get("unlearned") == row["replicates"] for row in rows):
         return unlearned(task, some=any(row["mean"] for row in rows))
     none, other = idle(event, {row["mean"] for row in rows})
@@ -720,7 +720,7 @@ class Alarm:
 
     @property
     def more(self) -> str:
-        """How many times as many runs would tell, where more would: widths fall as one over their root."""
+        """How many times as many runs would decide, if more would: widths fall as one over the root of their number."""
         area, reach = self.area
         times = (min(reach, 1.0) / max(abs(area - 0.5), 0.5 + CHANCE - area)) ** 2
         untold = self.word == UNTOLD and not self.why and math.isfinite(reach)

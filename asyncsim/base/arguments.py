@@ -14,7 +14,7 @@ DOCUMENTED = ("log_prob", "behavior_log_prob", "proximal_log_prob", "advantages"
 
 
 def words_of(words: str) -> frozenset[str]:
-    """Set of the words in a text."""
+    """Set of the words in a string."""
     return frozenset(words.split())
 
 
@@ -75,12 +75,12 @@ def role_of(name: str) -> str | None:
 
 
 def role_of_reward(name: str) -> str | None:
-    """What an argument of a user's advantage is, by its name; else the tensor of a loss."""
+    """The role of an argument of a user's advantage, by its name; else the role that `role_of` gives."""
     return next((role for role, names in ADVANTAGE.items() if name.lower() in names), role_of(name))
 
 
 def libraries(fn: Any) -> tuple[str, str]:
-    """Libraries whose arrays a user's advantage is called with until it runs: torch first if it names torch."""
+    """Libraries whose arrays are tried in calls of a user's advantage, in order: torch first if the code names it."""
     names = getattr(getattr(fn, "__code__", None), "co_names", ())
     return ("torch", "numpy") if "torch" in names else ("numpy", "torch")
 
@@ -98,7 +98,7 @@ def is_loss(part: Any) -> bool:
 
 
 def with_settings(fn: Any, settings: Mapping[str, Any], beside: Sequence[str] = ()) -> Any:
-    """The loss with other defaults of its own arguments; raises `InputError` for a name that is none of them."""
+    """The loss with other defaults of its own arguments; raises `InputError` for an unknown argument."""
     given = inspect.signature(fn).parameters.values() if inspect.isfunction(fn) else ()
     takes = [each.name for each in given if each.default is not each.empty]
     remedy = "name an argument of the loss that has a default" if takes else "give it one in the loss, as its default"
@@ -227,7 +227,7 @@ def _defaults(fn: Any, others: Sequence[inspect.Parameter]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Style:
-    """Calling convention of a trainer; "old" is the log-probs that the caller chooses. See `loss_styles.toml`."""
+    """Calling convention of a trainer; "old" means the log-probs that the caller chooses. See `loss_styles.toml`."""
 
     tensors: Mapping[str, str]
     optional: Mapping[str, str] = field(default_factory=dict)
@@ -242,9 +242,7 @@ STYLES = {name: Style(**row, **_CAST.get(name, {})) for name, row in _ROWS.items
 
 
 def refuse(fn: Any) -> None:
-    """Raise `InputError` for a loss in a trainer's style without its adapter, which knows whose log-probs the old
-    ones are: the loss would get the wrong tensors.
-    """
+    """Raise `InputError` for a loss in a trainer's style without its adapter: it would get the wrong old log-probs."""
     try:
         names = tuple(inspect.signature(getattr(fn, "forward", fn)).parameters)
     except (TypeError, ValueError):  # what is not callable is refused with the other losses

@@ -66,7 +66,7 @@ _WRONG = (TypeError, ValueError, AttributeError, RuntimeError, OverflowError)
 
 
 def typed(given: Mapping[str, Any], signature: inspect.Signature, function: Any) -> None:
-    """Raise `CallError` for the first argument whose value is of none of the kinds in its annotation."""
+    """Raise `CallError` for the first argument whose value has none of the types in its annotation."""
     for name, value in given.items():
         parameter = signature.parameters[name]
         number = parameter.annotation is parameter.empty and checks.is_number(parameter.default)
@@ -86,7 +86,7 @@ def typed(given: Mapping[str, Any], signature: inspect.Signature, function: Any)
 def bound(
     name: str, signature: inspect.Signature, arguments: Any, settings: Mapping[str, Any], function: Any = None
 ) -> inspect.BoundArguments:
-    """Arguments of a call by name; raises `CallError` with near names for those that the function does not take."""
+    """Arguments of a call by name; raises `CallError`, with similar names, for arguments unknown to the function."""
     try:
         return signature.bind(*arguments, **settings)
     except TypeError:
@@ -133,7 +133,7 @@ def bound(
 
 
 def named(function: Called) -> Called:
-    """The same function, or class, whose calls with other arguments end in a `CallError` with near names."""
+    """Wrap a function or class so that calls with unknown arguments raise a `CallError` with similar names."""
     if isinstance(function, type):
         function.__init__ = named(function.__init__)  # type: ignore[misc]
         if hasattr(function, "replace"):
@@ -160,7 +160,7 @@ def named(function: Called) -> Called:
 
 
 def answering(value: Any) -> Any:
-    """The same function or class, answering wrong arguments as `named` does; what is neither stays as it is."""
+    """Wrap a function or class as `named` does, so that wrong arguments get an answer; other objects stay unchanged."""
     make = value.__init__ if isinstance(value, type) else value  # type: ignore[misc]
     known = hasattr(make, "cache_info") or (inspect.isfunction(make) and not hasattr(make, "__wrapped__"))
     if known and make is not value:
@@ -179,7 +179,7 @@ def _fixed(self: Any, name: str, value: Any) -> None:
 def unknown_name(
     place: str, name: str, hint: str, meanings: Mapping[str, str] | None = None, most: int = 8
 ) -> Exception:
-    """The error of a module's `__getattr__`: an ImportError for `from module import NAME`, which drops the other."""
+    """The error of a module's `__getattr__`: for `from module import NAME` an ImportError, as Python drops others."""
     frame, text = sys._getframe(2), f"{place} has no {name!r}; {hint}"
     code = frame.f_code.co_code[frame.f_lasti] if frame.f_lasti >= 0 else -1
     # Without names, else Python adds its own "Did you mean".
@@ -190,7 +190,7 @@ def unknown_name(
 
 
 class Lacking(AttributeError):
-    """A name that something lacks. Its message is made where it is read: programs ask for names in vain, and often.
+    """Error for a missing attribute. The message is built only when it is read, since programs often probe for names.
 
     `name` and `obj` are None, from which Python would make a second "Did you mean" behind the message.
     """
@@ -222,7 +222,7 @@ class Lacking(AttributeError):
 
 
 class Keyed(dict[str, Any]):
-    """A dict of results: an unknown key is answered by those that it has, nested ones as [outer][inner]."""
+    """A dict of results whose error about an unknown key lists the known keys, nested keys as [outer][inner]."""
 
     def __missing__(self, name: str) -> Any:
         inner = {
@@ -238,7 +238,7 @@ class Keyed(dict[str, Any]):
 
 
 class Told:
-    """Base of what people get: a name that it lacks is answered by those that it has, a wrong call by the right one."""
+    """Base of results: errors about an unknown attribute list the known ones, and errors about a call correct it."""
 
     if not TYPE_CHECKING:  # checkers of types go by what is declared
         __iter__ = None  # what has `__getitem__` alone would be taken for a sequence
@@ -266,7 +266,7 @@ class Told:
 
 
 def no_number(self: Any, *_: Any) -> Any:
-    """Refuse arithmetic with what has several numbers: say which of them to write."""
+    """Refuse arithmetic with a result that has several numbers, and say which of these numbers to write."""
     kind = type(self).__name__
     advice = checks.advice("number", kind) or "write one of its numbers, ANSWER.NAME; print(ANSWER) shows them"
     raise TypeError(f"{kind} is no number; {advice.replace('ANSWER', kind.lower())}")
@@ -278,7 +278,7 @@ for _name in (*SUMS, "__float__", "__int__", "__round__", "__abs__", "__neg__", 
 
 
 def remembering(make: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """The same function, whose parts remember that it made them and with which arguments.
+    """Wrap a function so that each part it makes remembers this function and its arguments.
 
     The memory stands beside the part, so that a copy with changes does not have it.
     """
@@ -318,7 +318,7 @@ def _as_now(value: Any) -> Any:
 
 
 def of(part: Any) -> Made | None:
-    """How a part was made, where it remembers.
+    """The function and the arguments that made a part; None if the part does not remember them.
 
     >>> import asyncsim as sim
     >>> of(sim.updates.sgd(0.1))
@@ -329,7 +329,7 @@ def of(part: Any) -> Made | None:
 
 
 def replaced(old: Any, changes: Mapping[str, Any]) -> Any:
-    """A copy of a dataclass with other fields; an argument of the call that made it, or a part of it, is refused."""
+    """A copy of a dataclass with other fields; refuses arguments of the calls that made the dataclass or its parts."""
     fields = [each.name for each in dataclasses.fields(old)]
     knobs, own = dict[str, tuple[str, str]](), type(old).__name__.lower()
     for at, part in [("", old), *vars(old).items()]:
@@ -347,7 +347,7 @@ def replaced(old: Any, changes: Mapping[str, Any]) -> Any:
 
 
 def written(field: str, value: Any) -> Any:
-    """A value as JSON can hold it, a part as {name: arguments}; raises `InputError` for what cannot be made again."""
+    """Convert a value for JSON, a part to {name: arguments}; raises `InputError` for values that cannot be rebuilt."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, os.PathLike):
@@ -373,7 +373,7 @@ def written(field: str, value: Any) -> Any:
 
 
 def read(field: str, value: Any, load: Callable[[str], Callable[..., Any]]) -> Any:
-    """The value that `written` wrote; `load` gives the function of a name.
+    """Rebuild a value that `written` wrote; `load` returns the function with a given name.
 
     A mapping with one key that names a function (with a dot or a colon in it) is a part.
     """

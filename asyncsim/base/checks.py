@@ -72,19 +72,19 @@ class InputError(ValueError):
 
 
 class CallError(InputError, TypeError):
-    """Arguments that a function does not take, or that it lacks."""
+    """Unknown or missing arguments of a function."""
 
 
 class RunWarning(UserWarning):
-    """What a run shows of its settings that its user should know; the command line prints it in one line."""
+    """A warning to the user about a run's settings, found during the run; the command line prints it in one line."""
 
 
 class ShortRunWarning(RunWarning):
-    """A run is too short for a setting to show."""
+    """A run is too short for a setting to have an effect."""
 
 
 class RunError(RuntimeError):
-    """What stops a run that was asked for in good form; the command line prints it in one line."""
+    """An error that stops a run although its input was valid; the command line prints it in one line."""
 
 
 def seconds(text: Any) -> float | None:
@@ -94,7 +94,7 @@ def seconds(text: Any) -> float | None:
 
 
 def shown(value: Any) -> str:
-    """The value on one line, its middle left out where it is long: the end of a path says most."""
+    """Format a value on one line, without its middle if it is long: the end of a path says most."""
     try:
         text = plain(" ".join(repr(value).split()))
     except ValueError:
@@ -112,13 +112,13 @@ def plain(text: str) -> str:
 
 
 def extra(name: str, package: str = "") -> str:
-    """How what an extra needs is installed; no registry has this package."""
+    """How to install the packages of an extra; no registry has asyncsim itself."""
     anywhere = f", or anywhere pip install {package}" * bool(package)
     return f"in your clone of asyncsim run pip install '.[{name}]'{anywhere}"
 
 
 def clipped(text: str, most: int) -> str:
-    """`text` of `most` characters at most, its middle left out where it is longer."""
+    """Shorten `text` to at most `most` characters by leaving out its middle."""
     # Of a recorded distribution the first values say enough.
     text = re.sub(r"(empirical(?::[-+.\de]+){3})(?::[-+.\de]+){5,}", r"\1:...", text)
     half = (most - 3) // 2
@@ -142,7 +142,7 @@ def integer(field: str, value: Any, low: int, remedy: str, high: int | None = No
 
 
 def beside(path: Any) -> str:
-    """Ask for a file of the same folder whose name is alike, or for a pattern of several that begin so; else ""."""
+    """Suggest a file with a similar name in the same folder, or a pattern for several that begin with it; else ""."""
     folder, name = os.path.split(str(path).rstrip("/"))
     names = sorted(os.listdir(folder or ".")) if os.path.isdir(folder or ".") else []
     begin = [each for each in names if name and each.startswith(name) and each.endswith((".csv", ".jsonl"))]
@@ -153,7 +153,7 @@ def beside(path: Any) -> str:
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value is a plain number; True and False are none."""
+    """Whether a value is a plain number; True and False are not numbers."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
@@ -167,7 +167,7 @@ def real(
     open_low: bool = False,
     finite: bool = True,
 ) -> float:
-    """`value` as a float within the bounds; NaN is always refused, and so are text and tensors that are trained."""
+    """`value` as a float within the bounds; NaN, strings and tensors that require a gradient are refused."""
     left = "(" if open_low or low == -math.inf else "["
     right = ")" if high == math.inf else "]"
     bound = ("a finite number in " if finite else "a number in ") + f"{left}{low:g}, {high:g}{right}"
@@ -198,7 +198,7 @@ def _refuse_trained(field: str, value: Any, bound: str, remedy: str) -> None:
 
 
 def boolean(field: str, value: Any, remedy: str) -> bool:
-    """`value` as a bool; numbers and text are refused."""
+    """`value` as a bool; numbers and strings are refused."""
     require(isinstance(value, (bool, np.bool_)), field, value, "True or False", remedy)
     return bool(value)
 
@@ -213,7 +213,7 @@ def power(field: str, base: int, exponent: int, limit: int, unit: str, remedy: s
 
 
 def memory(parts: Mapping[str, tuple[int, str]], device: str = "cpu") -> None:
-    """Refuse a run whose arrays, given with their bytes and with what lowers them, would not fit into memory."""
+    """Refuse a run whose arrays would not fit into memory; each array is given with its bytes and how to lower them."""
     total = sum(size for size, _ in parts.values())
     if not fits(total, device):
         most, whose = available(device)
@@ -223,13 +223,13 @@ def memory(parts: Mapping[str, tuple[int, str]], device: str = "cpu") -> None:
 
 
 def fits(size: float, device: str = "cpu") -> bool:
-    """Whether the arrays of a run may take so many bytes; for few nobody looks, which takes a millisecond."""
+    """Whether the arrays of a run may take `size` bytes; the check takes a millisecond, so small sizes skip it."""
     few = size <= FEW and size_of(MEMORY) is None
     return few or size <= available(device)[0]
 
 
 def available(device: str = "cpu") -> tuple[int, str]:
-    """Bytes that the arrays of one run may take, and in words what bounds them."""
+    """Bytes that the arrays of one run may take, and a description of this limit."""
     override = size_of(MEMORY)
     if override is None:
         return free() if device == "cpu" else free_on(device)
@@ -237,7 +237,7 @@ def available(device: str = "cpu") -> tuple[int, str]:
 
 
 def size_of(variable: str) -> int | None:
-    """Bytes that an environment variable gives, as a number or as 500M, 4G, 4GiB; None where it is not set."""
+    """Bytes given by an environment variable, as a number or as 500M, 4G, 4GiB; None if it is not set."""
     text = os.environ.get(variable, "").strip()
     if not text:
         return None
@@ -248,12 +248,12 @@ def size_of(variable: str) -> int | None:
 
 
 def resource(module: str, name: str) -> str:
-    """The text of the file `name` in the folder of a module, which is given by its own file."""
+    """The text of the file `name` in the folder of a module; `module` is the path of the module's file."""
     return Path(module).with_name(name).read_text(encoding="utf-8")
 
 
 def table(module: str, name: str) -> dict[str, Any]:
-    """The content of such a file in TOML."""
+    """The content of a TOML file in the folder of a module, as in `resource`."""
     return tomllib.loads(resource(module, name))
 
 
@@ -288,7 +288,7 @@ _read()
 
 
 def advice(word: Any, *places: str, otherwise: str = "") -> str:
-    """The table's answer to a word at the first of some places that has one; else `otherwise`.
+    """Look a word up in the table of answers, in the first of `places` that has it; else return `otherwise`.
 
     Rows with the word itself come before patterns, whose answer may repeat a group of the match.
     """
@@ -302,13 +302,13 @@ def advice(word: Any, *places: str, otherwise: str = "") -> str:
 
 
 def sectioned(name: str) -> list[str]:
-    """Names that a trainer's option a.rollout.n may have: itself, rollout_n and n."""
+    """Names under which a trainer's option, such as a.rollout.n, may be known: itself, rollout_n and n."""
     parts = re.split(r"[./]", name)
     return [name, *["_".join(parts[-2:]), parts[-1]][: 2 * len(parts) - 2]]
 
 
 def near(word: str, names: Iterable[str], most: int = 1, cutoff: float = 0.6) -> list[str]:
-    """Names that a word may stand for, the nearest first: other words for one, letters swapped, then alike."""
+    """Names that a word may mean, best match first: synonyms, then swapped letters, then similar spellings."""
     word = word.strip("-").lower().replace("-", "_")
     alike, meant = difflib.SequenceMatcher(b=word), word in _WORDS
     scores: dict[str, float] = {}
@@ -327,14 +327,14 @@ def near(word: str, names: Iterable[str], most: int = 1, cutoff: float = 0.6) ->
 
 
 def hint(word: str, names: Iterable[str], otherwise: str = "", cutoff: float = 0.6) -> str:
-    """The nearest of some names as a question, or other advice where none is near."""
+    """Ask whether the most similar of some names was meant; without a similar name, return `otherwise`."""
     close = near(word, names, 2, cutoff)
     both = {*close} == {"low", "high"}
     return f"did you mean {' and '.join(close) if both else close[0]}?" if close else otherwise
 
 
 def options(parser: Any, words: Sequence[str] | None = None, otherwise: str = "") -> Any:
-    """What `parser` (of argparse) reads; a word that is no option is refused with the nearest, or with `otherwise`."""
+    """Parse words with an argparse `parser`; an unknown option is refused with the most similar one, or `otherwise`."""
     given, unknown = parser.parse_known_args(words)
     known = [name[2:] for action in parser._actions for name in action.option_strings if name[:2] == "--"]
     for word in unknown[:1]:
@@ -387,14 +387,14 @@ def one_of(
 
 
 def each_of(field: str, values: Iterable[Any], allowed: Iterable[Any], remedy: str) -> None:
-    """Refuse values, such as names of settings, of which one is not allowed, as `one_of` does."""
+    """Refuse values, such as names of settings, if any of them is not allowed, as `one_of` does."""
     allowed = list(allowed)
     for value in values:
         one_of(field, value, allowed, remedy)
 
 
 def finite_array(field: str, value: Any, shape: Sequence[int | None], remedy: str) -> np.ndarray:
-    """`value` as a float64 array of the given shape (None: any length), without NaN, infinity, words or flags."""
+    """`value` as a float64 array of the given shape (None: any length); refuses NaN, infinity, strings and booleans."""
     wanted = "finite numbers of shape [" + ", ".join("any" if s is None else str(s) for s in shape) + "]"
     array = numbers(field, value, wanted, remedy)
     fits = array.ndim == len(shape) and all(s is None or s == n for s, n in zip(shape, array.shape, strict=True))
@@ -403,7 +403,7 @@ def finite_array(field: str, value: Any, shape: Sequence[int | None], remedy: st
 
 
 def numbers(field: str, value: Any, bound: str, remedy: str) -> np.ndarray:
-    """`value` as a float64 array of any shape; words, flags and tensors that are trained are refused."""
+    """`value` as a float64 array of any shape; strings, booleans and tensors that require a gradient are refused."""
     _refuse_trained(field, value, bound, remedy)
     try:
         array, kind = np.asarray(value, dtype=np.float64), np.asarray(value).dtype.kind

@@ -27,7 +27,7 @@ _reported: set[str] = set()
 
 
 def kept(**options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """`numba.njit` with a disk cache; where the cache fails, the function is compiled anew and a line says so."""
+    """`numba.njit` with a disk cache; if the cache fails, the function is compiled anew, and a line is printed."""
 
     def compile_function(function: Callable[..., Any]) -> Any:
         dispatcher = numba.njit(**options)(function)
@@ -99,7 +99,7 @@ class _DiskCache(FunctionCache):
 
 
 class Shelf:
-    """Machine code under own names, in numba's cache folder of a function; the least recently used goes first."""
+    """Machine code stored by name in numba's cache folder of a function; the least recently used is deleted first."""
 
     def __init__(self, function: Callable[..., Any], most: int = 256) -> None:
         self.most, self.folder = most, None

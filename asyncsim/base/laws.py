@@ -64,7 +64,7 @@ class Law(calls.Told):
 
     @classmethod
     def parse(cls, text: str) -> "Law":
-        """Parse the text that `str` gives, `kind:parameter:parameter`, with one number more for a maximum.
+        """Parse a string such as `str` returns, `kind:parameter:parameter`, with one more number for a maximum.
 
         Raises `InputError`.
 
@@ -132,7 +132,7 @@ class Law(calls.Told):
         return float(scale * math.sqrt(max(0.0, second - one._mean**2))) if second < math.inf else math.inf
 
     def moment_below(self, power: float, limit: float) -> float:
-        """E[X^power; X <= limit] in closed form, without regard to a maximum; the whole moment if `limit` is infinite.
+        """E[X^power; X <= limit] in closed form, without regard to a maximum; the full moment if `limit` is infinite.
 
         >>> exponential(2.0).moment_below(1, math.inf)
         2.0
@@ -347,7 +347,7 @@ def as_probabilities(field: str, value: object) -> np.ndarray:
 
 
 def varied(value: Any) -> str:
-    """What to write for staleness that varies within a run, between the integers of a value that has two."""
+    """Suggest how to write staleness that varies within a run, between the two integers in `value` if it has two."""
     ends = sorted(map(int, re.findall(r"\d{1,9}", str(value))))
     law = "uniform:{}:{}".format(*(ends if len(ends) == 2 else (0, 8)))
     return f"--schedule random --set schedule.law={law} (in Python sim.schedules.random({law!r}))"

@@ -119,13 +119,13 @@ def _columns(path: str) -> dict[str, np.ndarray]:
 
 
 def is_number(text: str) -> bool:
-    """Whether a text is a finite number."""
+    """Whether a string is a finite number."""
     value = number(text)
     return isinstance(value, float) and math.isfinite(value)
 
 
 def number(text: str) -> float | str:
-    """Convert a text to a number if possible; else return the text."""
+    """Convert a string to a number if possible; else return the string."""
     try:
         return float(text)
     except ValueError:

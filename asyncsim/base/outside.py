@@ -29,7 +29,7 @@ _TRUSTED: ContextVar[frozenset[str] | None] = ContextVar("trusted", default=None
 
 @contextmanager
 def trusting(places: Sequence[str] | None) -> Iterator[None]:
-    """Mark what is read inside as content of a file, which may name only this code (None: as outside the context).
+    """Context that treats specs as read from a file, which may name only the code at `places` (None: no change).
 
     >>> with trusting(["math:pi"]):
     ...     loaded("math:pi")
@@ -143,14 +143,14 @@ def _imported(name: str, field: str, load: Callable[[], Any]) -> Any:
 
 
 def user_error(error: BaseException, field: str, value: Any, bound: str, remedy: str) -> checks.InputError:
-    """An `InputError` that names the line of a user's file that raised, with `remedy` where no such line is known."""
+    """An `InputError` that names the line of a user's file that raised; `remedy` is used if no such line is known."""
     kind = AttributeError if isinstance(error, AttributeError) else type(error)
     text = " ".join(f"{kind.__name__}: {error}".split()).removesuffix(":")
     return checks.InputError(field, value, f"{bound} ({text})", fix(error) or remedy)
 
 
 def fix(error: BaseException) -> str:
-    """The line of a user's file that raised, as a remedy; "" where no such line is known."""
+    """The line of a user's file that raised, as a remedy; "" if no such line is known."""
     return "".join(f"fix line {at.tb_lineno} of {_file(at)}{_meant(error, at)}" for at, _ in _own(error)[-1:])
 
 
@@ -175,7 +175,7 @@ def part_error(error: Exception) -> Exception:
 
 
 def made_by(subject: Any) -> str:
-    """The link, penalty or factor that a class or function makes, known by its methods; "" for anything else."""
+    """The kind of part that a class or function makes, by its methods: link, penalty or factor; else ""."""
     body = inspect.unwrap(subject) if callable(subject) else subject
     known = {"link": "apply", "penalty": "score_weight", "factor": "factor"}
     return next((kind for kind, own in known.items() if hasattr(body, own) and not hasattr(body, "forward")), "")
@@ -220,7 +220,7 @@ def _meant(error: BaseException, at: TracebackType) -> str:
 
 
 def holder(value: Any, name: str) -> str:
-    """Where an object of the package has an attribute, itself or in a field, such as step.staleness; else ""."""
+    """The path of an attribute in an object of the package or in its fields, such as step.staleness; else ""."""
     ours = {"": value, **{f"{each}.": x for each, x in getattr(value, "__dict__", {}).items()}}
     rooms = ("asyncsim.updates.", "asyncsim.step.", "asyncsim.methods.")
     return next((f"{each}{name}" for each, x in ours.items() if _of(x, *rooms) and name in dir(x)), "")

@@ -125,7 +125,7 @@ def flag(words: str, usual: bool = False) -> Any:
 
 
 def told(own: Mapping[str, Knob], *also: str) -> str:
-    """The sentence of a docstring that describes knobs and other arguments."""
+    """Sentences for a docstring that describe knobs and other arguments."""
     words = [f"`{n}`{f' {k.domain}' * bool(k.domain)}{f', {k.words}' * bool(k.words)}" for n, k in own.items()]
     each = [f"`{name}`" for name, knob in own.items() if knob.varies]
     who = "Each" if len(each) == len(own) and not also else " and ".join(each)
@@ -134,7 +134,7 @@ def told(own: Mapping[str, Knob], *also: str) -> str:
 
 
 def documented(doc: str | None, *sentences: str, example: str) -> str:
-    """A docstring with sentences generated from declarations after its own text."""
+    """A docstring followed by sentences that are generated from declarations, and an example."""
     text = textwrap.fill(" ".join(filter(None, sentences)), 116, break_on_hyphens=False, break_long_words=False)
     return "\n\n".join([inspect.cleandoc(doc or ""), text, example])
 
@@ -200,7 +200,7 @@ def factory(name: str, body: Any, own: Mapping[str, Any], make: Callable[..., An
 
 
 def page(source: Any, returns: str, refused: str = "settings outside their range") -> Callable[[type[T]], type[T]]:
-    """A decorator that turns a class on a page into its public function, which checks the knobs; also without ()."""
+    """A decorator that turns a class into its public function, which checks the knobs; may be used without ()."""
     if isinstance(source, type):
         return page("the user", returns, refused)(source)
 

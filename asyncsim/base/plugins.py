@@ -52,7 +52,7 @@ RULES = {key[6:]: rule for key, rule in checks.ANSWERS.items() if key.startswith
 
 
 def by_name(value: Any, folder: str, otherwise: str) -> str:
-    """A remedy for a part that is given by its name, as "grpo": the call that makes it."""
+    """A remedy for a part that is given as its name, such as "grpo": the call that makes this part."""
     known = isinstance(value, str) and value.replace("-", "_") in summaries(f"asyncsim.{folder}")
     return f"write sim.{folder}.{value.replace('-', '_')}(...)" if known else otherwise
 
@@ -139,14 +139,14 @@ def kinds_of(name: str) -> list[str]:
 
 
 def reporter(name: str) -> str:
-    """The link that reports a number of this name, as its docstring says; "" if none does."""
+    """The link whose docstring says that it reports a number of this name; "" if there is none."""
     says = re.compile(rf"that\s+reports\s[^`]*\b{re.escape(name)}\b")
     links = summaries("asyncsim.updates")
     return next((each for each in links if says.search(load("asyncsim.updates", each, "link").__doc__)), "")
 
 
 def unrecorded(metric: Any, recorded: Iterable[str]) -> str:
-    """A remedy for a metric that is not among those `recorded`, with the near name of one that is none."""
+    """A remedy for a metric that was not `recorded`; for an unknown name, with the most similar metric."""
     known = "asyncsim.diagnostics"
     other = isinstance(metric, str) and metric not in summaries(known)
     hint = (_hint(known, metric) or "see asyncsim list diagnostics") if other else ""
@@ -175,7 +175,7 @@ def _hint(package: str, name: str) -> str:
 
 
 def function(name: str) -> Callable[..., Any]:
-    """The function called kind.name in a file, such as methods.grpo, or my_parts.py:power."""
+    """The function that a file calls kind.name, such as methods.grpo, or file:name, such as my_parts.py:power."""
     if ":" in name:
         return _remembered(outside.loaded(name, "part"), name)
     kind, _, own = name.partition(".")
@@ -232,7 +232,7 @@ def own(part: Any) -> bool:
 
 
 def called(name: str, homes: Iterable[str]) -> str:
-    """What to write for a name that is looked for in another place: one of `homes` or a part, or ""."""
+    """Suggest what to write for a name looked up in the wrong module: one of `homes` or a part; else ""."""
     parts = {each: kind for kind in PARTS for each in summaries(f"asyncsim.{kind}")}
     near = (checks.near(name, homes, 1, 0.7) or checks.near(name, parts, 1, 0.8) or [""])[0]
     if parts.get(near) == "diagnostics":
@@ -241,7 +241,7 @@ def called(name: str, homes: Iterable[str]) -> str:
 
 
 class Public(ModuleType):
-    """A module that users call by its name: a name that it lacks, or a call of it, is answered by what it has."""
+    """A module as users see it: errors about unknown names, and about calls of the module, list its names."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -267,14 +267,14 @@ class Public(ModuleType):
 
 @cache
 def public(name: str) -> ModuleType:
-    """A module as users see it, whose functions answer wrong arguments; the module itself stays as it is."""
+    """A copy of a module as users see it, with functions that explain wrong arguments; the module is not changed."""
     view = Public(name)
     vars(view).update(vars(importlib.import_module(name)))
     return answering(view)
 
 
 def answering(module: ModuleType) -> ModuleType:
-    """Make a module `Public`, as its users see it: its functions and classes answer wrong arguments."""
+    """Make a module `Public`, as its users see it: its functions and classes explain wrong arguments."""
     module.__class__ = Public
     vars(module).update({each: calls.answering(vars(module)[each]) for each in module._known()})
     return module

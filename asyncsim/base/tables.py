@@ -1,4 +1,4 @@
-"""Tables that people get: data frames in which a column that they lack is answered by those that they have."""
+"""Tables for users: data frames whose errors about unknown columns list the columns that exist."""
 
 import functools
 from typing import Any
@@ -9,7 +9,7 @@ from asyncsim.base import checks
 
 
 class Table(pd.DataFrame):
-    """A data frame whose errors over unknown columns name its own."""
+    """A data frame whose errors about unknown columns list its own columns."""
 
     _constructor = property(lambda self: Table)
 

@@ -1,4 +1,4 @@
-"""Laws of generation times as claims need them: with a density, and their expectations by quadrature.
+"""Distributions of generation times for claims: those with a density, and their expectations by quadrature.
 
 `Law.moment_below` has truncated moments in closed form, and shares no formula with the density of SciPy here.
 """

@@ -123,7 +123,7 @@ def paper_of(word: str) -> str:
 
 
 def paper_row(word: str) -> tuple[str, str, str, str]:
-    """Name of a paper, its arXiv id, what it is here and its page, by id or name; texts are "" for one without row."""
+    """Name, arXiv id, role here and gallery page of a paper, by id or name; "" for what the table of papers lacks."""
     row = checks.advice(paper_of(word).replace("-", "_"), "paper", otherwise=",  |  | ")
     title, what, page = row.split(" | ")
     return (*title.split(", "), what, page)  # type: ignore[return-value]

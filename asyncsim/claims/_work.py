@@ -1,4 +1,4 @@
-"""Laws of work as points give them, and the mean of the largest of n draws by a second route.
+"""Distributions of work as given in points, and the mean of the maximum of n draws by a second route.
 
 `Law.expected_max` integrates the survival function of the maximum; `longest_by_quantiles` integrates the quantile
 function instead and shares nothing with it but the parameters of the law.

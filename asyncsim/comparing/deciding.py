@@ -206,7 +206,7 @@ class Question:
         return all(spec.sampling == "enumerate" and not spec.system.random for spec in specs.values())
 
     def on(self, specs: Mapping[str, Spec], shown: Progress, site: Site, many: str = "") -> OnTask:
-        """The answer on the task of these specs, `many` says which; arms are trained in parallel on the `site`."""
+        """The answer on the task of these specs, trained in parallel on `site`; `many` names the task in messages."""
         first = "pilot" if self.tuned is None else "tuning"
         site.hears = lambda share: shown.beat(f"{many}{first}, {100.0 * share:.3g} % of the updates under way")
         best = self._tune(specs, site)
@@ -410,7 +410,7 @@ class Seen:
         return np.concatenate(self.parts)
 
     def arm(self, name: str, tuned: Tuned, most: float, event: bool) -> Arm:
-        """Summary of all replicates, which count an `event` or not; those that never reach the target have `most`."""
+        """Summary of all replicates; `event`: numbers are 0 or 1; `most` if the target is never reached."""
         curve = np.concatenate(self.curves, axis=1)
         ends, numbers = ending(curve), summarized(self.numbers, None, event)
         freedom = max(1, len(ends) - 1)

@@ -81,7 +81,7 @@ def site_of(workers: int | None, where: str | None, metric: str, clocked: bool =
 
 
 def together(runs: Sequence[tuple[Spec, int]], site: Site) -> list[Trace]:
-    """As `running.running.together`; a single process stores each run when it is done, several store all at the end."""
+    """As `running.running.together`; one process stores each run when it ends, several store all at the end."""
     if not isinstance(site, Kept):
         return running.together(runs, site)
     units = [site.unit(*each) for each in runs]

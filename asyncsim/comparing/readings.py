@@ -120,7 +120,7 @@ class Reading:
 
     @property
     def aside(self) -> str:
-        """What to write where collapses of numbers other than returns are counted; else ""."""
+        """A note if collapses of numbers other than returns are counted; else ""."""
         others = ", ".join(each for each in self.metric.split(", ") if each not in RETURNS)
         told = f"counted are runs whose {others} collapses; metric='trained_return' counts those whose return does"
         told += f", and without over='collapse' there are values of {others}"
@@ -135,7 +135,7 @@ class Reading:
         return np.where(np.isnan(curve).any(0), math.nan, self.of(curve, trace))
 
     def unlearned(self, trace: Trace, parts: int = 1) -> np.ndarray:
-        """Which replicates never learned, bool `[R]`, as `predict` counts in each of some equal parts of a run."""
+        """Which replicates never learned, as in `predict`, in each of `parts` equal parts of a run, bool `[R]`."""
         curve = course(trace, self.metric, lacking=True) * (1.0 if self.better == "higher" else -1.0)
         means, starts = trailing(curve), (np.nanmean(part[0]) for part in np.split(curve, parts, axis=1))
         pairs = zip(np.split(means, parts, axis=1), starts, strict=True)

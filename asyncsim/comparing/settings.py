@@ -61,7 +61,7 @@ def full_name(name: str) -> str:
 
 
 def once(names: Mapping[str, str]) -> None:
-    """Raise `InputError` for two names of one setting, which would be set twice."""
+    """Raise `InputError` if two names mean the same setting, which would be set twice."""
     first: dict[str, str] = {}
     for name, full in names.items():
         beside = first.setdefault(full, name)

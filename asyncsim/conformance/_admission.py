@@ -1,4 +1,4 @@
-"""One run of a controller beside the true counts, and known mistakes, each as a law of tickets.
+"""One run of a controller with the true counts, and known mistakes, each as an accounting rule for permits.
 
 In a run every event is reported, and every answer is compared with its bound. Laws are compared with a controller's
 answers over random runs without any rule.

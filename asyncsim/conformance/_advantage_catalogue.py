@@ -1,4 +1,4 @@
-"""Right and wrong advantages as options of two exact recursions in float64, and the small batches they are asked on."""
+"""Right and wrong advantages as options of two exact recursions in float64, and the small test batches."""
 
 import itertools
 import math

@@ -1,4 +1,4 @@
-"""Everything that is measured of one loss, and how it is measured."""
+"""All measurements of one loss, and how they are made."""
 
 import itertools
 import math
@@ -97,7 +97,7 @@ class Case:
 
     @cached_property
     def target(self) -> Fit:
-        """Fit of that method to the loss; for a requested method, a divisor that is no convention is a deviation."""
+        """Fit of that method to the loss; for a requested method, an unconventional divisor is a deviation."""
         if self.like is None:
             return self.best
         usual = self.divisor.rule is parts.EMPTY and self.divisor.aggregator == self.like.aggregator

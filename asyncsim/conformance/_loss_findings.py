@@ -1,4 +1,4 @@
-"""Everything known that a loss may show: one small experiment for each, with its name, its kind and what to do."""
+"""Known properties and mistakes of losses: one small experiment for each, with its name, its kind and a remedy."""
 
 import itertools
 import math

@@ -1,4 +1,4 @@
-"""Every method that can be compared with a loss, and what stands beside one: other anchors, masks, low caps."""
+"""All methods that can be compared with a loss, and their variants: other anchors, masks, low caps."""
 
 import dataclasses
 import inspect
@@ -378,7 +378,7 @@ def masking(factor: Any) -> str:
 
 
 def capped_low(curves: Curves, families: Sequence[Family]) -> Family | None:
-    """CISPO with a cap below 1, which the method itself refuses; None if the weights differ."""
+    """The family of CISPO with a cap below 1, which asyncsim's CISPO refuses; None if the curves show other weights."""
     bends = [k for k in curves.kinks if k.kind == "bend" and k.log_ratio < -1e-6 and k.ladder in ("drift", "snapshot")]
     caps = {round(k.log_ratio, 6): k.ratio for k in bends}
     cispo = next((one for one in families if one.name == "cispo"), None)

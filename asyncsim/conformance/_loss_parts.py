@@ -1,4 +1,4 @@
-"""Parts of a loss that are read off one by one: its curve, its penalty, tokens left out, what it divides by.
+"""Parts of a loss that are identified one by one: its curve, its penalty, omitted tokens, its denominator.
 
 Where all policies agree, a m is the gradient over A. A factor over an aggregator is a product of powers of the batch's
 size, or a rule: other rows or tokens are counted, or parts are averaged. It is named where it gives every token of

@@ -1,4 +1,4 @@
-"""What a loss may make of its inputs before it is a method: each a hypothesis, named where it gives every token.
+"""How a loss may transform its inputs before it applies a method: hypotheses, reported if they explain every token.
 
 Constants are measured on single tokens: powers of the three policies in the weight, a floor, bounds of pi_prox / mu,
 the coefficient of a KL term inside the advantage, and what becomes of advantages.

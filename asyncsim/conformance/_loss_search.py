@@ -1,4 +1,4 @@
-"""What was measured of a loss, how far a method is from it, and the search for the nearest."""
+"""Measurements of a loss, the distance of a method from them, and the search for the nearest method."""
 
 import bisect
 import itertools
@@ -324,7 +324,7 @@ def search(
 
 
 def alike(evidence: Evidence, name: str, numbers: Mapping[str, Any], families: Sequence[methods.Family]) -> list[Fit]:
-    """Fits of methods but that name with these numbers, where single tokens have the same weights."""
+    """Fits of all methods except `name` with these numbers, if single tokens have the same weights."""
     others = [one for one in families if one.name != name and one.numbers.keys() & numbers.keys()]
     pairs = ((one, choice) for one in others for choice in methods.combinations(one))
     tried = [(one, {**choice, **{k: v for k, v in numbers.items() if k in one.numbers}}) for one, choice in pairs]

@@ -1,4 +1,4 @@
-"""A loss from outside, asked on batches: which argument is which, its value, its gradient, what it changed."""
+"""A user's loss, evaluated on batches: roles of its arguments, its value, its gradient, and inputs that it changed."""
 
 import inspect
 import math

@@ -1,4 +1,4 @@
-"""Metrics that a function is compared with, and the batches on which it is asked.
+"""Metrics that a function is compared with, and the batches on which the function is evaluated.
 
 A metric is a form x what it is of x a divisor x a mask x a span x known mistakes. A form gives a total and the number
 of its units; a metric divides the one by the other. What may be wrong stands in four tables: `DIVISORS`, `MASKS`,

@@ -1,4 +1,4 @@
-"""A metric from outside: which argument is which, its number on a batch, and which metrics give the same numbers."""
+"""A user's metric: roles of its arguments, its value on a batch, and the metrics that give the same values."""
 
 import inspect
 import itertools

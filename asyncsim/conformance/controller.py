@@ -78,11 +78,11 @@ class Hooks:
         return name in self._methods
 
     def recovers(self) -> bool:
-        """Whether it learns of a crash, by `recovered` or by the version passed to it."""
+        """Whether the controller learns of a crash, from `recovered` or from the version that it gets."""
         return self.has("recovered") or (self._methods["capacity"][1] > 0 and "recovered" not in self._left_out)
 
     def takes_kept(self) -> bool:
-        """Whether its recovery takes the amount of data that was kept."""
+        """Whether `recovered` takes the amount of data that was kept."""
         return self.has("recovered") and self._methods["recovered"][2] >= 2
 
     def capacity(self, version: int) -> Any:

@@ -58,7 +58,7 @@ class Failure:
 
 
 class Checked(calls.Told):
-    """What every report is: true where it `passed`."""
+    """Base of all reports: a report is true if it `passed`."""
 
     passed: bool
 
@@ -141,7 +141,7 @@ class Finding(calls.Told):
     remedy: str
 
     def counts(self, allow: Collection[str], strict: bool) -> bool:
-        """Whether it prevents conformance: a bug, or with `strict` a hazard, that is not allowed."""
+        """Whether the finding prevents conformance: a bug, or with `strict` a hazard, that is not allowed."""
         return self.name not in allow and (self.kind == "bug" or (strict and self.kind == "hazard"))
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""`predict`: whether a signal told before collapse which runs would collapse, from traces or logs."""
+"""`predict`: whether a signal shows before a collapse which runs will collapse, from traces or logs."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence

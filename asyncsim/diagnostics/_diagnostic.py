@@ -1,4 +1,4 @@
-"""What a diagnostic sees, and the recorder that calls them."""
+"""The interface of diagnostics, and the recorder that calls them."""
 
 import dataclasses
 import functools
@@ -295,7 +295,7 @@ class Recorder:
         self.previous = step.gradient
 
     def masked(self, value: Tensor, alive: Tensor) -> Tensor:
-        """Value of each replicate as recorded, `[R]`: NaN for frozen ones; one number for all is no such value."""
+        """Value of each replicate as recorded, `[R]`: NaN for frozen replicates; refuses one number for all."""
         if value.ndim > 1 or value.ndim < (len(alive) > 1):
             remedy = "average it, as step.mean(values) does for samples and step.token_mean(values) for tokens"
             raise checks.InputError("shape of a metric", list(value.shape), f"[R] = {list(alive.shape)}", remedy)

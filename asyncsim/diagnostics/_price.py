@@ -1,4 +1,4 @@
-"""What metrics cost that list every outcome: announced before a run, and refused where a run would not end."""
+"""Cost of metrics that enumerate every outcome: printed before a run, and refused if the run would not end."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Whether exported code is the method that it came from, called as its trainer calls it."""
+"""Check that exported code equals its method if it is called as its trainer calls it."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator

@@ -210,7 +210,7 @@ class Filled:
 
     @property
     def pooled(self) -> bool:
-        """Whether it uses a statistic over the tokens of a call."""
+        """Whether the formula uses a statistic over the tokens of a call."""
         return hasattr(self.method.weight, "scope") or (self.settings.normalize or "none") != "none"
 
     @property

@@ -308,7 +308,7 @@ class Read:
         return (self.stride or int(known["publish_every"])) if summed else 1
 
     def why(self, known: Mapping[str, Any]) -> str:
-        """Say why a row is so many updates, and how to say otherwise."""
+        """Explain how many updates a row covers, and how to set another number."""
         if self.stride:
             return TABLE["stride"].format(self.stride)
         return TABLE["sync" if "publish_every" in known["unsaid"] else "said"].format(known["publish_every"])

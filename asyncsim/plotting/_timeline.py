@@ -1,4 +1,4 @@
-"""A timeline: one box a sample, colored by its staleness when trained; below them the ages in every trained batch."""
+"""A timeline: one box per sample, colored by its staleness when trained; below, the staleness in each trained batch."""
 
 import math
 from dataclasses import dataclass

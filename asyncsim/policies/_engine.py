@@ -1,4 +1,4 @@
-"""What an inference engine makes of a published table: temperature, truncation, and noise of its numerics."""
+"""How an inference engine changes a published table: temperature, truncation, and noise of its numerics."""
 
 import math
 from dataclasses import dataclass

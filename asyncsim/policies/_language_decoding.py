@@ -1,4 +1,4 @@
-"""A decode loop of fixed shapes: off the CPU, where launches cost more than numbers and every wait empties the queue.
+"""A decode loop of fixed shapes: off the CPU, launches cost more than arithmetic, and every wait empties the queue.
 
 Every tensor of a token step stays where it is and keeps its shape, so that one graph of launches can hold a step.
 Finished rows go on unread. Rows of several weights, sorted by them, share the network's passes.

@@ -1,4 +1,4 @@
-"""Prompts of unequal lengths in one rectangle, what all have in common in front, and what was read of them before.
+"""Prompts of unequal lengths in one array, their shared prefix, and caches of the columns that were read before.
 
 Keys and values are called as the caches of `transformers` are. Engines may go on with entries that outlive the weights
 that wrote them.

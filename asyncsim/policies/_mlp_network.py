@@ -1,4 +1,4 @@
-"""Perceptrons with tanh units, one per replicate: where they lie in flat parameters, how they are run and pulled back.
+"""Perceptrons with tanh units, one per replicate: their layout in flat parameters, forward pass and pullback.
 
 From the last layer of a policy network to actions there is a softmax over choices, or a normal with its own spread.
 """

@@ -34,7 +34,7 @@ class Gaussian(Policy):
 
     @property
     def mismatched(self) -> bool:  # type: ignore[override]
-        """Whether its sampler's temperature differs from 1."""
+        """Whether the sampler's temperature differs from 1."""
         return self.temperature != 1.0
 
     @property

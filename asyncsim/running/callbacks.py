@@ -269,7 +269,7 @@ READY: dict[str, Callable[[str], Callback]] = {
 
 
 def named(text: str) -> Callback:
-    """The callback for a text: "tensorboard:FOLDER", "wandb:PROJECT", "trackio:PROJECT", "live" or "live:METRIC".
+    """The callback for a string: "tensorboard:FOLDER", "wandb:PROJECT", "trackio:PROJECT", "live" or "live:METRIC".
 
     >>> named("live:ess")
     Live(metric='ess', shown=-inf, last=None)

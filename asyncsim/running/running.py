@@ -137,7 +137,7 @@ def run(
 
 
 def one_weight(spec: Spec, scheduled: Callable[[], records.Schedule]) -> str:
-    """What to say if a method with weights gives every token of the last tenth of a run the same one; else "".
+    """A message if a method gives every token of the last tenth of a run the same weight; else "".
 
     No formula has to be known: the method weighs drawn log-probs at the staleness of the run. Methods that cannot do so
     need no schedule, whose simulation may take a second.
@@ -219,7 +219,7 @@ def _job(spec: Spec, seed: int) -> Source:
 
 
 def unnamed_model(spec: Spec) -> str:
-    """What to say of a large language model that is trained because no policy was named; else ""."""
+    """A message if a large language model is trained because no policy was named; else ""."""
     header = {} if spec.policy is not None else spec.trained_policy.describe()
     size = header.get("model_parameters", 0)
     told = f"no policy was given, so {header.get('model')} is trained, {size:,} weights, which is slow; for a small"

@@ -289,7 +289,7 @@ class Spec(calls.Told):
 
     @property
     def together(self) -> int:
-        """Replicates per block; by default so many that a batch's arrays take at most some hundred megabytes."""
+        """Replicates per block; by default, the arrays of a batch take at most a few hundred megabytes."""
         each = self.groups * self.samples_per_group * self.task.horizon
         most = self.trained_policy.together or self.replicates
         return min(most, self.block or max(1, min(self.replicates, ELEMENTS // each)))

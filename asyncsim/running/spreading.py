@@ -59,7 +59,7 @@ class Site:
         return self.count > 1 and (self.asked is not None or self.crew is not None)
 
     def refuse(self, reason: str) -> None:
-        """Train in this process alone from now on; a user who requested more processes is told why."""
+        """Train in this process alone from now on; print the reason if the user requested more processes."""
         self.explain(reason)
         self.count = 1
 

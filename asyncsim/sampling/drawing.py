@@ -56,7 +56,7 @@ class Late:
         return {"store": self.store.packed(), "world": world, "last": self.last}
 
     def restore(self, tree: dict[str, Any], batch: int) -> None:
-        """Restore the state from `packed` before a batch."""
+        """Restore the state that `packed` returned, before `batch` is drawn."""
         self.store.restore(tree["store"])
         self.world, self.last = self.sampler.task.unpacked(tree["world"]), tree["last"]
 
@@ -117,7 +117,7 @@ class Early:
         return {"pending": {batch: drawn.packed(self.sampler.policy) for batch, drawn in self.pending.items()}}
 
     def restore(self, tree: dict[str, Any], batch: int) -> None:
-        """Restore the state from `packed` before a batch; the batch's version, if due, is still unpublished."""
+        """Restore the state that `packed` returned, before `batch`, whose version, if due, is still unpublished."""
         self.pending = {at: Trajectories.unpacked(drawn, self.sampler.policy) for at, drawn in tree["pending"].items()}
         publishes = self.feed.schedule.batches_per_publish
         self.due = {version: batches for version, batches in self.due.items() if version * publishes >= batch}
@@ -179,7 +179,7 @@ class Ahead:
         }
 
     def restore(self, tree: dict[str, Any], batch: int) -> None:
-        """Restore the state from `packed` before a batch."""
+        """Restore the state that `packed` returned, before `batch` is drawn."""
         self.store.restore(tree["store"])
         groups = [Trajectories.unpacked(group, self.sampler.policy) for group in tree["groups"]]
         self.drawn = {(m, i): (groups[place], n, version) for m, i, place, n, version in tree["drawn"]}

@@ -1,4 +1,4 @@
-"""A record of delays: its distribution, what its order holds, and what drawing them independently would change."""
+"""A record of delays: its distribution, the correlation in its order, and what independent draws would change."""
 
 import math
 from typing import Any, NamedTuple

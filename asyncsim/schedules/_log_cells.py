@@ -1,4 +1,4 @@
-"""Columns of a log as they are read: arrays of numbers, or lists of whatever the cells hold.
+"""Columns of a log as they are read: arrays of numbers, or lists of other values.
 
 Made of records (names inside names, lists of turns, lists for every column) or of the columns of a library's table.
 """

@@ -1,4 +1,4 @@
-"""Where the rows of a log lie: one file, a folder with a file for each step or shard, or a pattern of names."""
+"""Where the rows of a log are: one file, a folder with a file for each step or shard, or a pattern of names."""
 
 import glob
 import gzip

@@ -1,4 +1,4 @@
-"""How the logs of trainers name their stamps: a table from their columns, units and offsets to ours."""
+"""How the logs of trainers name their stamps: a table that maps their columns, units and offsets to ours."""
 
 import re
 from collections.abc import Iterable, Mapping

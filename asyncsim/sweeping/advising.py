@@ -46,7 +46,7 @@ class Trainer(NamedTuple):
     size: str = ""
 
     def fields(self) -> dict[str, str]:
-        """Fields of a description by the trainer's own options."""
+        """The field of a description for each of the trainer's own options."""
         own = {self.limit: "staleness_limit", self.batch: "prompts_per_batch", self.running: "prompts_at_once"}
         own |= {self.publish: "publish_every", self.size: "samples_per_prompt", str(self.partial): "partial_rollouts"}
         return {name.removesuffix("*"): field for name, field in own.items() if name not in ("", "True", "False")}
@@ -144,7 +144,7 @@ def advise(
 
 
 def changed(rows: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """A description with other values of fields, where model.KEY is one of `model`, and none leaves a field out."""
+    """A description with changed fields; model.KEY changes a key of the field `model`, and "none" removes a field."""
     trainer = str(changes.get("trainer", rows.get("trainer")))
     rows, changes = renamed(rows, trainer), renamed(changes, trainer)
     model = {n.removeprefix("model."): value for n, value in changes.items() if n.startswith("model.")}
@@ -153,14 +153,14 @@ def changed(rows: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, An
 
 
 def renamed(rows: Mapping[str, Any], trainer: str) -> dict[str, Any]:
-    """Fields in place of a trainer's options that are the same number, unless both are given."""
+    """Replace a trainer's options by the fields that mean the same number, unless both are given."""
     row = TRAINERS.get(trainer)
     same = {o: field for o, field in row.fields().items() if f"{o}*" not in row and "replica" not in o} if row else {}
     return {n if same.get(n, n) in rows else same[n]: value for n, value in rows.items()}
 
 
 def described(path: str, changes: Mapping[str, Any], prefix: str = "") -> Any:
-    """The system of a description, with `changes` of fields or options that stand for one; `prefix` is of messages."""
+    """The system of a description, after `changes` of fields or equivalent options; messages use `prefix`."""
     rows = files.read_mapping(path, "system")
     trainer = TRAINERS.get(str(rows.get("trainer")))
     names = trainer.fields() if trainer else {}
@@ -259,7 +259,7 @@ def _tail(system: Any, batches: int, size: int, seed: int, realizations: int) ->
 
 
 def known_fields(names: Iterable[str], trainer: str, of: str, fields: Collection[str] = FIELDS) -> None:
-    """Refuse names that are no fields of a description, all at once; an option of a trainer is pointed to its field."""
+    """Refuse all unknown fields of a description at once; for a trainer's option, the message names the field."""
     near = {name: _meant(name, trainer, of, fields) for name in names if name not in fields}
     for name, meant in near.items():
         error = checks.InputError("field of the system", name, "a field", meant or "`asyncsim list fields` has all")
@@ -398,7 +398,7 @@ def pooled(rows: Sequence[int], speeds: Sequence[float], machines: int, slots: i
 
 
 def options_of(trainer: Trainer, made: Any, machines: int) -> dict[str, Any]:
-    """Options of the trainer for a simulated preset; of replicas, the user's machines share what all run at once."""
+    """Options of the trainer for a simulated preset; with replicas, the machines share the number in generation."""
     if "replicas" not in made.knobs:
         return dict(made.knobs)
     return {**made.knobs, trainer.running: -(-made.knobs[trainer.running] // machines), "replicas": machines}

@@ -118,7 +118,7 @@ def lines(grid: grids.Grid, claim: str, at: Mapping[str, Any]) -> tuple[dict[str
 
 
 def noted(question: Question, found: Sweep) -> Sweep:
-    """With what `compare` would say of these settings as arms, one part at a time, and why they may show nothing."""
+    """Add the notes of `compare` on these settings as arms, part by part, and why the settings may show nothing."""
     if question.reading is None:
         return found
     own = dict(question.reading)

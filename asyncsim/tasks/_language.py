@@ -1,4 +1,4 @@
-"""Shared parts of language tasks: prompts in tokens, where an answer stops, what an answer scores."""
+"""Shared parts of language tasks: prompts in tokens, the end of an answer, and the score of an answer."""
 
 import inspect
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""For a trainer's own tests: its loss and its staleness manager held to asyncsim, and strategies that draw input.
+"""Tools for a trainer's own tests: checks of its loss and its staleness manager, and strategies that draw input.
 
 Two fixtures come with the package, in every pytest run where it is installed (`plugin`): `asyncsim_loss(fn, like)` and
 `asyncsim_controller(factory, ...)` fail the test with what `conformance.check_loss` and `check_admission` find.

@@ -1,4 +1,4 @@
-"""For a trainer's own tests: its loss and its staleness manager held to asyncsim, and strategies that draw input."""
+"""Tools for a trainer's own tests: checks of its loss and its staleness manager, and strategies that draw input."""
 
 from asyncsim.testing.events import Admission as Admission
 from asyncsim.testing.events import LogRows as LogRows

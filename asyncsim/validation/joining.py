@@ -28,7 +28,7 @@ def join(
     false_pass: float = 0.05,
     seconds: float = 0.0,
 ) -> Verdict:
-    """Judge a claim at all its points: the worst verdict of violated, outside, inconclusive, held.
+    """Judge a claim at all its points by its worst verdict, in the order violated, outside, inconclusive, held.
 
     Each of the n (point, quantity) pairs inside the domain is judged at level false_fail/n, so the claim errs at most
     at `false_fail`. A bound is held only if every quantity and term of it (`Claim.terms`) is tight at one point or

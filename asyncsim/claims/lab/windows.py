@@ -1,4 +1,4 @@
-"""Timelines of realizations behind a warm-up: heads, rates, means, their errors, and the limits of trials."""
+"""Timelines of realizations after a warm-up: heads, rates, means, their errors, and the limits of trials."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

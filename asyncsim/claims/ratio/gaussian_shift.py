@@ -32,7 +32,7 @@ class GaussianShift(Claim):
 
     @staticmethod
     def given(at: Point) -> Point:
-        """For the shift, the `variance` of a log ratio or its mean `k3`, of each of so many independent `tokens`."""
+        """Convert the `variance` or mean `k3` of a log ratio, for each of `tokens` independent tokens, to the shift."""
         own = {n: checks.real(n, at[n], "give a positive number", 0.0, open_low=True) for n in at if n in _SAID}
         if not {"variance", "k3"} & {*own}:
             return at

@@ -1,1 +1,1 @@
-"""Rules by which the settings of an event system choose a law of staleness: `claims.predicted_staleness`."""
+"""Rules that give the distribution of staleness from the settings of an event system: `claims.predicted_staleness`."""

@@ -1,4 +1,4 @@
-"""Permit systems: the largest staleness that a rule allows, and what mean and law follow where every permit is in use.
+"""Permit systems: the maximum staleness that a rule allows, and mean and distribution if every permit is in use.
 
 By counting of groups: take a group of version v, with K permits. At most K - 1 + (W - 1) other groups, admitted before
 or after it, train first. So its batch is known up to that, and a batch's version is its number divided by S.

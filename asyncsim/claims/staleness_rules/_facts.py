@@ -1,4 +1,4 @@
-"""The settings of an event system as the rules of staleness read them, what follows at once, and what rules answer."""
+"""Settings of an event system as staleness rules read them, immediate consequences, and the answers of the rules."""
 
 import json
 import math

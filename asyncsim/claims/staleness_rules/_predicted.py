@@ -1,4 +1,4 @@
-"""Which law of staleness holds for the settings of an event system, and what it predicts: or that there is none."""
+"""The staleness rule that applies to the settings of an event system, and its prediction, or that none applies."""
 
 import math
 from collections.abc import Mapping
