@@ -22,6 +22,7 @@ PAIRS: dict[str, tuple[str, dict[str, Any]]] = {
     "clip": ("PPO minus GSPO", _methods.look("PPO", marker="^")),
 }
 OLD = "constant 32"
+BAND = f"equal: interval within ±{league.SMALLEST:g}"
 
 
 def compared(rows: Any, part: str = "pair") -> Any:
@@ -55,7 +56,7 @@ def draw(rows: Any) -> Figure:
         _script.headline(figure, holds, "Token ratios beside sequence ratios")
         hollow = {"color": look.COLOR["muted"], "marker": "o", **look.HOLLOW}
         shown = {name: {**style, "markersize": 4.0} for name, style in PAIRS.values()}
-        look.legend(figure, axes, shown | {"hollow: equal or undecided": hollow}, league.SMALLEST)
+        look.legend(figure, axes, shown | {"hollow: equal or undecided": hollow}, league.SMALLEST, BAND)
     return figure
 
 
