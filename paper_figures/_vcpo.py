@@ -74,13 +74,13 @@ def below(figure: Figure, handles: Any, **more: Any) -> None:
     figure.legend(handles=handles, **{**look, **more})
 
 
-def legend(figure: Figure, axes: Iterable[Axes], looks: Mapping[str, Any], smallest: float, band: str = "") -> None:
-    """Names of the marks of `looks`, and of the `band` of differences that count as none in every panel."""
+def legend(figure: Figure, axes: Iterable[Axes], looks: Mapping[str, Any], smallest: float) -> None:
+    """Names of the marks of `looks`, and of the band of differences that count as none in every panel."""
     for ax in axes:
         ax.axvspan(-smallest, smallest, color=COLOR["effect"], linewidth=0)
         ax.axvline(0.0, **_style.REFERENCE)
     marks: list[Any] = [Line2D([], [], linestyle="none", label=name, **style) for name, style in looks.items()]
-    marks.append(Patch(color=COLOR["effect"], label=band or f"within ±{smallest:g}"))
+    marks.append(Patch(color=COLOR["effect"], label=f"within ±{smallest:g}"))
     below(figure, marks)
 
 

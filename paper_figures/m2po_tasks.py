@@ -87,7 +87,8 @@ def draw(rows: Any, paired: Any) -> Figure:
         some = all(0 < len(matched(paired, "best", arm)) < len(there) for arm in ("m2po", "clip"))
         _script.headline(figure, some, "Final return on stale data minus that on fresh data")
         looks = {name: steps.LOOKS[arm] for arm, name in (("m2po", "M2PO"), ("clip", "PPO's clip"))}
-        look.legend(figure, [ax], looks, steps.NEAR, f"matches fresh data: interval above −{steps.NEAR:g}")
+        look.legend(figure, [ax], looks, steps.NEAR)
+        figure.legends[-1].get_texts()[-1].set_text(f"matches fresh data: interval above −{steps.NEAR:g}")
     return figure
 
 

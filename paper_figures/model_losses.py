@@ -99,7 +99,7 @@ def draw_rate(ax: Axes, rows: Any, rate: float) -> None:
         ax.plot([place - 0.35, place + 0.35], [low, low], label=BOUND, **_style.PREDICTED)
     missing = [f"\n{name}" for method, name in LOSSES.items() if method not in found]
     if missing:
-        ax.text(0.97, 0.06, f"not run at this rate:{''.join(missing)}", transform=ax.transAxes, ha="right", **MUTED)
+        ax.text(0.97, 0.06, f"not run:{''.join(missing)}", transform=ax.transAxes, ha="right", **MUTED)
     ax.axhline(0.0, **_style.REFERENCE)
     ax.set_xticks(range(len(shown)), [LOSSES[method].replace(" ", "\n") for method in shown])
     ax.set(xlim=(-0.6, len(shown) - 0.4), title=f"Learning rate {rate:.5f}".rstrip("0") + f" ({RATES[rate]})")

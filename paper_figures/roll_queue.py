@@ -15,10 +15,7 @@ from paper_figures import _vcpo as look
 from paper_figures._claim import Setting, decided
 
 EXPERIMENTS = {"roll_sizes": {"part": ("queue", "replication"), "task": shared.TASK}}
-QUEUES = {
-    "queue": ("queue, 64 samples\nat a time", shared.PART),
-    "queue, free": ("queue, all samples\nat a time", shared.NEW),
-}
+QUEUES = {"queue": ("queue,\n64 slots", shared.PART), "queue, free": ("queue,\nunlimited slots", shared.NEW)}
 PLACED = {"together": ("one GPU per prompt", shared.OLD), "replicated": ("any GPU per sample", shared.NEW)}
 
 
@@ -33,7 +30,7 @@ def draw_queue(ax: Axes, rows: Any) -> float:
     ax.axhline(batch.value, **_style.REFERENCE)
     look.ticks(ax.xaxis, sorted(own.x.unique()))
     ax.set(
-        xlabel=f"spare prompts (a step needs 8 prompts × {roll_sizes.SAMPLES} samples)",
+        xlabel=f"spare prompts beyond 8 of {roll_sizes.SAMPLES} samples each (a slot holds one sample)",
         ylabel="seconds of generation per step",
         ylim=(0.0, None),
         title=f"Spare prompts, {1 - roll_sizes.ACCEPT:.0%} of prompts rejected".replace("%", " %"),
@@ -44,9 +41,7 @@ def draw_queue(ax: Axes, rows: Any) -> float:
         ax,
         1.5,
         own.value.iloc[0],
-        _script.finding(
-            slower, "no spares: only rejected prompts are\nreplaced, slower than batches of 8", "no spares"
-        ),
+        _script.finding(slower, "no spares: only rejected prompts\nreplaced, slower than batches", "no spares"),
     )
     return float(batch.value / own.value.iloc[-1])
 
@@ -62,7 +57,7 @@ def draw_replication(ax: Axes, rows: Any) -> bool:
         shared.line(ax, places, own, **{**style, "linestyle": "none", "markersize": 0.0})
     look.ticks(ax.xaxis, range(len(there)), [f"{x} × {y}" for x, y in there])
     ax.set(
-        xlabel=f"prompts × samples, on {roll_sizes.SERVERS} GPUs of {roll_sizes.HELD} samples at a time",
+        xlabel=f"prompts × samples, on {roll_sizes.SERVERS} GPUs of {roll_sizes.HELD} slots",
         ylabel="seconds of generation per step",
         ylim=(0.0, None),
         title="Placement of samples",

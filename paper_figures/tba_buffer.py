@@ -88,7 +88,7 @@ def draw(rows: Any) -> Figure:
 
 
 def traded(rows: Any) -> bool:
-    """Whether, of most samples, those by reward alone return far less but no fewer arms; the mixture is most diverse."""
+    """Whether, of most samples, those by reward alone return far less but no fewer arms; the mixture most arms."""
     ends = {rule: whole(rows, rule).place.iloc[-1] for rule in RULES}
     mean = {rule: at(rows, "buffer", place, "return", "end") for rule, place in ends.items()}
     arms = {rule: at(rows, "buffer", place, "distinct", "end") for rule, place in ends.items()}

@@ -63,8 +63,8 @@ def draw(rows: Any) -> Figure:
         loses = rare is not None and rare.word == "better"
         _script.headline(figure, little and loses, "Returns at best rates beside TBA's")
         axes[0].set_ylabel("TBA trained on")
-        band = f"equal: interval within ±{tba_returns.SMALLEST:g}"
-        look.legend(figure, axes, dict(ARMS.values()), tba_returns.SMALLEST, band)
+        look.legend(figure, axes, dict(ARMS.values()), tba_returns.SMALLEST)
+        figure.legends[-1].get_texts()[-1].set_text(f"equal: interval within ±{tba_returns.SMALLEST:g}")
     return figure
 
 

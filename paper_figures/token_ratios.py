@@ -22,7 +22,6 @@ PAIRS: dict[str, tuple[str, dict[str, Any]]] = {
     "clip": ("PPO minus GSPO", _methods.look("PPO", marker="^")),
 }
 OLD = "constant 32"
-BAND = f"equal: interval within ±{league.SMALLEST:g}"
 
 
 def compared(rows: Any, part: str = "pair") -> Any:
@@ -56,7 +55,8 @@ def draw(rows: Any) -> Figure:
         _script.headline(figure, holds, "Token ratios beside sequence ratios")
         hollow = {"color": look.COLOR["muted"], "marker": "o", **look.HOLLOW}
         shown = {name: {**style, "markersize": 4.0} for name, style in PAIRS.values()}
-        look.legend(figure, axes, shown | {"hollow: equal or undecided": hollow}, league.SMALLEST, BAND)
+        look.legend(figure, axes, shown | {"hollow: equal or undecided": hollow}, league.SMALLEST)
+        figure.legends[-1].get_texts()[-1].set_text(f"equal: interval within ±{league.SMALLEST:g}")
     return figure
 
 
