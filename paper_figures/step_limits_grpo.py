@@ -43,7 +43,7 @@ def draw(rows: Any) -> Figure:
         )
         honest = [limits(rows, task, "grpo", LONG) for task in ("graded", "sparse")]
         known = [int(each) for own in honest for each in own[own.value.notna()].staleness]
-        words = f"no limit for $S < {min(known)}$" if known else "no limit found"
+        words = f"no limit for $S<{min(known)}$" if known else "no limit found"
         draw_panel(right, rows, ("graded", "sparse"), "Graded and sparse: true rewards", (6.0, 90.0))
         look.say(right, 6.5, 0.006, words)
         look.say(right, 9.2, 2.2, "open: no upper limit found", COLOR["graded"])
