@@ -52,7 +52,7 @@ def draw(rows: Any, paired: Any) -> Figure:
                 look.points(ax, [y + side], paired_rows(paired, task, arm, "fresh"), sideways=True, **arms.ARMS[arm])
         ax.axvline(0.0, **_style.REFERENCE)
         ax.set(ylim=(len(arms.TASKS) - 0.5, -0.5))
-        ax.set_xlabel("entropy when half of the possible gain is reached, minus that on fresh data (nats)")
+        ax.set_xlabel("entropy at half of the possible gain, minus that of the same method on fresh data (nats)")
         look.ticks(ax.yaxis, range(len(arms.TASKS)), arms.TASKS.values())
         look.side(ax, "left of 0: less entropy")
         look.below(figure, [Line2D([], [], linestyle="none", label=DRAWN[arm], **arms.ARMS[arm]) for arm in DRAWN])

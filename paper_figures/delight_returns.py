@@ -14,13 +14,14 @@ from paper_figures import _script
 from paper_figures import _vcpo as look
 from paper_figures._claim import Setting, decided
 
-EXPERIMENTS = {"delight": {"part": "compare", "arm": ("exact IS", "DG", "sign-blind")}}
+EXPERIMENTS = {"delight": {"part": "compare", "arm": ("exact IS", "DG")}}
 STALE = "constant 32"
 LAWS = {
     "fresh": ("fresh data", look.SYNCHRONOUS),
     STALE: ("data 32 versions old", {"color": look.COLOR["stale"], "marker": "o"}),
 }
-NAMES = {"exact IS": "exact IS", "DG": "DG (temperature 1)", "sign-blind": "DG, gate ignores\nthe advantage's sign"}
+NAMES = {"exact IS": "exact IS", "DG": "DG"}
+GATE = "DG multiplies the gradient of each token by sigmoid(advantage × surprisal); surprisal: −log-prob"
 """Arms that are drawn."""
 TASKS = ("bandit", "graded", "sparse")
 
@@ -42,11 +43,11 @@ def draw(rows: Any) -> Figure:
     """A panel for each task."""
     arms = [arm for arm in NAMES if (rows.arm == arm).any()]
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 2.5)
+        figure = _style.picture(_style.WIDTH, 2.2)
         for ax, task in zip(figure.subplots(1, 3, sharex=True, sharey=True), TASKS, strict=True):
             draw_task(ax, rows, task, arms)
         look.side(figure.axes[0], "left of 0: worse", 0.78, 0.93)
-        marks = [Line2D([], [], linestyle="none", label=name, **style) for name, style in LAWS.values()]
+        marks = [Line2D([], [], linestyle="none", label=name, **style) for name, style in (*LAWS.values(), (GATE, {}))]
         lost = _script.pick(rows, part="compare", law=STALE, arm="DG", word="worse")
         _script.headline(figure, set(lost.task) == set(TASKS), "Returns of DG and of its rivals")
         look.below(figure, marks)

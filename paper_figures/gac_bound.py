@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullFormatter
 from scipy.optimize import minimize
 
 from asyncsim import claims
@@ -83,7 +82,7 @@ def largest(own: Any) -> Any:
 
 
 def draw(rows: Any) -> Figure:
-    """Squared gradients of plain descent on a quadratic, and their bound."""
+    """Squared gradients of plain descent on a quadratic, divided by their bound."""
     own = judged(rows)
     with _style.applied():
         figure = _style.picture(_style.WIDTH, 2.6)
@@ -91,16 +90,13 @@ def draw(rows: Any) -> Figure:
         plain = own[(own.schedule == "constant") & (own.rule == "none") & own.bound.notna()]
         tight = largest(plain[plain.task == "quadratic"])
         ages = [int(age) for age in tight.staleness]
-        places, bounds = range(len(ages)), tight.bound.to_numpy(dtype=float)
-        ax.plot(places, bounds, label=BOUND, **_style.PREDICTED)
-        points(ax, places, tight, joined=True, color=COLOR, marker="o")
-        ax.set(yscale="log", xticks=places, xticklabels=ages, xlabel="staleness (versions)")
-        ax.set(ylim=(2.5, 20.0), yticks=(3, 5, 10, 20), yticklabels=("3", "5", "10", "20"))
-        ax.yaxis.set_minor_formatter(NullFormatter())
-        ax.set_ylabel("average squared\nnorm of the gradient")
-        last = tight.iloc[-1]
-        names = {"measured": (float(last.value), COLOR), "upper bound": (float(last.bound), _style.INK)}
-        ends(ax, names, 0.1)
+        places = range(len(ages))
+        share = tight.assign(**{name: tight[f"{name}_ratio"] for name in ("value", "low", "high")})
+        ax.axhline(1.0, label=BOUND, **_style.PREDICTED)
+        points(ax, places, share, joined=True, color=COLOR, marker="o")
+        ax.set(ylim=(0.0, 1.12), xticks=places, xticklabels=ages, xlabel="staleness (versions)")
+        ax.set_ylabel("average squared norm of the\ngradient, divided by its bound")
+        ends(ax, {"measured": (float(share.value.iloc[-1]), COLOR), "upper bound": (1.0, _style.INK)}, 0.1)
         met = tight[tight.high_ratio >= 0.97].staleness.tolist()
         holds = met == [0, 1] and plain.low_ratio.max() <= 1.0
         _script.headline(figure, holds, "Squared gradients of plain SGD on stale data and their upper bound")

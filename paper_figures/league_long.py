@@ -18,8 +18,6 @@ from paper_figures.one_rate import AS_GOOD, key_of
 
 EXPERIMENTS = {"league_long": {"law": "old", "task": "chain of tokens", "staleness": "32"}}
 ONE: dict[str, Any] = look.HOLLOW
-SHORT = 0.08
-"""Differences of returns that an arrow would cover."""
 CLIPS = ("PPO", "GRPO", "BAPO", "M2PO", "GSPO")
 """Methods that clip or mask around recorded log-probs."""
 GROUPS = {
@@ -56,22 +54,19 @@ def inside(rows: Any, row: Any) -> bool:
 
 
 def draw_place(ax: Axes, rows: Any, place: tuple[int, int], heights: dict[str, float]) -> None:
-    """An arrow for each arm from its return at the one rate to that at its own best; dotted: RLOO on fresh data."""
+    """Two marks for each arm: its return at the one rate and at its own best; dotted: RLOO on fresh data."""
     fresh = at(rows, place, league.BASE, law="fresh").value
     ax.axvline(fresh, **_style.REFERENCE)
     look.say(ax, fresh - 0.01, -1.1, "RLOO on fresh data", look.COLOR["muted"], ha="right")
     for arm, y in heights.items():
         one, own = at(rows, place, arm, usual(rows, place)), at(rows, place, arm)
-        arrow = {"arrowstyle": "->", "color": look.COLOR["muted"], "linewidth": 0.8, "shrinkA": 3, "shrinkB": 3}
-        if abs(own.value - one.value) > SHORT:
-            ax.annotate("", (own.value, y), (one.value, y), arrowprops=arrow)
         if not inside(rows, own):
-            look.say(ax, own.value + 0.012, y - 0.32, "≥", look.COLOR["muted"])
-        for row, style in ((one, ONE), (own, {})):
+            look.say(ax, own.value + 0.012, y - 0.5, "≥", look.COLOR["muted"])
+        for row, side, style in ((one, 0.17, ONE), (own, -0.17, {})):
             # No return is below 0 or above 1, nor is an interval.
             reach = [[row.value - max(row.low, 0.0)], [max(min(row.high, 1.0) - row.value, 0.0)]]
             look_of = {**_methods.look(_methods.called(arm)), **style}
-            ax.errorbar(row.value, y, xerr=reach, markersize=4.5, linestyle="none", linewidth=0.7, **look_of)
+            ax.errorbar(row.value, y + side, xerr=reach, **{**_style.MEASURED, "elinewidth": 0.7, **look_of})
     ax.set(xlim=(-0.03, 1.05), ylim=(max(heights.values()) + 0.7, -1.5))
     ax.tick_params(axis="y", length=0)
     look.ticks(ax.xaxis, [0.0, 0.25, 0.5, 0.75, 1.0])
@@ -92,7 +87,7 @@ def draw(rows: Any) -> Figure:
     last = max(place for place in places(rows) if place[1] == league_long.PLACES[0][1])
     heights, heads = rise(rows)
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 1.1 + 0.19 * len(heights | heads))
+        figure = _style.picture(_style.WIDTH, 1.1 + 0.21 * len(heights | heads))
         ax = figure.subplots()
         draw_place(ax, rows, last, heights)
         ax.set_xlabel(f"mean return over training, {last[0]} tokens")

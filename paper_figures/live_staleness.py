@@ -22,29 +22,12 @@ QUANTITIES = ("staleness", "total variation", "throughput", "return")
 OUTSIDE = "outside its predicted 99 % band (line)"
 ENOUGH = 0.95
 """Share of values inside of their bands of 99 percent that is nearly all of them."""
-DRAWN = {"throughput": "updates per second"}
+DRAWN = {"staleness": "mean staleness (versions)", "throughput": "updates per second"}
 
 
 def judged(rows: Any, mode: str) -> Any:
     """Rows that have a band, of runs with waits or of all others."""
     return rows[rows.quantity.isin(list(QUANTITIES)) & ((rows["mode"] == "waits") == (mode == "waits"))]
-
-
-def draw_misses(ax: Axes, rows: Any) -> int:
-    """Measured staleness less the predicted one with its band, run by run; how many are outside."""
-    first, missed = 0, 0
-    for mode, color in (("waits", "measured"), ("none", "contrast")):
-        own = _script.pick(judged(rows, mode), quantity="staleness")
-        x, shade = np.arange(first, first + len(own)), _style.COLORS[color]
-        ax.vlines(x, own.low - own.predicted, own.high - own.predicted, color=shade, linewidth=0.7)
-        ax.plot(x, own.measured - own.predicted, "o", color=shade, markersize=3.5)
-        out = ~own.measured.between(own.low, own.high).to_numpy()
-        ax.plot(x[out], (own.measured - own.predicted)[out], "o", mfc="none", color=_style.INK, markersize=8.0)
-        first, missed = first + len(own), missed + int(out.sum())
-    ax.axhline(0.0, label="measured = predicted", **_style.PREDICTED)
-    ax.set(xlabel="run", ylabel="measured minus predicted\nmean staleness (versions)")
-    ax.set_title(f"Mean staleness: {first - missed} of {first} runs in the 99 % band")
-    return missed
 
 
 def draw_panel(ax: Axes, rows: Any, quantity: str) -> int:
@@ -59,10 +42,15 @@ def draw_panel(ax: Axes, rows: Any, quantity: str) -> int:
         ax.plot(out.predicted, out.measured, "o", mfc="none", color=_style.INK, markersize=8.0, label=OUTSIDE)
         inside, total = inside + len(own) - len(out), total + len(own)
     ends = np.array([rows.measured[rows.quantity == quantity].min(), rows.measured[rows.quantity == quantity].max()])
-    ends = ends * (0.8, 1.25)
+    ends = ends * ((0.0, 1.15) if quantity == "staleness" else (0.8, 1.25))
     ax.plot(ends, ends, label="measured = predicted", **_style.PREDICTED)
     words = DRAWN[quantity].partition(" (")[0]
-    ax.set(xlabel=f"predicted {words}", ylabel=f"measured {DRAWN[quantity]}")
+    if quantity == "staleness":
+        for _, own in rows[rows.quantity == quantity].groupby("system"):
+            x, y = float(own.predicted.mean()), float(own.measured.mean())
+            ax.text(x + 0.2, y - 0.2, f"{len(own)} runs", fontsize=7, va="center")
+        ax.set(xlim=(0.0, 3.8), ylim=(0.0, 3.6), xticks=range(4), yticks=range(4))
+    ax.set(xlabel=f"predicted {DRAWN[quantity]}", ylabel=f"measured {DRAWN[quantity]}")
     ax.set_title(f"{words.capitalize()}: {inside} of {total} runs in the 99 % band")
     return total - inside
 
@@ -73,7 +61,7 @@ def draw(rows: Any) -> Figure:
         figure = _style.picture(_style.WIDTH, 3.2)
         axes = figure.subplots(1, 2)
         axes[1].set(xscale="log", yscale="log")
-        missed = [draw_misses(axes[0], rows), *(draw_panel(axes[1], rows, quantity) for quantity in DRAWN)]
+        missed = [draw_panel(ax, rows, quantity) for ax, quantity in zip(axes, DRAWN, strict=True)]
         for axis in (axes[1].xaxis, axes[1].yaxis):
             ticks(axis, (10, 30, 100, 300))
         few = max(missed) < (1.0 - ENOUGH) * (rows.quantity == "staleness").sum()

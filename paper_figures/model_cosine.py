@@ -48,7 +48,7 @@ def draw(rows: Any) -> Figure:
         ax.set(xlim=(-0.5, len(found) - 0.5), xlabel="staleness of training (versions)")
         ax.set_ylabel("cosine of consecutive gradients")
         fresh = found[0]
-        words = "predicted:\nsignal² / (signal² + noise²)"
+        words = "our prediction:\nsignal² / (signal² + noise²)"
         ax.text(
             -0.1, fresh[1].value, "measured", color=_style.COLORS["measured"], fontsize=7.5, ha="right", va="center"
         )

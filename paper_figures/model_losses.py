@@ -26,7 +26,8 @@ FRESH = {
 """On fresh data the losses are two."""
 
 
-BOUND = "our lower bound: the fresh run, delayed by the staleness"
+BOUND = "cost of the delay alone: the fresh run, delayed by the staleness"
+MUTED = {"color": _style.COLORS["muted"], "fontsize": 7}
 RATES = {model_losses.USUAL: "best synchronous rate", model_losses.BOLD: "4× rate"}
 KEPT, RUINED = 0.03, 0.1
 """Loss of return that counts as none where a whole interval is above it, and as ruin where one is below it."""
@@ -96,6 +97,9 @@ def draw_rate(ax: Axes, rows: Any, rate: float) -> None:
         ax.errorbar([place], [value], yerr=[reach], **{**_style.MEASURED, **style})
         low, _ = band(rows, rate, method, oldest)
         ax.plot([place - 0.35, place + 0.35], [low, low], label=BOUND, **_style.PREDICTED)
+    missing = [f"\n{name}" for method, name in LOSSES.items() if method not in found]
+    if missing:
+        ax.text(0.97, 0.06, f"not run:{''.join(missing)}", transform=ax.transAxes, ha="right", **MUTED)
     ax.axhline(0.0, **_style.REFERENCE)
     ax.set_xticks(range(len(shown)), [LOSSES[method].replace(" ", "\n") for method in shown])
     ax.set(xlim=(-0.6, len(shown) - 0.4), title=f"Learning rate {rate:.5f}".rstrip("0") + f" ({RATES[rate]})")
@@ -109,7 +113,7 @@ def draw(rows: Any) -> Figure:
         for ax, rate in zip(axes, RATES, strict=True):
             draw_rate(ax, rows, rate)
         axes[0].set_ylabel("mean return minus\nthat on fresh data")
-        axes[0].text(-0.5, 0.012, "fresh data (below: worse)", color=_style.COLORS["muted"], fontsize=7)
+        axes[0].text(-0.5, 0.012, "fresh data (below: worse)", **MUTED)
         _script.headline(figure, _holds(rows), "Returns that staleness costs five losses")
     return figure
 

@@ -15,7 +15,7 @@ from paper_figures import _vcpo as look
 from paper_figures._claim import Setting, decided
 
 EXPERIMENTS = {"roll_sizes": {"part": ("queue", "replication"), "task": shared.TASK}}
-QUEUES = {"queue": ("queue,\n64 slots", shared.PART), "queue, free": ("queue, one slot\nper sample", shared.NEW)}
+QUEUES = {"queue": ("queue,\n64 slots", shared.PART), "queue, free": ("queue,\nunlimited slots", shared.NEW)}
 PLACED = {"together": ("one GPU per prompt", shared.OLD), "replicated": ("any GPU per sample", shared.NEW)}
 
 
@@ -30,14 +30,19 @@ def draw_queue(ax: Axes, rows: Any) -> float:
     ax.axhline(batch.value, **_style.REFERENCE)
     look.ticks(ax.xaxis, sorted(own.x.unique()))
     ax.set(
-        xlabel="spare prompts (a slot holds one sample in progress)",
+        xlabel=f"spare prompts beyond 8 of {roll_sizes.SAMPLES} samples each (a slot holds one sample)",
         ylabel="seconds of generation per step",
         ylim=(0.0, None),
-        title="Spare prompts",
+        title=f"Spare prompts, {1 - roll_sizes.ACCEPT:.0%} of prompts rejected".replace("%", " %"),
     )
     look.ends(ax, names, gap=0.15)
     slower = own.value.iloc[0] > batch.value
-    look.say(ax, 1.5, own.value.iloc[0], _script.finding(slower, "no spares: slower than batches", "no spares"))
+    look.say(
+        ax,
+        1.5,
+        own.value.iloc[0],
+        _script.finding(slower, "no spares: only rejected prompts\nreplaced, slower than batches", "no spares"),
+    )
     return float(batch.value / own.value.iloc[-1])
 
 
@@ -52,7 +57,7 @@ def draw_replication(ax: Axes, rows: Any) -> bool:
         shared.line(ax, places, own, **{**style, "linestyle": "none", "markersize": 0.0})
     look.ticks(ax.xaxis, range(len(there)), [f"{x} × {y}" for x, y in there])
     ax.set(
-        xlabel="prompts × samples per prompt",
+        xlabel=f"prompts × samples, on {roll_sizes.SERVERS} GPUs of {roll_sizes.HELD} slots",
         ylabel="seconds of generation per step",
         ylim=(0.0, None),
         title="Placement of samples",

@@ -12,7 +12,8 @@ from paper_figures import _script
 from paper_figures import _vcpo as look
 from paper_figures.step_limits import COLOR, LONG, RISE, axis, grown, limits, plot
 
-EXPERIMENTS = {"step_limits": {"arm": "grpo", "horizon": LONG}}
+MEANS = {"tokens": "8 tokens, one kind harmful in the second half", "bandit": "one arm harmful"}
+EXPERIMENTS = {"step_limits": {"arm": "grpo", "horizon": LONG, "means": MEANS}}
 
 
 def draw_panel(ax: Axes, rows: Any, tasks: tuple[str, ...], title: str, ends: tuple[float, float]) -> None:
@@ -33,11 +34,18 @@ def draw(rows: Any) -> Figure:
     with _style.applied():
         figure = _style.picture(_style.WIDTH, 3.0)
         left, right = figure.subplots(1, 2, width_ratios=(1.0, 0.6))
-        draw_panel(left, rows, ("tokens", "bandit"), "Flawed rewards: a shortcut ruins the true return", (0.42, 160.0))
+        draw_panel(
+            left,
+            rows,
+            ("tokens", "bandit"),
+            "Tokens and bandit: flawed rewards, a shortcut ruins the true return",
+            (0.42, 160.0),
+        )
         honest = [limits(rows, task, "grpo", LONG) for task in ("graded", "sparse")]
         known = [int(each) for own in honest for each in own[own.value.notna()].staleness]
-        words = f"True rewards: no limit below $S$ = {min(known)}" if known else "True rewards: no limit found"
-        draw_panel(right, rows, ("graded", "sparse"), words, (6.0, 90.0))
+        words = f"no limit for $S<{min(known)}$" if known else "no limit found"
+        draw_panel(right, rows, ("graded", "sparse"), "Graded and sparse: true rewards", (6.0, 90.0))
+        look.say(right, 6.5, 0.006, words)
         look.say(right, 9.2, 2.2, "open: no upper limit found", COLOR["graded"])
         up = all(grown(rows, task, "grpo") > RISE for task in ("tokens", "bandit"))
         down = all(grown(rows, task, "grpo") < 1 / RISE for task in ("graded", "sparse"))

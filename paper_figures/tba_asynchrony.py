@@ -15,7 +15,7 @@ from paper_figures._claim import Setting, decided
 
 EXPERIMENTS = {"tba_steps": {"part": "grid", "task": "arms", "rate": "best synchronous"}}
 BESIDE, CLIPPED, FREE = ("TBA", "Dr. GRPO"), ("Proximal RLOO", "Dr. GRPO"), ("TBA", "RLOO")
-NAMES = {**tba.LABELS, "Proximal RLOO": "Proximal RLOO (clipped)", "Dr. GRPO": "Dr. GRPO (clipped)"}
+NAMES = {"Proximal RLOO": "Proximal RLOO (clipped)", "Dr. GRPO": "Dr. GRPO (clipped)"}
 """Arms as the labels of this picture have them."""
 TASKS = {"arms": "many arms", "tokens": "graded tokens"}
 SEARCHED = ("arms", "rare")
@@ -36,13 +36,9 @@ def level(rows: Any, arm: str, steps: int, quantity: str, times: float | None, t
 def draw_steps(ax: Axes, rows: Any) -> None:
     """Mean return against staleness."""
     found, names = tba.steps(rows), {}
-    for arm, style in tba.ARMS.items():
+    for arm, style in ((arm, style) for arm, style in tba.ARMS.items() if arm not in tba.LABELS):
         own = type(rows)([level(rows, arm, steps, "return", 1.0) for steps in found])
-        # These two lie on each other.
-        over = look.HOLLOW if arm in tba.LABELS else {"zorder": 4} if arm == "TBA" else {}
-        look.points(
-            ax, found, own, **look.CONNECTED, **{**style, "markersize": 5.5 if arm in tba.LABELS else 3.5, **over}
-        )
+        look.points(ax, found, own, **look.CONNECTED, **{**style, "markersize": 3.5, "zorder": 2 + 2 * (arm == "TBA")})
         names[NAMES.get(arm, arm)] = (float(own.value.iloc[-1]), style["color"])
     ax.set(xlabel="staleness (versions)", ylabel="mean return over training", ylim=(0.0, 1.0))
     ax.set_xscale("symlog", base=2, linthresh=1, linscale=0.5)

@@ -76,8 +76,8 @@ def draw(rows: Any) -> Figure:
     with _style.applied():
         figure = _style.picture(_style.WIDTH, 2.9)
         left, right = figure.subplots(1, 2)
-        draw_rules(left, rows, "return", "mean", 1.0)
-        left.set(ylabel="mean return over training", title="Return")
+        draw_rules(left, rows, "return", "end", 1.0)
+        left.set(ylabel="mean return at the end", title="Return")
         draw_rules(right, rows, "distinct", "end")
         right.set(
             ylabel=f"different good arms (of {tba_steps.GOOD})\nin {tba_steps.DRAWS} draws at the end",
@@ -88,13 +88,14 @@ def draw(rows: Any) -> Figure:
 
 
 def traded(rows: Any) -> bool:
-    """Whether, of most samples, those by reward alone return far less, and the mixture is the most diverse."""
+    """Whether, of most samples, those by reward alone return far less but no fewer arms; the mixture most arms."""
     ends = {rule: whole(rows, rule).place.iloc[-1] for rule in RULES}
-    mean = {rule: at(rows, "buffer", place, "return", "mean") for rule, place in ends.items()}
+    mean = {rule: at(rows, "buffer", place, "return", "end") for rule, place in ends.items()}
     arms = {rule: at(rows, "buffer", place, "distinct", "end") for rule, place in ends.items()}
     mixed, alone = "reward 0.5", "reward 0"
     others = [rule for rule in RULES if rule != alone]
     poor = all(mean[alone].high < mean[rule].low - 0.2 for rule in others)
+    poor &= arms[alone].low > max(arms["uniform 0"].high, arms["uniform 0.95"].high)
     return poor and all(arms[mixed].low > arms[rule].high for rule in RULES if rule != mixed)
 
 

@@ -19,9 +19,9 @@ EXPERIMENTS = {"tba_returns": {"part": "compare", "staleness": "0, 32, or half r
 TITLES = {"bandit": "bandit", "graded": "graded", "rare": "rarely rewarded"}
 LAWS = {"fresh": "fresh data", "constant 32": "data 32\nversions old", "replay": "half of the\ndata replayed"}
 ARMS: dict[str, tuple[str, dict[str, Any]]] = {
-    "RLOO": ("RLOO", tba.ARMS["RLOO"]),
-    "Dr. GRPO": ("Dr. GRPO", tba.ARMS["Dr. GRPO"]),
-    tba_returns.FRESH: ("RLOO on fresh data, TBA on stale data", look.SYNCHRONOUS),
+    "RLOO": ("RLOO on the same data", tba.ARMS["RLOO"]),
+    "Dr. GRPO": ("Dr. GRPO on the same data", tba.ARMS["Dr. GRPO"]),
+    tba_returns.FRESH: ("RLOO on fresh data", look.SYNCHRONOUS),
 }
 BASELINES = ("RLOO", "Dr. GRPO")
 RECENT = (("rare", "1"), ("rare", "16"), ("graded", "16"))
@@ -50,7 +50,7 @@ def draw(rows: Any) -> Figure:
     """A panel for each task."""
     with _style.applied():
         figure = _style.picture(_style.WIDTH, 2.7)
-        axes = figure.subplots(1, 3, sharey=True, width_ratios=(0.6, 0.6, 1.0))
+        axes = figure.subplots(1, 3, sharey=True, width_ratios=(0.12, 0.12, 0.32))
         for ax, task in zip(axes, TITLES, strict=True):
             draw_task(ax, rows, task)
             ax.set_xlim(-0.06, 0.26 if task == "rare" else 0.06)
@@ -62,7 +62,9 @@ def draw(rows: Any) -> Figure:
         rare = cell(rows, "rare", STALE[0], "RLOO")
         loses = rare is not None and rare.word == "better"
         _script.headline(figure, little and loses, "Returns at best rates beside TBA's")
+        axes[0].set_ylabel("TBA trained on")
         look.legend(figure, axes, dict(ARMS.values()), tba_returns.SMALLEST)
+        figure.legends[-1].get_texts()[-1].set_text(f"equal: interval within ±{tba_returns.SMALLEST:g}")
     return figure
 
 

@@ -56,6 +56,7 @@ def draw(rows: Any) -> Figure:
         hollow = {"color": look.COLOR["muted"], "marker": "o", **look.HOLLOW}
         shown = {name: {**style, "markersize": 4.0} for name, style in PAIRS.values()}
         look.legend(figure, axes, shown | {"hollow: equal or undecided": hollow}, league.SMALLEST)
+        figure.legends[-1].get_texts()[-1].set_text(f"equal: interval within ±{league.SMALLEST:g}")
     return figure
 
 

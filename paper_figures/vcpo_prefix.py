@@ -75,7 +75,10 @@ def draw(rows: Any) -> Figure:
         for ax, sweep in zip(axes, SWEEPS, strict=True):
             draw_one(ax, rows, sweep)
         axes[0].set_title(f"Batches of {CENTER['batch']}")
-        axes[1].set_title(f"Staleness {CENTER['lag']}")
+        (least, most), *others = (ends(rows, "batch", ratio) for ratio in LOOKS)
+        helped = most.low > least.high and all(last.high < first.low for first, last in others)
+        words = "larger batches help only sequence ratios"
+        axes[1].set_title(f"Staleness {CENTER['lag']}: {_script.finding(helped, words, 'size of batches')}")
         axes[0].set_ylabel("return at the end of training")
         look.ends(axes[1], {NAMES[k]: (ends(rows, "batch", k)[1].value, LOOKS[k]["color"]) for k in LOOKS}, gap=0.15)
         _script.headline(figure, robust(rows), "Return by ratio, staleness and batch size")

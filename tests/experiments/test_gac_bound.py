@@ -146,8 +146,8 @@ def test_the_figure_draws_the_rows_and_their_bound(rows):
     own = own[(own.rule == "none") & (own.task == "quadratic") & (own.schedule == "constant")]
     shown = figure.largest(own)
     assert len(shown) == 3 and all(box.has_yerr for box in ax.containers) and ax.get_xlabel()
-    np.testing.assert_allclose(ax.containers[0][0].get_ydata(), shown.value)
-    np.testing.assert_allclose(*(line.get_ydata() for line in ax.lines if line.get_linestyle() == "--"), shown.bound)
+    np.testing.assert_allclose(ax.containers[0][0].get_ydata(), shown.value / shown.bound)
+    assert [list(line.get_ydata()) for line in ax.lines if line.get_linestyle() == "--"] == [[1.0, 1.0]]
 
 
 def test_numbers_are_those_of_the_rows(rows):
