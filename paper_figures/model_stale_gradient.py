@@ -60,7 +60,7 @@ def draw(rows: Any) -> Figure:
             last = shown.iloc[-1]
             ends[said] = (float(last.value), look_of["color"])
             for row in shown[shown.high > TOP].itertuples():
-                words = f"↑ {row.high:.1f}: {own.replicate.nunique()} seeds\nare too few here"
+                words = f"↑ {row.high:.1f}: {own.seed.nunique()} seeds\nare too few here"
                 ax.text(1.06 * row.staleness, TOP, words, color=look_of["color"], fontsize=7.5, va="top")
         places = sorted(own.staleness.unique())
         ax.plot(places, [1.0] * len(places), label="predicted for untruncated IS", **_style.PREDICTED)
