@@ -12,10 +12,9 @@ from paper_figures import _vcpo as look
 from paper_figures._claim import Setting, decided
 from paper_figures.step_limits import COLOR, products, stale_constant
 
-FLAWED: dict[str, Any] = {"means": {"tokens": "flawed reward: pays a token that lowers the true return in the second half"}}
-EXPERIMENTS = {
-    "step_limits": {"quantity": "time", "task": "tokens", "arm": "grpo", "rate": "0.02 to 0.08", "staleness": "2 to 32", **FLAWED}
-}
+FLAWED = "flawed reward: pays a token that lowers the true return in the second half"
+PLACE: dict[str, Any] = {"task": "tokens", "rate": "0.02 to 0.08", "staleness": "2 to 32"}
+EXPERIMENTS = {"step_limits": {"quantity": "time", "arm": "grpo", **PLACE, "means": {"tokens": FLAWED}}}
 ARMS = {"linear": "gradient", "tokens": "grpo"}
 RATES = {"linear": (0.16, 0.32, 0.64), "tokens": (0.02, 0.04, 0.08)}
 """Learning rates that are drawn."""

@@ -18,10 +18,7 @@ EXPERIMENTS = {"rivals": {"law": "constant 32"}}
 TASKS = {"bandit": "bandit", "graded": "graded", "sparse": "sparse"}
 NAMES = {"VCPO": "VCPO", "GAC": "GAC (projection only)"}
 """Bases; the league has the GAC that skips."""
-LOOKS: dict[str, dict[str, Any]] = {
-    "RLOO": _methods.look("RLOO"),
-    "fresh": look.SYNCHRONOUS,
-}
+LOOKS: dict[str, dict[str, Any]] = {"RLOO": _methods.look("RLOO"), "fresh": look.SYNCHRONOUS}
 LAW = "constant 32"
 """The distribution of staleness that is drawn; under the heavy-tailed one little is decided."""
 
