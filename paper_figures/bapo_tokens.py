@@ -52,11 +52,11 @@ def draw_blocked(ax: Axes, rows: Any) -> None:
             row = own(rows, start, f"plain {way}", "blocked").iloc[[0]]
             ax.bar([place + side], row.value, width=0.38, color=style["color"], alpha=0.8 if way == "up" else 0.35)
             look.points(ax, [place + side], row, **{**style, "color": look.INK, "marker": "none"})
-            look.say(ax, place + side, 0.03, f"updates that\n{word} entropy", look.INK, ha="center", va="bottom")
+            look.say(ax, place + side, 0.03, f"{word}\nentropy", look.INK, ha="center", va="bottom")
             percent = f"{100 * row.value.iloc[0]:.0f} %"
             look.say(ax, place + side, row.high.iloc[0] + 0.03, percent, style["color"], ha="center")
         names.append({bapo_steps.PEAKED: "peaked start (on a wrong token)"}.get(start, name))
-    ax.set(xlim=(-0.6, 1.6), ylim=(0.0, 0.7), ylabel="share that PPO's clip blocks")
+    ax.set(xlim=(-0.6, 1.6), ylim=(0.0, 0.7), ylabel="share of token updates that PPO's clip blocks")
     look.percents(ax.yaxis)
     look.ticks(ax.xaxis, (0, 1), names)
 

@@ -58,7 +58,7 @@ def draw(rows: Any) -> Figure:
             look.say(ax, 0.93 * own.staleness.iloc[0], own.value.iloc[0], f"rate {rate:g}", COLOR["tokens"], ha="right")
             later.append(bool(own.low.iloc[-1] > 1.3 * own.value.iloc[0]))
         for rate, level in unseen(rows):
-            words = f"rate {rate:g} at staleness {level:.0f}: too few\nruns collapse in {horizon(rows):.0f} updates"
+            words = f"rate {rate:g}, staleness {level:.0f}: too few\ncollapses in {horizon(rows):.0f} updates"
             look.say(ax, 35.5, 472.0, words, COLOR["tokens"], ha="right")
         ax.set(xscale="log", yscale="log", xlabel="staleness (versions)", xlim=(1.4, 36.0), ylim=(50.0, 560.0))
         ax.set_ylabel("updates until collapse (the return\nloses half of its largest gain)")

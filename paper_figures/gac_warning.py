@@ -15,7 +15,7 @@ from paper_figures.gac_cosine import LEAD, NAMES, SCORES, warned
 from paper_figures.gac_steps import points
 from paper_figures.vcpo_collapse import SURE
 
-CALLED = {"cosine": "high cosine of\nconsecutive gradients", "staleness": "high staleness\n(a setting, not a signal)"}
+CALLED = {"cosine": "high cosine of\nconsecutive gradients", "staleness": "high staleness\n(a setting)"}
 EXPERIMENTS = {"gac_steps": {"part": "warning", "arm": ("RLOO", "cosine", "ESS", "return", "staleness")}}
 
 

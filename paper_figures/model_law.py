@@ -67,14 +67,14 @@ def draw_one(ax: Axes, rows: Any, quantity: str) -> None:
             ax.fill_between(at, *near, **band)
             for name, staleness, what, row, value in judged(rows):
                 if (name, what) == (model, quantity) and not _models.meets(row, value):
-                    words = f"missed: {row.value / value:.1f} ×\nthe prediction"
+                    words = f"missed: {row.value / value:.1f} ×\nprediction"
                     place: dict[str, Any] = {"xytext": (0, 5), "textcoords": "offset points", "ha": "center"}
                     ax.annotate(words, (staleness, row.high), color=color, **place)
             label = _models.MODELS[model]
             _models.points(ax, shown.staleness, shown, color, linestyle="none", marker=MARK[model], label=label)
             for level in sorted(levels - set(at)) if quantity == "variance" else ():
                 near_line = float(np.exp(np.interp(np.log(level), np.log(at), np.log(law))))
-                words = f"{_models.MODELS[model]}: not run\nat staleness {level}"
+                words = f"{_models.MODELS[model]}:\nnot run at {level}"
                 look.say(ax, 1.1 * level, 0.4 * near_line, words, color)
     _models.levels(ax, sorted(levels))
     ax.set_xlabel("staleness (versions)")

@@ -44,12 +44,12 @@ def draw_base(ax: Axes, rows: Any, base: str) -> None:
             if (here.arm == arm).any():
                 look.points(ax, [y + side], here[here.arm == arm], sideways=True, **LOOKS[arm])
         others = here[~here.arm.isin(list(LOOKS))]
-        for place, word, side in ((-1, "best", 0.1), (0, "worst", 0.3)) if len(others) > 1 else ():
+        for place, side in ((-1, 0.1), (0, 0.3)) if len(others) > 1 else ():
             name, row = _methods.called(others.arm.iloc[place]), others.iloc[[place]]
             style = _methods.look(name)
             look.points(ax, [y + side], row, sideways=True, **style)
             right = max(row.high.iloc[0], league.SMALLEST) + 0.02
-            look.say(ax, right, y + side, f"{word}: {name}", style["color"])
+            look.say(ax, right, y + side, name, style["color"])
     ax.set(xlim=(-0.6, 0.62), ylim=(len(TASKS) - 0.5, -0.5), title=NAMES[base])
     ax.set_xlabel(f"mean return minus that of {NAMES[base]}")
     look.ticks(ax.yaxis, range(len(TASKS)), list(TASKS.values()))
@@ -65,6 +65,7 @@ def draw(rows: Any) -> Figure:
             draw_base(ax, rows, base)
         _script.headline(figure, nowhere(rows), "Rivals beside each method at its best rate, on stale data")
         shown = {"RLOO on stale data": LOOKS["RLOO"], "RLOO on fresh data": LOOKS["fresh"]}
+        shown["named: best and worst other method"] = {"marker": "none"}
         look.legend(figure, axes, shown, league.SMALLEST)
     return figure
 

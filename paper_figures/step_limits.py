@@ -20,7 +20,6 @@ EXPERIMENTS = {"step_limits": {"task": "linear", "names": {"linear": "quadratic 
 LONG, SHORT, STALE = 512, 128, 64
 MOST = 3.0
 """Largest staleness times rate that is drawn."""
-FLAT = "Flat part: training first raises and later ruins\nthe return, after a fixed product of rate and updates."
 RISE = 1.2
 """Factor from which on a limit rises."""
 COLOR = {
@@ -28,7 +27,7 @@ COLOR = {
     "tokens": look.COLOR["controlled"],
     **{task: style["color"] for task, style in look.TASK.items()},
 }
-RULE = "predicted: smaller of C / updates and R / (S + ½)"
+RULE = "predicted: smaller of R / (S + ½) and C / updates, since training for longer than C / rate ruins the return"
 MARKER = {2048: "s", LONG: "o", SHORT: "^"}
 
 
@@ -103,7 +102,6 @@ def draw_linear(ax: Axes, rows: Any) -> None:
         look.say(ax, 0.46, float(rule(0, horizon)), f"{horizon} updates", look.COLOR[shade], ha="right")
     words = f"{SHORT} updates: all data\nfrom the initial policy"
     look.say(ax, 132, 0.03, words, look.COLOR["partial"], ha="right", va="bottom")
-    look.say(ax, 0.5, 0.011, FLAT, look.COLOR["muted"])
     axis(ax, "", ylim=(0.005, 2.5), xlim=(0.2, 150.0))
     ax.set_ylabel("maximum stable learning rate (half of\nthe runs keep half of their largest gain)")
 
