@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MultipleLocator
 
+from asyncsim.base import uncertainty
 from asyncsim.plotting import _style
 from experiments import areal
 from paper_figures import _methods, _script
@@ -83,12 +84,26 @@ def points(rows: Any, task: str, arm: str, over: str) -> dict[int, tuple[float, 
     return {eta: each for eta, each in found.items() if each is not None}
 
 
+def near(rows: Any, task: str, arm: str) -> dict[int, tuple[float, float, float]]:
+    """Final return less that on fresh data by bound; intervals from the spread of replicates, without looks."""
+    found = {}
+    for eta in bounds(rows):
+        own = _script.pick(rows, part="objective", task=task, eta=eta, over="end").dropna(subset="end").set_index("arm")
+        if {arm, "fresh"} <= set(own.index):
+            errors, freedom = own.end_error[[arm, "fresh"]], own.replicates.min() - 1
+            reach = uncertainty.critical(0.05, freedom) * float(np.hypot(*errors))
+            value = float(own.end[arm] - own.end["fresh"])
+            found[eta] = value, value - reach, value + reach
+    return found
+
+
 def draw_task(ax: Axes, rows: Any, task: str, over: str) -> None:
     """Return less that on fresh data against the bound."""
     names = {"fresh data": (0.0, look.COLOR["synchronous"])}
     ax.axhline(0.0, **{**_style.REFERENCE, "color": look.COLOR["synchronous"]})
     for shift, (arm, (name, style)) in zip((0.06, -0.06), SHOWN.items(), strict=True):
         found = points(rows, task, arm, over)
+        found = near(rows, task, arm) if over == "end" else found
         if found:
             value, low, high = np.array(list(found.values())).T
             x, reach = np.array(list(found)) * 2.0**shift, [value - low, high - value]
@@ -129,6 +144,7 @@ def draw(rows: Any) -> Figure:
         axes[0].set_ylabel("return minus that on fresh data")
         axes[0].set_ylim(min(-0.15, axes[0].get_ylim()[0]), max(0.05, axes[0].get_ylim()[1]))
         axes[0].yaxis.set_major_locator(MultipleLocator(0.05))
+        axes[1].set_xlabel("staleness limit (versions)\nbars: corrected for interim looks")
         look.side(axes[0], "below 0: worse than fresh data", 0.72)
         _script.headline(figure, behind(rows), "Return on stale data minus that on fresh data")
     return figure

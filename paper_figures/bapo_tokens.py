@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -46,15 +45,20 @@ def binned(rows: Any, start: str, quantity: str) -> Any:
 
 
 def draw_blocked(ax: Axes, rows: Any) -> None:
-    """Share of pushes up and down that the clip blocks."""
-    for start, (name, style) in STARTS.items():
-        both = pd.concat([own(rows, start, f"plain {way}", "blocked").head(1) for way in ("up", "down")])
-        look.points(ax, range(2), both, **look.CONNECTED, **style)
-        words = {bapo_steps.PEAKED: "peaked start\n(on a wrong token)"}.get(start, name)
-        look.say(ax, 1.07, both.value.iloc[-1], words, style["color"])
-    ax.set(xlim=(-0.4, 1.6), ylim=(0.0, 0.7), ylabel="share that PPO's clip blocks")
+    """Share of pushes up and down that the clip blocks: two bars for each start."""
+    names = []
+    for place, (start, (name, style)) in enumerate(STARTS.items()):
+        for side, way, word in ((-0.2, "up", "raise"), (0.2, "down", "lower")):
+            row = own(rows, start, f"plain {way}", "blocked").iloc[[0]]
+            ax.bar([place + side], row.value, width=0.38, color=style["color"], alpha=0.8 if way == "up" else 0.35)
+            look.points(ax, [place + side], row, **{**style, "color": look.INK, "marker": "none"})
+            look.say(ax, place + side, 0.03, f"{word}\nentropy", look.INK, ha="center", va="bottom")
+            percent = f"{100 * row.value.iloc[0]:.0f} %"
+            look.say(ax, place + side, row.high.iloc[0] + 0.03, percent, style["color"], ha="center")
+        names.append({bapo_steps.PEAKED: "peaked start (on a wrong token)"}.get(start, name))
+    ax.set(xlim=(-0.6, 1.6), ylim=(0.0, 0.7), ylabel="share of token updates that PPO's clip blocks")
     look.percents(ax.yaxis)
-    look.ticks(ax.xaxis, (0, 1), ("token updates that raise entropy", "token updates that lower entropy"))
+    look.ticks(ax.xaxis, (0, 1), names)
 
 
 def biased(rows: Any, start: str, kind: str) -> dict[tuple[str, float], bool | None]:

@@ -12,9 +12,9 @@ from paper_figures import _vcpo as look
 from paper_figures._claim import Setting, decided
 from paper_figures.step_limits import COLOR, products, stale_constant
 
-EXPERIMENTS = {
-    "step_limits": {"quantity": "time", "task": "tokens", "arm": "grpo", "rate": "0.02 to 0.08", "staleness": "2 to 32"}
-}
+FLAWED = "flawed reward: pays a token that lowers the true return in the second half"
+PLACE: dict[str, Any] = {"task": "tokens", "rate": "0.02 to 0.08", "staleness": "2 to 32"}
+EXPERIMENTS = {"step_limits": {"quantity": "time", "arm": "grpo", **PLACE, "means": {"tokens": FLAWED}}}
 ARMS = {"linear": "gradient", "tokens": "grpo"}
 RATES = {"linear": (0.16, 0.32, 0.64), "tokens": (0.02, 0.04, 0.08)}
 """Learning rates that are drawn."""
@@ -35,6 +35,18 @@ def fallen(rows: Any) -> float:
     return float(own[own.staleness > stale_constant() / own.rate - 0.5].value.max())
 
 
+def unseen(rows: Any) -> list[tuple[float, float]]:
+    """Rates at levels of staleness that are drawn at another rate, without a median."""
+    own = times(rows, "tokens")
+    there = {*zip(own.rate, own.staleness, strict=True)}
+    return [(rate, s) for rate in RATES["tokens"] for s in sorted({*own.staleness}) if (rate, s) not in there]
+
+
+def horizon(rows: Any) -> float:
+    """Updates of GRPO's longest runs on tokens."""
+    return float(_script.pick(rows, quantity="limit", task="tokens", arm="grpo").horizon.max())
+
+
 def draw(rows: Any) -> Figure:
     """A curve of GRPO for each learning rate."""
     with _style.applied():
@@ -45,7 +57,10 @@ def draw(rows: Any) -> Figure:
             look.points(ax, own.staleness, own, **style)
             look.say(ax, 0.93 * own.staleness.iloc[0], own.value.iloc[0], f"rate {rate:g}", COLOR["tokens"], ha="right")
             later.append(bool(own.low.iloc[-1] > 1.3 * own.value.iloc[0]))
-        ax.set(xscale="log", yscale="log", xlabel="staleness (versions)", xlim=(1.4, 36.0), ylim=(50.0, 500.0))
+        for rate, level in unseen(rows):
+            words = f"rate {rate:g}, staleness {level:.0f}: too few\ncollapses in {horizon(rows):.0f} updates"
+            look.say(ax, 35.5, 472.0, words, COLOR["tokens"], ha="right")
+        ax.set(xscale="log", yscale="log", xlabel="staleness (versions)", xlim=(1.4, 36.0), ylim=(50.0, 560.0))
         ax.set_ylabel("updates until collapse (the return\nloses half of its largest gain)")
         look.ticks(ax.xaxis, (2, 4, 8, 16, 32))
         look.ticks(ax.yaxis, (50, 100, 200, 400))

@@ -21,7 +21,7 @@ MISSED = "momentum, flat\ndirections or still learning"
 COLOR = {"detected correctly": "held", "false alarm": "violated", "correctly none": "muted"}
 SAID = {
     "stale, small step": f"staleness {LATE}, low learning rate",
-    "stale": f"staleness {LATE}, plain SGD",
+    "stale": f"staleness {LATE}, plain SGD near the optimum",
     FOOLED: "fresh data, each batch used twice",
 }
 

@@ -8,6 +8,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from asyncsim.base import uncertainty
 from asyncsim.plotting import _style
 from paper_figures import _gac_steps as shared
 from paper_figures import _script
@@ -35,6 +36,14 @@ def points(ax: Axes, x: Any, own: Any, **style: Any) -> None:
     )
 
 
+def whole(own: Any) -> Any:
+    """From which update on no run is fallen: one below half of the gain would widen the mean's interval further."""
+    freedom = own.samples.max() - 1
+    one = uncertainty.critical(0.05, freedom) * 0.5 * (own.value - own.value.iloc[0]) / own.samples
+    wide = own[(own.high_end - own.low_end) / 2.0 >= one]["update"].max()
+    return own[own["update"] > wide]["update"].min()
+
+
 def draw_level(ax: Axes, rows: Any, staleness: int) -> dict[str, float]:
     """Curves at one level of staleness, beside synchronous GRPO; where they are at a third of training."""
     rate, thirds = shared.usual(rows, TASK), {}
@@ -50,6 +59,11 @@ def draw_level(ax: Axes, rows: Any, staleness: int) -> dict[str, float]:
     look.say(ax, 30, 0.85, "synchronous GRPO", FRESH["color"])
     look.say(ax, 96, 0.6, "GRPO", shared.ARMS["GRPO"]["color"], ha="right")
     look.say(ax, 170, 0.5, "GAC on GRPO", shared.ARMS["GAC"]["color"])
+    own = shared.steps(rows, task=TASK, staleness=staleness, arm=shared.BASE, quantity="return", rate=rate)
+    fell, update = shared.at(rows, TASK, staleness, shared.BASE, "fell", 1.0).value, whole(own.sort_values("update"))
+    if fell >= FEW and update > 0:
+        words = f"{100 * fell:.0f} % of GRPO's runs fall,\nbut recover by update {update:.0f}"
+        look.say(ax, 320, 0.27, words, shared.ARMS["GRPO"]["color"], ha="right")
     return thirds
 
 
@@ -63,7 +77,8 @@ def draw_fallen(ax: Axes, rows: Any) -> dict[str, list[float]]:
         shares[arm] = [float(row.value) for row in own]
     look.shares(ax)
     look.ticks(ax.xaxis, range(len(levels)), levels)
-    ax.set(xlabel="staleness (versions)", ylabel="runs that fall (lose half of their gain)", title="Falls")
+    ax.set(xlabel="staleness (versions)", ylabel="runs that fall (lose half of their gain)")
+    ax.set_title("Runs that fall at any update")
     ends = {shared.CALLED.get(arm, arm): (own[-1], shared.ARMS[arm]["color"]) for arm, own in shares.items()}
     look.ends(ax, ends, 0.085)
     return shares
@@ -79,7 +94,9 @@ def draw(rows: Any) -> Figure:
         shares = draw_fallen(right, rows)
         slower = thirds["GAC"] < min(value for name, value in thirds.items() if name != "GAC")
         prevents = shares["GAC"][-2:-1] < [FEW] < shares["GRPO"][-2:-1] and shares["GAC"][-1] > 0.5
-        _script.headline(figure, slower and prevents, "Return over updates, and falls, at one learning rate")
+        ends = [shared.at(rows, TASK, level, shared.BASE, "end", 1.0).low_end for level in there if level]
+        back = min(ends) > 0.9 * max(ends)
+        _script.headline(figure, slower and prevents and back, "Return over updates, and falls, at one learning rate")
     return figure
 
 

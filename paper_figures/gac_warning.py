@@ -15,6 +15,7 @@ from paper_figures.gac_cosine import LEAD, NAMES, SCORES, warned
 from paper_figures.gac_steps import points
 from paper_figures.vcpo_collapse import SURE
 
+CALLED = {"cosine": "high cosine of\nconsecutive gradients", "staleness": "high staleness\n(a setting)"}
 EXPERIMENTS = {"gac_steps": {"part": "warning", "arm": ("RLOO", "cosine", "ESS", "return", "staleness")}}
 
 
@@ -30,14 +31,14 @@ def draw_areas(ax: Axes, rows: Any) -> None:
     for place, (score, style) in enumerate(SCORES.items()):
         own = warned(rows, "area", arm=score).sort_values("lead")
         points(ax, 0.3 * (place - 1.5) - own.lead, own, **style)
-        names |= {NAMES[score]: (own.value.iloc[0], style["color"])} if len(own) else {}
+        names |= {CALLED.get(score, NAMES[score]): (own.value.iloc[0], style["color"])} if len(own) else {}
         for row in own[own.high_end < 0.5].itertuples():
             look.say(ax, 1.2 - row.lead, row.value, "below chance", style["color"])
     ax.axhline(0.5, **_style.REFERENCE)
     look.say(ax, 0.0, 0.44, "chance", look.COLOR["muted"], ha="right")
     ax.set(ylim=(0.0, 1.05), ylabel="AUC: probability that a falling\nrun scores higher than a healthy one")
     axis(ax)
-    look.ends(ax, names)
+    look.ends(ax, names, 0.1)
 
 
 def draw(rows: Any) -> Figure:

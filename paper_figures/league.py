@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import Patch, Rectangle
+from matplotlib.patches import Patch
 
 from asyncsim.plotting import _style
 from experiments import league
@@ -15,9 +16,11 @@ from paper_figures import _vcpo as look
 from paper_figures._claim import Setting, decided
 
 EXPERIMENTS = {"league": {"law": ("constant 8", "constant 32")}}
-WORDS = {"better": "held", "equal": "effect", "worse": "violated"}
-"""The color of each word; undecided has none."""
-TITLES = {"bandit": "bandit", "graded": "graded sequences", "sparse": "sparse sequences"}
+WORDS = ("better", "equal", "worse")
+COLORED = {"better": "held", "equal": "effect", "undecided": "muted", "worse": "violated"}
+SHADE = {"equal": 1.0, "undecided": 0.25}
+"""The color of each word, in the order of the bars, and how strong it is."""
+TITLES = {"bandit": "bandit", "graded": "graded", "sparse": "sparse"}
 NAMES = {"GAC": "GAC with skips", "full IS, sequence": "untruncated IS"}
 """Arms that are called otherwise: `rivals` has a GAC that never skips a batch."""
 SHORT = {"constant 8": "8", "constant 32": "32"}
@@ -30,49 +33,40 @@ def named(arm: str) -> str:
     return NAMES.get(arm) or _methods.called(arm)
 
 
-def order(rows: Any) -> list[str]:
-    """Arms by their mean difference at stale places, the best first."""
-    stale = rows[(rows.arm != league.BASE) & (rows.law != "fresh")]
-    means: Any = stale.groupby("arm").difference.mean().sort_values(ascending=False, kind="stable")
-    return list(means.index)
-
-
-def cells(ax: Axes, rows: Any, arms: list[str], column: str, names: dict[str, str]) -> None:
-    """A line for each arm and a column for each name: differences, in a stronger color where they are larger."""
-    for row in rows[rows.arm.isin(arms) & rows[column].isin(list(names)) & rows.word.notna()].itertuples():
-        x, y = list(names).index(getattr(row, column)), arms.index(row.arm)
-        strong = 1.0 if row.word == "equal" else 0.15 + 0.45 * min(1.0, abs(row.difference) / 0.2)
-        color = _style.COLORS[WORDS[row.word]] if row.word in WORDS else "none"
-        ax.add_patch(Rectangle((x - 0.48, y - 0.45), 0.96, 0.9, facecolor=color, alpha=strong, linewidth=0))
-        size = f"{row.difference:+.2f}".replace("-", "−") if abs(row.difference) >= 0.005 else "0.00"
-        ink = look.INK if row.word in WORDS else look.COLOR["muted"]
-        look.say(ax, x, y, size, ink, ha="center", fontsize=7)
-    ax.set(xlim=(-0.5, len(names) - 0.5), ylim=(len(arms) - 0.5, -0.5))
-    ax.set_xticks(range(len(names)), list(names.values()))
-    ax.set_yticks(range(len(arms)), [named(arm) for arm in arms])
-    ax.tick_params(length=0)
-    ax.spines[:].set_visible(False)
+def counts(ax: Axes, rows: Any) -> None:
+    """For each task and staleness, how many arms are better than RLOO, equal, undecided and worse; winners by name."""
+    names = []
+    for task, law in itertools.product(TITLES, SHORT):
+        own = _script.pick(rows, task=task, law=law)
+        own, y, left = own[(own.arm != league.BASE) & own.word.notna()], len(names), 0
+        names.append(f"{TITLES[task]}, staleness {SHORT[law]}")
+        for word, color in COLORED.items():
+            arms = own[own.word == word].sort_values("difference", ascending=False).arm
+            ax.barh(y, len(arms), left=left, height=0.75, color=_style.COLORS[color], alpha=SHADE.get(word, 0.6))
+            if len(arms):
+                look.say(ax, left + len(arms) / 2.0, y, str(len(arms)), look.INK, ha="center")
+            left += len(arms)
+        if wins := [named(str(arm)) for arm in own[own.word == "better"].sort_values("difference").arm[::-1]]:
+            look.say(ax, left + 0.4, y, "better: " + ",\n".join(wins), look.INK)
+    ax.set(xlabel="number of stabilizers", xlim=(0.0, 1.24 * rows.arm.nunique()), ylim=(len(names) - 0.5, -0.5))
+    look.ticks(ax.xaxis, (0, 5, 10, 15, 20, 25))
+    look.ticks(ax.yaxis, range(len(names)), names)
+    ax.tick_params(axis="y", length=0)
 
 
 def key(figure: Figure) -> None:
     """What the colors mean, below the title."""
     said = {"better": "better than RLOO", "equal": f"equal: interval within ±{league.SMALLEST:g}"}
-    said["worse"] = "worse: interval below 0, not equal"
-    marks = [Patch(color=_style.COLORS[color], alpha=0.6, label=said[word]) for word, color in WORDS.items()]
-    marks.append(Patch(facecolor="none", linewidth=0, label="grey number: undecided"))
-    look.below(figure, marks)
+    said |= {"undecided": "undecided", "worse": "worse than RLOO"}
+    shades = {word: {"color": _style.COLORS[color], "alpha": SHADE.get(word, 0.6)} for word, color in COLORED.items()}
+    look.below(figure, [Patch(**shades[word], label=said[word]) for word in COLORED])
 
 
 def draw(rows: Any) -> Figure:
-    """A panel for each task."""
-    arms = order(rows)
+    """A bar for each task and staleness."""
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 1.2 + 0.16 * len(arms))
-        axes = figure.subplots(1, len(TITLES), sharey=True)
-        for ax, (task, title) in zip(axes, TITLES.items(), strict=True):
-            cells(ax, _script.pick(rows, task=task), arms, "law", SHORT)
-            ax.set_title(title)
-        axes[1].set_xlabel("staleness (versions); numbers: mean return of batches minus that of RLOO")
+        figure = _style.picture(_style.WIDTH, 3.2)
+        counts(figure.subplots(), rows)
         words = rows[rows.law.isin(list(SHORT)) & (rows.arm != league.BASE)].word.dropna()
         rare = 0 < len(words) >= 10 * (words == "better").sum()
         _script.headline(figure, rare, "Tuned stabilizers beside plain RLOO")

@@ -67,11 +67,15 @@ def draw_one(ax: Axes, rows: Any, quantity: str) -> None:
             ax.fill_between(at, *near, **band)
             for name, staleness, what, row, value in judged(rows):
                 if (name, what) == (model, quantity) and not _models.meets(row, value):
-                    ax.annotate(
-                        "missed", (staleness, row.high), (0, 5), textcoords="offset points", color=color, ha="center"
-                    )
+                    words = f"missed: {row.value / value:.1f} ×\nprediction"
+                    place: dict[str, Any] = {"xytext": (0, 5), "textcoords": "offset points", "ha": "center"}
+                    ax.annotate(words, (staleness, row.high), color=color, **place)
             label = _models.MODELS[model]
             _models.points(ax, shown.staleness, shown, color, linestyle="none", marker=MARK[model], label=label)
+            for level in sorted(levels - set(at)) if quantity == "variance" else ():
+                near_line = float(np.exp(np.interp(np.log(level), np.log(at), np.log(law))))
+                words = f"{_models.MODELS[model]}:\nnot run at {level}"
+                look.say(ax, 1.1 * level, 0.4 * near_line, words, color)
     _models.levels(ax, sorted(levels))
     ax.set_xlabel("staleness (versions)")
 
@@ -99,6 +103,7 @@ def draw(rows: Any) -> Figure:
         look.ends(right, ends)
         every = judged(rows)
         larger = all(row.value > value for *_, what, row, value in every if what == "variance")
+        larger = larger and not all(kept(rows))
         near = all(_models.meets(row, value) for *_, what, row, value in every if what == "ess")
         _script.headline(figure, larger and near, "Variance and ESS beside what staleness 1 predicts")
     return figure
@@ -107,7 +112,8 @@ def draw(rows: Any) -> Figure:
 def numbers(rows: Any) -> dict[str, str]:
     """Predictions met, and measured over predicted variance at the largest staleness."""
     every = judged(rows)
-    found = {"met": _models.count(kept(rows))}
+    low = {s for _, s, what, row, value in every if what == "variance" and not _models.meets(row, value)}
+    found = {"met": _models.count(kept(rows)), "low": _script.listed(map(str, sorted(low))) or "none"}
     for model in COLOR:
         own = runs(rows, model)
         last = [(row.value / value) for name, _, what, row, value in every if (name, what) == (model, "variance")]

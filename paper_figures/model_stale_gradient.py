@@ -60,7 +60,7 @@ def draw(rows: Any) -> Figure:
             last = shown.iloc[-1]
             ends[said] = (float(last.value), look_of["color"])
             for row in shown[shown.high > TOP].itertuples():
-                words = f"↑ {row.high:.1f}"
+                words = f"↑ {row.high:.1f}: {own.seed.nunique()} seeds\nare too few here"
                 ax.text(1.06 * row.staleness, TOP, words, color=look_of["color"], fontsize=7.5, va="top")
         places = sorted(own.staleness.unique())
         ax.plot(places, [1.0] * len(places), label="predicted for untruncated IS", **_style.PREDICTED)
@@ -68,7 +68,7 @@ def draw(rows: Any) -> Figure:
         ax.set(xlabel="staleness (versions)", xlim=(0.85 * places[0], 1.15 * places[-1]), ylim=(-0.3, TOP))
         look.ends(ax, ends)
         ax.axhline(0.0, color=_style.COLORS["muted"], linewidth=0.6)
-        ax.set_ylabel("part of the fresh gradient that\nthe mean stale one keeps (1: all)")
+        ax.set_ylabel("projection of the mean stale gradient\non the fresh one (1: unchanged)")
         plain = _models.mean(own, method="no correction", quantity="along", staleness=places[-1])
         holds = biased(rows) and plain.value < 0.5
         _script.headline(figure, holds, "Mean gradient of stale batches along that of fresh ones")

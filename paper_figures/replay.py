@@ -77,7 +77,7 @@ def draw_rates(ax: Axes, rows: Any) -> None:
     ax.set(
         xscale="log", ylim=(len(tasks(rows)) - 0.5, -0.6), title=f"Generation {PRICE:g} times as expensive as training"
     )
-    ax.set_xlabel("compute relative to fresh data (left of 1: saved)")
+    ax.set_xlabel(f"compute until a return of {experiment.TARGET:g}, relative to fresh data (left of 1: saved)")
     look.ticks(ax.xaxis, [0.125, 0.25, 0.5, 1, 2, 4], ["1/8", "1/4", "1/2", "1", "2", "4"])
     look.ticks(ax.yaxis, range(len(tasks(rows))), tasks(rows))
     look.say(ax, 0.2, -0.42, f"learning rate {HELD:g}", HELD_LOOK["color"])
@@ -104,7 +104,7 @@ def draw(rows: Any) -> Figure:
 
 def numbers(rows: Any) -> dict[str, str]:
     """Compute at one price, updates and entropy at four uses, at the held rate and at the best."""
-    found = {"price": f"{PRICE:g}"}
+    found = {"price": f"{PRICE:g}", "small": f"{HELD:g}"}
     for task in tasks(rows):
         for held, word in ((False, "best"), (True, "held")):
             own = updates(rows, task, held)

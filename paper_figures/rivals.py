@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -19,12 +18,7 @@ EXPERIMENTS = {"rivals": {"law": "constant 32"}}
 TASKS = {"bandit": "bandit", "graded": "graded", "sparse": "sparse"}
 NAMES = {"VCPO": "VCPO", "GAC": "GAC (projection only)"}
 """Bases; the league has the GAC that skips."""
-OTHERS = "another method"
-LOOKS: dict[str, dict[str, Any]] = {
-    "RLOO": _methods.look("RLOO"),
-    "fresh": look.SYNCHRONOUS,
-    OTHERS: {"color": look.COLOR["muted"], "marker": "o", "markersize": 2.5},
-}
+LOOKS: dict[str, dict[str, Any]] = {"RLOO": _methods.look("RLOO"), "fresh": look.SYNCHRONOUS}
 LAW = "constant 32"
 """The distribution of staleness that is drawn; under the heavy-tailed one little is decided."""
 
@@ -42,43 +36,36 @@ def nowhere(rows: Any) -> bool:
 
 
 def draw_base(ax: Axes, rows: Any, base: str) -> None:
-    """Differences from a base by task: of RLOO, of fresh data, and of all others beside them."""
+    """Differences from a base by task: of RLOO, of fresh data, and of the best and the worst of all others."""
     own = _script.pick(rows, base=base, law=LAW).dropna(subset="difference")
     for y, task in enumerate(TASKS):
-        here = own[own.task == task].assign(value=own.difference)
-        others = here[~here.arm.isin(list(LOOKS))].difference
-        ax.scatter(others, y + 0.2 + 0.04 * (np.arange(len(others)) % 4), s=6.0, color=look.COLOR["muted"], zorder=3)
-        for arm, side in (("RLOO", -0.05), ("fresh", -0.25)):
+        here = own[own.task == task].assign(value=own.difference).sort_values("difference")
+        for arm, side in (("fresh", -0.3), ("RLOO", -0.1)):
             if (here.arm == arm).any():
                 look.points(ax, [y + side], here[here.arm == arm], sideways=True, **LOOKS[arm])
-        name_ends(ax, here[~here.arm.isin(list(LOOKS))], y + 0.26)
-    ax.set(xlim=(-0.6, 0.42), ylim=(len(TASKS) - 0.5, -0.5), title=NAMES[base])
+        others = here[~here.arm.isin(list(LOOKS))]
+        for place, side in ((-1, 0.1), (0, 0.3)) if len(others) > 1 else ():
+            name, row = _methods.called(others.arm.iloc[place]), others.iloc[[place]]
+            style = _methods.look(name)
+            look.points(ax, [y + side], row, sideways=True, **style)
+            right = max(row.high.iloc[0], league.SMALLEST) + 0.02
+            look.say(ax, right, y + side, name, style["color"])
+    ax.set(xlim=(-0.6, 0.62), ylim=(len(TASKS) - 0.5, -0.5), title=NAMES[base])
     ax.set_xlabel(f"mean return minus that of {NAMES[base]}")
     look.ticks(ax.yaxis, range(len(TASKS)), list(TASKS.values()))
-    look.side(ax, f"right: better than {base}", y=0.94)
-
-
-def name_ends(ax: Axes, others: Any, y: float) -> None:
-    """Names of the worst method, and of those as good as the best, where they are far from the base."""
-    ordered = others.sort_values("difference")
-    best = ordered[ordered.difference > ordered.difference.max() - league.SMALLEST]
-    for own, ha, gap in ((ordered[:1], "right", -0.015), (best, "left", 0.015)):
-        if len(own) and abs(own.difference.iloc[-1]) > 2.0 * league.SMALLEST:
-            for line, row in enumerate(own.itertuples()):
-                place = own.difference.iloc[-1] + gap, y + 0.25 * (line - (len(own) - 1) / 2.0)
-                name = _methods.called(row.arm).replace(" masked", "\nmasked")
-                look.say(ax, *place, name, look.COLOR["muted"], ha=ha)
+    look.side(ax, f"right: better than {base}", y=0.965)
 
 
 def draw(rows: Any) -> Figure:
     """A panel for each base."""
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 2.7)
+        figure = _style.picture(_style.WIDTH, 3.3)
         axes = figure.subplots(1, len(rivals.BASES), sharex=True, sharey=True)
         for ax, base in zip(axes, rivals.BASES, strict=True):
             draw_base(ax, rows, base)
         _script.headline(figure, nowhere(rows), "Rivals beside each method at its best rate, on stale data")
-        shown = {"RLOO on stale data": LOOKS["RLOO"], "RLOO on fresh data": LOOKS["fresh"], OTHERS: LOOKS[OTHERS]}
+        shown = {"RLOO on stale data": LOOKS["RLOO"], "RLOO on fresh data": LOOKS["fresh"]}
+        shown["named: best and worst other method"] = {"marker": "none"}
         look.legend(figure, axes, shown, league.SMALLEST)
     return figure
 

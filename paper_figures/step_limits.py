@@ -27,6 +27,7 @@ COLOR = {
     "tokens": look.COLOR["controlled"],
     **{task: style["color"] for task, style in look.TASK.items()},
 }
+RULE = "predicted: smaller of R / (S + ½) and C / updates, since training for longer than C / rate ruins the return"
 MARKER = {2048: "s", LONG: "o", SHORT: "^"}
 
 
@@ -97,11 +98,12 @@ def draw_linear(ax: Axes, rows: Any) -> None:
     fine = np.geomspace(0.5, 128.5, 200) - 0.5
     for horizon, shade in zip((SHORT, LONG, 2048), ("partial", "measured", "tuned"), strict=True):
         plot(ax, limits(rows, "linear", "gradient", horizon), look.COLOR[shade], horizon)
-        ax.plot(fine + 0.5, rule(fine, horizon), label="predicted by the rule", **_style.PREDICTED)
+        ax.plot(fine + 0.5, rule(fine, horizon), label=RULE, **_style.PREDICTED)
         look.say(ax, 0.46, float(rule(0, horizon)), f"{horizon} updates", look.COLOR[shade], ha="right")
     words = f"{SHORT} updates: all data\nfrom the initial policy"
     look.say(ax, 132, 0.03, words, look.COLOR["partial"], ha="right", va="bottom")
     axis(ax, "", ylim=(0.005, 2.5), xlim=(0.2, 150.0))
+    ax.set_ylabel("maximum stable learning rate (half of\nthe runs keep half of their largest gain)")
 
 
 def products(own: Any) -> Any:

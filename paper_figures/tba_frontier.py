@@ -17,8 +17,8 @@ from paper_figures._claim import Setting, decided
 
 EXPERIMENTS = {"tba_steps": {"part": "grid", "task": "arms", "rate": "best synchronous", "steps": 15}}
 LABELS = (
-    ("TBA and", "TBA", 0.6, 0.94),
-    (f"{tba.LABELS[tba_steps.CURRENT]} (KL under the current policy)", tba_steps.CURRENT, 0.6, 0.87),
+    ("TBA (wide line)", "TBA", 3.3, 1.07),
+    (f"{tba.LABELS[tba_steps.CURRENT]} (KL under the current policy)", tba_steps.CURRENT, 3.3, 0.99),
     ("Dr. GRPO", "Dr. GRPO", 0.95, 0.18),
     ("RLOO", "RLOO", 3.6, 0.17),
 )
@@ -42,10 +42,12 @@ def panel(ax: Axes, rows: Any, steps: int) -> None:
     for _, arm, *_ in LABELS:
         x, y = points(rows, arm, steps, "kl"), points(rows, arm, steps, "return")
         reach = [x.value - x.low, x.high - x.value]
-        look.points(ax, x.value, y, xerr=reach, **look.CONNECTED, **{**tba.ARMS[arm], "markersize": 4.0})
+        wide: dict[str, Any] = {"markersize": 8.0, "linewidth": 4.0, "alpha": 0.35} if arm == "TBA" else {}
+        style = {**look.CONNECTED, **tba.ARMS[arm], "markersize": 4.0, **wide}
+        look.points(ax, x.value, y, xerr=reach, **style)
     kl, earned, _ = tba.frontier(PRICES)
     ax.plot(kl, earned, label="frontier: maximum return at this KL", **_style.PREDICTED)
-    ax.set(ylim=(0.0, 1.0), xlim=(0.0, None))
+    ax.set(ylim=(0.0, 1.12), xlim=(0.0, None))
 
 
 def gap(rows: Any, arm: str, steps: int, times: float | None) -> float:

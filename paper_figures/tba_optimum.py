@@ -49,6 +49,13 @@ def curve(ax: Axes, rows: Any, law: str, arm: str) -> None:
             ax.fill_between(x, low, high, color=ARMS[arm], alpha=0.2, linewidth=0)
 
 
+def tuned(ax: Axes, rows: Any, law: str) -> None:
+    """Where arms end at their best rates, right of the lines."""
+    for place, arm in enumerate(ARMS):
+        look_of = {**_methods.look(NAMES[arm]), **look.HOLLOW, "markersize": 5.0}
+        ax.plot([2080 + 90 * place], [max(LEAST, end(rows, TASK, law, arm))], **look_of, linestyle="none", zorder=4)
+
+
 def last(rows: Any, law: str, arm: str) -> float:
     """Where a drawn line ends."""
     own = pick(rows, task=TASK, law=law, arm=arm, quantity="distance").sort_values("update")
@@ -66,11 +73,10 @@ def draw(rows: Any) -> Figure:
             ax.axhline(LEAST, **_style.REFERENCE)
             ax.set(yscale="log", ylim=(LEAST / 20.0, 10.0), title=title, xticks=(0, 1000, 2000))
             ax.set_xlabel("update")
-            names = dict(NAMES)
-            if law == "replay" and end(rows, TASK, law, "RLOO") < THERE:
-                names["RLOO"] += "\n(reaches the\noptimum\nif tuned)"
-            look.ends(ax, {names[arm]: (last(rows, law, arm), ARMS[arm]) for arm in ARMS}, 0.11)
+            tuned(ax, rows, law)
+            look.ends(ax, {NAMES[arm]: (last(rows, law, arm), ARMS[arm]) for arm in ARMS}, 0.11)
         look.say(axes[0], 0.0, LEAST / 4.0, "rounding limit", look.COLOR["muted"])
+        look.say(axes[0], 2280, 1.2, "hollow marks: final KL\nat best learning rates", look.COLOR["muted"], ha="right")
         axes[0].set_ylabel("KL to the optimum (nats)")
         there = all(last(rows, law, "TBA") < THERE for law in ("fresh", "replay", "frozen"))
         all_there = all(last(rows, law, "RLOO, ratio") < THERE for law in ("fresh", "replay", "frozen", "narrow"))

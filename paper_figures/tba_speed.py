@@ -130,7 +130,7 @@ def draw(rows: Any) -> Figure:
         draw_clock(right, rows)
         factor = speed(rows, tba_speed.CLOCK, tba_speed.ARMS[ARMS[0]][1])[0]
         ends = [own for task in TITLES for arm in ARMS if (own := sooner(rows, task, arm)) is not None]
-        undecided = ends and any(low <= 1.0 <= high for _, low, high in ends)
+        undecided = ends and all(low <= 1.0 <= high for _, low, high in ends)
         _script.headline(figure, factor > 1.0 and undecided, "Updates per second, and speed to a target")
     return figure
 

@@ -21,6 +21,7 @@ __all__ = ["EXPERIMENTS", "draw", "numbers"]
 EXPERIMENTS = {"vcpo_ess": {"task": "token bandit"}}
 REWARDS = {"tokens": {"color": look.COLOR["measured"], "marker": "s"},
            "chance": {"color": look.COLOR["contrast"], "marker": "s"}}  # fmt: skip
+PREDICTED = "predicted from the first update"
 LENGTH = 16
 """Tokens of the runs whose drift is drawn; that of other lengths coincides."""
 LEAST = 0.01
@@ -39,7 +40,7 @@ def draw_drift(ax: Axes, rows: Any) -> None:
     """Variance of a token's log ratio against staleness, with the law of one update."""
     every = np.geomspace(1.0, 128.0, 60)
     for reward, style in REWARDS.items():
-        ax.plot(every, law(rows, reward, every), **_style.PREDICTED)
+        ax.plot(every, law(rows, reward, every), label=PREDICTED, **_style.PREDICTED)
         own = means(rows, "start", "log_variance", reward)
         own = own[own.length == LENGTH].sort_values("staleness")
         look.points(ax, own.staleness, own, scale=1.0 / LENGTH, **style)
@@ -57,18 +58,25 @@ def draw_law(ax: Axes, rows: Any) -> None:
     longest = int(ess[ess.length.isin(MARKERS)].length.max())
     oldest = float(ess[ess.length == longest].staleness.max())
     variance = np.geomspace(LEAST, longest * float(law(rows, "tokens", oldest)), 30)
-    ax.plot(variance, [each.ess for each in forecast(rows, longest, variance)], **_style.PREDICTED)
+    told = [each.ess for each in forecast(rows, longest, variance)]
+    ax.plot(variance, told, label=PREDICTED, **_style.PREDICTED)
     for length, marker in MARKERS.items():
         own = ess[ess.length == length].sort_values("staleness")
         variance = length * law(rows, "tokens", own.staleness.to_numpy(dtype=float))
         shown = variance >= LEAST
         style = {"color": look.COLOR["measured"], "marker": marker, "label": f"{length} tokens"}
         look.points(ax, variance[shown], own[shown], **style)
-    ax.legend(handles=ax.containers, loc="upper right", frameon=False)
+    own = means(rows, "start", "ess", "chance").sort_values("staleness")
+    own = own[own.length == LENGTH]
+    variance = own.length * law(rows, "chance", own.staleness.to_numpy(dtype=float))
+    own, variance = own[variance >= LEAST], variance[variance >= LEAST]
+    ax.plot(variance, np.exp(-variance), label=PREDICTED, **_style.PREDICTED)
+    look.points(ax, variance, own, **REWARDS["chance"], label=f"{LENGTH} tokens, random rewards")
+    ax.legend(handles=ax.containers, loc="lower left", frameon=False)
     ax.set(
         xscale="log",
         xlabel="predicted variance of a\nsequence's log ratio (nats²)",
-        title="ESS, rewards for correct tokens",
+        title="ESS of batches of the initial policy",
     )
     look.ticks(ax.xaxis, [0.01, 0.1, 1.0, 10.0])
     look.shares(ax)

@@ -69,6 +69,11 @@ def look_of(arm: str) -> dict[str, Any]:
     return FORM if arm == RELEASE else _methods.look(_methods.called(arm))
 
 
+def called(arm: str) -> str:
+    """What the title calls an arm."""
+    return "standardized VCPO" if arm == RELEASE else _methods.called(arm)
+
+
 def draw(rows: Any, paired: Any) -> Figure:
     """Share of runs that fall, a line for each estimator."""
     del paired
@@ -82,8 +87,8 @@ def draw(rows: Any, paired: Any) -> Figure:
         ax.set(xlabel="runs that fall (lose more than half of their gain)", xlim=(-0.03, 1.03))
         look.percents(ax.xaxis)
         ax.invert_yaxis()
-        called = {RELEASE: "VCPO, standardized advantages"}
-        look.ticks(ax.yaxis, range(len(names)), [called.get(arm, _methods.called(arm)) for arm in names])
+        whole = {RELEASE: "VCPO, standardized advantages"}
+        look.ticks(ax.yaxis, range(len(names)), [whole.get(arm, called(arm)) for arm in names])
         for tick, arm in zip(ax.get_yticklabels(), names, strict=True):
             tick.set_color(look_of(arm)["color"])
         holds = "VCPO" in never(rows) and RELEASE in fallen(rows) and len(fallen(rows)) < len(names) / 2
@@ -98,8 +103,6 @@ def numbers(rows: Any, paired: Any) -> dict[str, str]:
     ended = {arm: steps.one(rows, arm, "end", BOLD) for arm in ("GRPO", "PPO", "VCPO") if arm in arms(rows)}
     fell = [arm for arm in fallen(rows) if not arm.startswith("VCPO")]
     return steps.sizes(rows) | {
-        "all": f"{len(arms(rows))}",
-        "most_fall": f"{len(fallen(rows))}",
         "arms": f"{len(arms(rows)) - 2}",
         "never": _script.listed(_methods.called(arm) for arm in never(rows)),
         "least": f"{AS_GOOD:g}",
@@ -111,6 +114,7 @@ def numbers(rows: Any, paired: Any) -> dict[str, str]:
         **{f"{arm.lower()}_end": f"{row.value:.2f}" for arm, row in ended.items()},
         "grpo_fell": steps.percent(steps.one(rows, "GRPO", "fell", BOLD)) if "GRPO" in ended else "none",
         "release_fell": steps.percent(steps.one(rows, RELEASE, "fell", BOLD)),
+        "falling": _script.listed(called(arm) for arm in fallen(rows)) or "none",
         "fallen": _script.listed(_methods.called(arm) for arm in fell) or "none",
     }
 

@@ -98,8 +98,7 @@ def draw(rows: Any) -> Figure:
             look.say(ax, 0.01, bound * 1.06, f"below {bound:g}: like infinite {moment}", look.COLOR["muted"], **where)
         look.ticks(ax.xaxis, sorted(tails(rows, min(MARKERS)).staleness.astype(int)))
         ax.set_ylabel(f"Hill's index of {samples} ratios\n(smaller: heavier tail)")
-        spread, reach = numbers(rows)["spread"], {"transform": ax.transAxes, "ha": "right"}
-        look.say(ax, 0.99, 0.93, f"bounds of ratios: exp(±{spread})", look.COLOR["muted"], **reach)
+        spread = numbers(rows)["spread"]
         heavy = off < 0.15 and own.value.iloc[-1] < 1.0
         _script.headline(figure, heavy and math.isfinite(float(spread)), "Tail index of importance ratios")
     return figure

@@ -353,6 +353,8 @@ def timeline(o: Options) -> int:
         if record is not None:
             timelines.write(record, o.files)
     commands.print_header(timelines.header(system, o.samples, o.seed), o.verbose, system, changes)
+    if wording.is_file(o.preset):
+        print("all machines of the file are one server here, with the slots of all")
     print()
     streams.show(timelines.lines(result, o.verbose), piped=commands.WIDE)
     o.files.say("timeline: {}", "save")

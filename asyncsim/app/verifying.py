@@ -159,12 +159,14 @@ def verify_one(
                 if found.verdict == "violated":
                     break
             planted.append({"name": each, "verdict": found.verdict})
+            if own and not isinstance(seen, Unmeasured):
+                planted[-1]["measured"] = f" ({', '.join(f'{name} {value}' for name, value in seen.items())} with it)"
         for each, formula in claim.formula_defects.items():
             found = joined(points, measured, [formula(point) for point in points], factor)
             wrong.append({"name": each, "verdict": found.verdict})
         verdict = dataclasses.replace(verdict, defects=tuple(planted), formula_defects=tuple(wrong))
         passed, agreeing = (
-            ", ".join(each["name"] for each in tried if each["verdict"] != "violated")
+            ", ".join(each["name"] + each.get("measured", "") for each in tried if each["verdict"] != "violated")
             for tried in (verdict.defects, verdict.formula_defects)
         )
         # A user's claim is believed no more than the defects that its measurement has caught.
@@ -172,7 +174,7 @@ def verify_one(
             what = f"planted and not caught: {passed}" if passed else "no defect was planted"
             reason = (
                 f"not tested against defects ({what}): nothing shows that this measurement would notice a mistake; "
-                "write defects = {...} in the class, see docs/conjecture.md"
+                f"write {'other ' * bool(passed)}defects = {{...}} in the class, see docs/conjecture.md"
             )
             if agreeing and verdict.defects and not passed:
                 reason = f"the measurement does not contradict what the claim calls wrong: {agreeing}"
