@@ -94,7 +94,6 @@ def numbers(rows: Any) -> dict[str, str]:
         "ties": str(words.count("equal")),
         "losses": str(words.count("better")),
     }
-    found |= {"league": "0.1", "penalized": said(cell(rows, "graded", STALE[0], "TBA 0.1"))}
     for task, place in RECENT:
         found[f"{task}_recent_{place}"] = said(cell(rows, task, place, "0.95", "recency"))
     return found

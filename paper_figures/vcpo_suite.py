@@ -99,8 +99,6 @@ def draw(rows: Any, paired: Any) -> Figure:
 def numbers(rows: Any, paired: Any) -> dict[str, str]:
     """Rivals below and above VCPO at the 4× rate, and below at tuned rates; which of them fall."""
     less, _, more = beaten(rows, paired, "bold")
-    # Quick rows have no GRPO.
-    ended = {arm: steps.one(rows, arm, "end", BOLD) for arm in ("GRPO", "PPO", "VCPO") if arm in arms(rows)}
     fell = [arm for arm in fallen(rows) if not arm.startswith("VCPO")]
     return steps.sizes(rows) | {
         "arms": f"{len(arms(rows)) - 2}",
@@ -110,9 +108,8 @@ def numbers(rows: Any, paired: Any) -> dict[str, str]:
         "bold_less": f"{less}",
         "bold_more": f"{more}",
         "own_less": f"{beaten(rows, paired, 'best')[0]}",
-        "grpo_end": "none",
-        **{f"{arm.lower()}_end": f"{row.value:.2f}" for arm, row in ended.items()},
-        "grpo_fell": steps.percent(steps.one(rows, "GRPO", "fell", BOLD)) if "GRPO" in ended else "none",
+        # Quick rows have no GRPO.
+        "grpo_fell": steps.percent(steps.one(rows, "GRPO", "fell", BOLD)) if "GRPO" in arms(rows) else "none",
         "release_fell": steps.percent(steps.one(rows, RELEASE, "fell", BOLD)),
         "falling": _script.listed(called(arm) for arm in fallen(rows)) or "none",
         "fallen": _script.listed(_methods.called(arm) for arm in fell) or "none",
