@@ -327,7 +327,7 @@ def _numbers(name: str, cells: Any, rows: np.ndarray | None = None, free: np.nda
 
 
 def _steps(cells: Mapping[str, list[Any]], names: Mapping[str, str], rows: int, several: str) -> dict[str, np.ndarray]:
-    """Quantities of a table with one row per step; W&B rows without any used quantity are left out."""
+    """Quantities of a table with one row per step; rows of evaluations and W&B rows without any used quantity are left out."""
     # What is a share by its name alone may hold anything.
     free = {q: np.full(rows, q in aliases.WATCHED or q.startswith("share named ")) for q in cells}
     found = {quantity: _numbers(names[quantity], column, None, free[quantity]) for quantity, column in cells.items()}
@@ -348,7 +348,8 @@ def _steps(cells: Mapping[str, list[Any]], names: Mapping[str, str], rows: int, 
         return found | {"step": np.arange(rows, dtype=float)}
     if len(found) > 1:
         some = np.any([np.isfinite(column) for quantity, column in found.items() if quantity != "step"], axis=0)
-        kept = some | (np.isfinite(found["step"]) & (not calls))
+        again = np.append(np.append(False, np.diff(found["step"]) == 0), False)
+        kept = some | (np.isfinite(found["step"]) & ~(again[:-1] | again[1:]) & (not calls))
         found = {quantity: column[kept] for quantity, column in found.items()}
     name, step = names["step"], found["step"]
     _refuse_first(f"column {name}", np.isnan(step), step, "a step number", "number every row by its step")

@@ -67,6 +67,11 @@ def test_history_may_have_rows_of_other_metrics(tmp_path):
         row.pop("training/global_step", None)
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert sim.diagnose(path).steps == 120
+    # TRL evaluates at steps that it also trains.
+    trl = "".join(
+        json.dumps({"step": k, name: 0.5}) + "\n" for k in range(9) for name in ("reward", "eval_x")[: 1 + k % 2]
+    )
+    assert sim.diagnose(written(tmp_path / "trl.jsonl", trl)).steps == 9
 
 
 def test_files_of_tensorboard_are_joined_by_step(tmp_path):
