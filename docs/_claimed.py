@@ -16,7 +16,7 @@ ROOT = _registry.__file__.partition("asyncsim/claims/")[0]
 HEAD = """## Answered by a claim
 
 An exact result answers each of these questions. The command below each answer compares the exact result with a
-measurement. We tested only the statements in the answers."""
+measurement. The measurements test only what the answers state."""
 
 
 class Claimed(NamedTuple):

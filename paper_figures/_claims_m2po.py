@@ -120,7 +120,7 @@ CLAIMS = (
         "m2po_divergence",
         when="at the 4× rate, midway through training",
         held="kl",
-        test="at that update, KL from the behavior policy is lower",
+        test="at that update, M2PO's KL from the behavior policy is below the clip's",
     ),
 )
 ITEMS: tuple[Item, ...] = (

@@ -30,7 +30,7 @@ GROUPED = re.compile(r"[-+\d_.eE]*\d_[-+\d_.eE]*")
 
 
 class InputError(ValueError):
-    """An input that asyncsim cannot use; the message is one line, `field = value: must be bound; remedy`.
+    """An input that asyncsim cannot use; the message is one line, `FIELD = VALUE: must be BOUND; REMEDY`.
 
     The command line prints it without a traceback and exits with status 2.
     """

@@ -317,10 +317,11 @@ def difference(
 def ratio(
     kind: str, a: np.ndarray, b: np.ndarray, bounds: tuple[float, float], looks: int, alpha: float
 ) -> tuple[float, float, float]:
-    """Ratio mean a / mean b of paired positive numbers, with all r for which the interval of mean(a - r b) contains 0.
+    """The ratio mean(a) / mean(b) of paired positive numbers, and its interval.
 
-    So it excludes 1 exactly if the interval of the difference excludes 0, and it counts looks likewise.
-    Arguments as in `difference`, for the mean. Source: Fieller (1954), with the intervals of this module.
+    The interval contains all r for which the interval of mean(a - r b) contains 0. So it excludes 1 exactly if the
+    interval of the difference excludes 0, and it counts looks likewise. Arguments as in `difference`, for the mean.
+    Source: Fieller (1954), with the intervals of this module.
     """
     b, (low, high) = b[: len(a)], bounds
     mean, base = float(a.mean()), float(b.mean())

@@ -388,7 +388,7 @@ class Divisor:
         return f"{self.aggregator} {self.rule.text}" if self.rule else self.aggregator or "unknown"
 
     def times(self, probe: Probe, kept: Tensor | None = None) -> Tensor | float:
-        """The factor in a batch of which a mask keeps some tokens (None: all)."""
+        """The aggregation factor of a batch; `kept` marks the tokens that a mask keeps (None: all)."""
         return 1.0 if self.rule is None else self.rule.factor(probe, probe.mask if kept is None else kept)
 
     def evidence(self, probes: Sequence[Probe], kept: Sequence[Tensor]) -> str:

@@ -327,7 +327,7 @@ def _numbers(name: str, cells: Any, rows: np.ndarray | None = None, free: np.nda
 
 
 def _steps(cells: Mapping[str, list[Any]], names: Mapping[str, str], rows: int, several: str) -> dict[str, np.ndarray]:
-    """Quantities of a table with one row per step; rows of evaluations and W&B rows without any used quantity are left out."""
+    """Quantities of a table with one row per step, without W&B's and evaluations' rows that have none of them."""
     # What is a share by its name alone may hold anything.
     free = {q: np.full(rows, q in aliases.WATCHED or q.startswith("share named ")) for q in cells}
     found = {quantity: _numbers(names[quantity], column, None, free[quantity]) for quantity, column in cells.items()}

@@ -353,7 +353,7 @@ class Step:
 
     @cached_property
     def applied(self) -> Tensor:
-        """Weight of a token's score in the loss without its advantage, masks included, `[R, G, N, T or 1]`."""
+        """Factor of each token's score in the gradient, with masks but without the advantage, `[R, G, N, T or 1]`."""
         return self.method.applied(self)
 
     @cached_property

@@ -31,7 +31,7 @@ def first(reasons: Mapping[str, Any]) -> str | None:
 
 
 class PredictedStaleness(NamedTuple):
-    """Predicted steady-state head staleness of trained groups, in versions.
+    """Predicted staleness of the first tokens (head staleness) of trained groups at steady state, in versions.
 
     `law`, the claim that decides, None where no law's conditions hold (of the staleness then nothing is known but
     `systems/mean-staleness-identity`); `also`, further claims used. `mean`; `support`, least and largest value, hard;
