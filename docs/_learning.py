@@ -74,7 +74,7 @@ def cached(found: Results) -> str:
     held(small["low"] > 0.0 and small["mean"] < large["mean"], "The gap grows at first.")
     least = min(each["mean"] for each in ess)
     held(abs(last["mean"] / large["mean"] - 1.0) < 0.1, "the log-probs differ by about as much as at")
-    unclear = held(ess[0]["high"] >= 1.0, "so few replicates cannot distinguish from 1")
+    unclear = held(ess[0]["high"] >= 1.0, "so few replicates cannot distinguish from one")
     return (
         f"You can keep the cache if you compute ratios from the sampler's log-probs. "
         f"With a kept cache, mean ESS/N is at least {least:.2g} at all three learning rates. "

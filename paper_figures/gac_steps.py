@@ -78,7 +78,7 @@ def draw_fallen(ax: Axes, rows: Any) -> dict[str, list[float]]:
     look.shares(ax)
     look.ticks(ax.xaxis, range(len(levels)), levels)
     ax.set(xlabel="staleness (versions)", ylabel="runs that fall (lose half of their gain)")
-    ax.set_title("Runs that fall at any update")
+    ax.set_title("Runs that fell at any update")
     ends = {shared.CALLED.get(arm, arm): (own[-1], shared.ARMS[arm]["color"]) for arm, own in shares.items()}
     look.ends(ax, ends, 0.085)
     return shares

@@ -203,7 +203,7 @@ def test_the_new_word_is_drawn_reported_and_printed(tmp_path: Path, monkeypatch:
     assert LOOSE in [text.get_text() for text in plot(curve).axes[0].get_legend().get_texts()]
     path = reporting.write_page(judgments.Page([made, loose], {"seed": 0}), tmp_path / "r.html")
     page = Page(path.read_text(encoding="utf-8"))
-    assert f"1 {LOOSE}" in page.text and "1 held" in page.text and "has a term that could be lower" in page.text
+    assert f"1 {LOOSE}" in page.text and "1 held" in page.text and "one of its terms could be lower" in page.text
     wide, narrow = (judgments.table([made, loose], width) for width in (150, 40))
     assert LOOSE in wide[2] and [line.replace("\n  ", "") for line in narrow] == wide
     plain = Page(
