@@ -23,7 +23,7 @@ LABELS = (
     ("RLOO, penalty under behavior policy", "RLOO", 3.6, 0.17),
 )
 """Names of lines, their arms and places that are drawn; the entry has Proximal RLOO."""
-FRONTIER = "frontier: maximum\nreturn at this KL"
+FRONTIER = "frontier:\nmaximum return"
 PRICES = np.geomspace(0.02, 2.0, 200)
 RIVALS = ("RLOO", "Proximal RLOO", "Dr. GRPO")
 """Methods that the paper compares; RLOO with the current penalty is ours, and TBA's gradient up to a factor."""
