@@ -78,10 +78,13 @@ def draw(rows: Any) -> Figure:
         figure = _style.picture(_style.WIDTH, 2.9)
         left, right = figure.subplots(1, 2)
         draw_limit(left, rows, support)
-        left.set(ylabel="number of arms played", ylim=(0.0, 10.3), title="Arms that the policy still plays")
+        left.set(
+            ylabel="number of arms played", ylim=(0.0, 10.3), title=f"Arms still played, means of {lab.BANDITS} bandits"
+        )
         draw_limit(right, rows, reward)
         right.axhline(reward(lab.softmax(lab.LOGITS)).mean(), **_style.REFERENCE)
         look.say(right, 11.0, reward(lab.softmax(lab.LOGITS)).mean() - 0.022, "behavior policy", MUTED, ha="right")
+        look.say(right, 7.2, 0.8, "right of 0:\nprediction for 0", MUTED)
         right.set(ylabel="mean reward", ylim=(0.5, 0.93), title="Return after training on frozen data")
         look.say(left, list(limits(rows)).index(0.0) + 0.15, 9.7, "baseline = mean reward", MUTED)
         below = {shift: policy for shift, policy in limits(rows).items() if shift <= 0.0}

@@ -96,7 +96,7 @@ def draw(rows: Any) -> Figure:
         points(ax, places, share, joined=True, color=COLOR, marker="o")
         ax.set(ylim=(0.0, 1.12), xticks=places, xticklabels=ages, xlabel="staleness (versions)")
         ax.set_ylabel("average squared norm of the\ngradient, divided by its bound")
-        ends(ax, {"measured": (float(share.value.iloc[-1]), COLOR), "upper bound": (1.0, _style.INK)}, 0.1)
+        ends(ax, {"measured": (float(share.value.iloc[-1]), COLOR), BOUND: (1.0, _style.INK)}, 0.1)
         met = tight[tight.high_ratio >= 0.97].staleness.tolist()
         holds = met == [0, 1] and plain.low_ratio.max() <= 1.0
         _script.headline(figure, holds, "Squared gradients of plain SGD on stale data and their upper bound")

@@ -40,7 +40,7 @@ def draw_tuned(ax: Axes, rows: Any) -> bool:
     ax.xaxis.set_minor_locator(NullLocator())
     ax.set(xlabel="staleness (versions)", ylabel="final regret divided by initial")
     end = tuned[tuned.staleness == ages[-1]].set_index("arm")
-    free = end.low["none"] <= float(fresh.high) and (end.value >= end.low["none"]).all()
+    free = end.low["none"] <= float(fresh.high) and end.low[BEHIND] > end.high["none"]
     names = {name: (float(end.value[arm]), LOOK[arm]["color"]) for arm, name in NAMES.items()}
     ends(ax, names, 0.12)
     ax.text(0.4, 0.35 * float(fresh.low), "band: synchronous", color=green, fontsize=7.5, va="center")
@@ -71,6 +71,7 @@ def numbers(rows: Any) -> dict[str, str]:
         "cost": signed(*costs[largest]),
         "cost_most": signed(*costs[most]),
         "cost_lag": f"{most}",
+        "times": f"{tuned(BEHIND, largest).value / tuned('none', largest).value:.1f}",
         "harm_before": signed(*less(tuned("before", largest), tuned("none", largest))),
         "harm_after": signed(*less(tuned(BEHIND, largest), tuned("none", largest))),
         **gain(rows, ("before", "before, default", BEHIND, BEHIND + " without momentum")),

@@ -15,7 +15,7 @@ from paper_figures.gac_cosine import LEAD, NAMES, SCORES, warned
 from paper_figures.gac_steps import points
 from paper_figures.vcpo_collapse import SURE
 
-CALLED = {"cosine": "high cosine of\nconsecutive gradients", "staleness": "high staleness\n(a setting)"}
+CALLED = {"cosine": "high cosine of\nconsecutive gradients", "staleness": "high staleness\n(fixed per run)"}
 EXPERIMENTS = {"gac_steps": {"part": "warning", "arm": ("RLOO", "cosine", "ESS", "return", "staleness")}}
 
 
@@ -38,6 +38,7 @@ def draw_areas(ax: Axes, rows: Any) -> None:
     look.say(ax, 0.0, 0.44, "chance", look.COLOR["muted"], ha="right")
     ax.set(ylim=(0.0, 1.05), ylabel="AUC: probability that a falling\nrun scores higher than a healthy one")
     axis(ax)
+    ax.set_xlabel(f"{ax.get_xlabel()}; runs of all staleness values pooled")
     look.ends(ax, names, 0.1)
 
 

@@ -80,8 +80,15 @@ def numbers(rows: Any) -> dict[str, str]:
     judged = stale[stale.word.notna()]
     found = {word: str(int((judged.word == word).sum())) for word in (*WORDS, "undecided")}
     wins = judged[judged.word == "better"]
-    drawn = int(judged.law.isin(list(SHORT)).sum())
-    found |= {"judged": str(len(judged)), "drawn": str(drawn), "old": SHORT[OLD], "smallest": f"{league.SMALLEST:g}"}
+    drawn = judged[judged.law.isin(list(SHORT))].word
+    short = {"won": "better", "lost": "worse", "open": "undecided"}
+    found |= {name: str(int((drawn == word).sum())) for name, word in short.items()}
+    found |= {
+        "judged": str(len(judged)),
+        "drawn": str(len(drawn)),
+        "old": SHORT[OLD],
+        "smallest": f"{league.SMALLEST:g}",
+    }
     found["gain"] = f"{wins.difference.max():.3f}" if len(wins) else "0"
     open_ends = judged[judged.word == "undecided"].high
     found |= {"reach": f"{open_ends.median():.2f}", "reach_most": f"{open_ends.max():.2f}"}

@@ -107,7 +107,8 @@ def draw(rows: Any) -> Figure:
         clipped = max(at(rows, last, arm, usual(rows, last)).value for arm in CLIPS if arm in set(rows.arm))
         plain = at(rows, last, league.BASE, usual(rows, last)).value
         tuned = min(at(rows, last, arm).value for arm in CLIPS if arm in set(rows.arm))
-        holds = clipped < 0.25 * plain and tuned > 0.5 * plain
+        own = min(at(rows, last, arm).rate for arm in CLIPS if arm in set(rows.arm))
+        holds = clipped < 0.25 * plain and tuned > 0.5 * plain and own > 4.0 * usual(rows, last)
         _script.headline(figure, holds, "Methods on stale data, at one rate and at their own best")
         look.below(figure, handles)
     return figure

@@ -30,9 +30,11 @@ def judged(rows: Any, base: str) -> Any:
 
 
 def nowhere(rows: Any) -> bool:
-    """Whether RLOO is nowhere worse than VCPO and GAC, which are applied to it."""
+    """Whether VCPO and GAC beat some rival on each task, and nowhere RLOO, to which they are applied."""
     plain = [_script.pick(rows, base=base, arm="RLOO", law=LAW).word.dropna() for base in rivals.BASES]
-    return all(len(own) and own.isin(["equal", "better"]).all() for own in plain)
+    known = [judged(rows, base) for base in rivals.BASES]
+    beaten = all(set(own.task[(own.law == LAW) & (own.word == "worse")]) == set(TASKS) for own in known)
+    return beaten and all(len(own) and own.isin(["equal", "better"]).all() for own in plain)
 
 
 def draw_base(ax: Axes, rows: Any, base: str) -> None:

@@ -30,7 +30,7 @@ def draw_queue(ax: Axes, rows: Any) -> float:
     ax.axhline(batch.value, **_style.REFERENCE)
     look.ticks(ax.xaxis, sorted(own.x.unique()))
     ax.set(
-        xlabel=f"spare prompts beyond 8 of {roll_sizes.SAMPLES} samples each (a slot holds one sample)",
+        xlabel=f"spare prompts (a step trains on 8 prompts × {roll_sizes.SAMPLES} samples)",
         ylabel="seconds of generation per step",
         ylim=(0.0, None),
         title=f"Spare prompts, {1 - roll_sizes.ACCEPT:.0%} of prompts rejected".replace("%", " %"),
@@ -38,10 +38,7 @@ def draw_queue(ax: Axes, rows: Any) -> float:
     look.ends(ax, names, gap=0.15)
     slower = own.value.iloc[0] > batch.value
     look.say(
-        ax,
-        1.5,
-        own.value.iloc[0],
-        _script.finding(slower, "no spares: only rejected prompts\nreplaced, slower than batches", "no spares"),
+        ax, 1.5, own.value.iloc[0], _script.finding(slower, "without spare prompts,\nslower than batches", "no spares")
     )
     return float(batch.value / own.value.iloc[-1])
 

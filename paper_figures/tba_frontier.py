@@ -18,11 +18,12 @@ from paper_figures._claim import Setting, decided
 EXPERIMENTS = {"tba_steps": {"part": "grid", "task": "arms", "rate": "best synchronous", "steps": 15}}
 LABELS = (
     ("TBA (wide line)", "TBA", 3.3, 1.07),
-    (f"{tba.LABELS[tba_steps.CURRENT]} (KL under the current policy)", tba_steps.CURRENT, 3.3, 0.99),
+    (tba.LABELS[tba_steps.CURRENT], tba_steps.CURRENT, 3.3, 0.99),
     ("Dr. GRPO", "Dr. GRPO", 0.95, 0.18),
-    ("RLOO", "RLOO", 3.6, 0.17),
+    ("RLOO, penalty under behavior policy", "RLOO", 3.6, 0.17),
 )
 """Names of lines, their arms and places that are drawn; the entry has Proximal RLOO."""
+FRONTIER = "frontier:\nmaximum return"
 PRICES = np.geomspace(0.02, 2.0, 200)
 RIVALS = ("RLOO", "Proximal RLOO", "Dr. GRPO")
 """Methods that the paper compares; RLOO with the current penalty is ours, and TBA's gradient up to a factor."""
@@ -46,7 +47,8 @@ def panel(ax: Axes, rows: Any, steps: int) -> None:
         style = {**look.CONNECTED, **tba.ARMS[arm], "markersize": 4.0, **wide}
         look.points(ax, x.value, y, xerr=reach, **style)
     kl, earned, _ = tba.frontier(PRICES)
-    ax.plot(kl, earned, label="frontier: maximum return at this KL", **_style.PREDICTED)
+    ax.plot(kl, earned, label=FRONTIER, **_style.PREDICTED)
+    look.say(ax, 1.1, 0.72, FRONTIER)
     ax.set(ylim=(0.0, 1.12), xlim=(0.0, None))
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
+from experiments import vcpo_hours
 from experiments.vcpo_hours import MAIN, PAPER
 from paper_figures import _script
 from paper_figures import _vcpo as look
@@ -56,7 +57,9 @@ def draw(hours: Any, rows: Any) -> Figure:
             steps.line(ax, own[own.hour <= SHOWN].assign(update=lambda own: own.hour), color=color)
             x, y = PLACES[name]
             look.say(ax, x, y, name, color, ha="right" if name.startswith("VCPO") else "left")
-        ax.set(xlim=(0.0, SHOWN), xlabel="simulated hours", ylabel="return of the trained policy")
+        ax.set(xlim=(0.0, SHOWN), ylim=(-0.02, 1.0), xlabel="simulated hours", ylabel="return of the trained policy")
+        ax.axhline(vcpo_hours.target(), **_style.REFERENCE)
+        look.say(ax, 15.9, 0.95, "target return (title: ratio of medians)", look.COLOR["muted"], ha="right")
         both = [gain(hours, {**machine(*MAIN), **place}, draws=200) for place, _ in list(ARMS.values())[1:]]
         holds = quicker(rows) and all(found is not None and found[1] > 2.0 for found in both)
         _script.headline(figure, holds, "Return over hours")
@@ -66,6 +69,9 @@ def draw(hours: Any, rows: Any) -> Figure:
 def numbers(hours: Any, rows: Any) -> dict[str, str]:
     """Returns at the same hour, and steps of the longest and the shortest length."""
     found = {"paper": f"{PAPER}", "early": f"{EARLY:g}"}
+    for short, (place, _) in zip(("tis", "vcpo"), list(ARMS.values())[1:], strict=True):
+        speed = gain(hours, {**machine(*MAIN), **place})
+        found[f"{short}_times"] = "no value" if speed is None else f"{speed[0]:.1f}"
     fresh = learned(hours, ARMS["synchronous"][0])
     reached = fresh[fresh.value.astype(float) >= 0.5]
     hour = float(reached.hour.iloc[0]) if len(reached) else float(fresh.hour.iloc[-1])

@@ -40,16 +40,16 @@ def draw_drift(ax: Axes, rows: Any) -> None:
     """Variance of a token's log ratio against staleness, with the law of one update."""
     every = np.geomspace(1.0, 128.0, 60)
     for reward, style in REWARDS.items():
-        ax.plot(every, law(rows, reward, every), label=PREDICTED, **_style.PREDICTED)
+        ax.plot(every, LENGTH * law(rows, reward, every), label=PREDICTED, **_style.PREDICTED)
         own = means(rows, "start", "log_variance", reward)
         own = own[own.length == LENGTH].sort_values("staleness")
-        look.points(ax, own.staleness, own, scale=1.0 / LENGTH, **style)
+        look.points(ax, own.staleness, own, **style)
     ax.set_xscale("log", base=2)
     look.ticks(ax.xaxis, [1, 2, 4, 8, 16, 32, 64, 128])
     ax.set(
-        yscale="log", ylim=(8e-6, 2.0), xlabel="staleness (versions)", title=f"Variance by staleness, {LENGTH} tokens"
+        yscale="log", ylim=(1e-4, 30.0), xlabel="staleness (versions)", title=f"Variance by staleness, {LENGTH} tokens"
     )
-    ax.set_ylabel("variance of a token's\nlog ratio (nats²)")
+    ax.set_ylabel("variance of a sequence's\nlog ratio (nats²)")
 
 
 def draw_law(ax: Axes, rows: Any) -> None:
@@ -75,8 +75,8 @@ def draw_law(ax: Axes, rows: Any) -> None:
     ax.legend(handles=ax.containers, loc="lower left", frameon=False)
     ax.set(
         xscale="log",
-        xlabel="predicted variance of a\nsequence's log ratio (nats²)",
-        title="ESS of batches of the initial policy",
+        xlabel="variance of a sequence's log ratio, predicted\nfrom staleness and the first update (nats²)",
+        title="ESS by predicted variance",
     )
     look.ticks(ax.xaxis, [0.01, 0.1, 1.0, 10.0])
     look.shares(ax)
@@ -90,8 +90,8 @@ def draw(rows: Any) -> Figure:
         drift, shares = figure.subplots(1, 2)
         draw_drift(drift, rows)
         draw_law(shares, rows)
-        look.say(drift, 1.1, 5e-3, "random rewards", look.COLOR["contrast"])
-        look.say(drift, 9.0, 6e-4, "rewards for\ncorrect tokens", look.COLOR["measured"])
+        look.say(drift, 1.1, 8e-2, "random rewards", look.COLOR["contrast"])
+        look.say(drift, 9.0, 1e-2, "rewards for\ncorrect tokens", look.COLOR["measured"])
         inside = [each.held for each in held(rows)["first"] if each.inside]
         holds = met(rows) and inside.count(True) > 0.9 * len(inside)
         _script.headline(figure, holds, "Drift of the policy, and ESS")

@@ -20,6 +20,7 @@ EXPERIMENTS = {"vcpo_hours": {"task": "bits with a penalty", "tuned": True}}
 ARMS: dict[str, dict[str, Any]] = {"tis": look.TRUNCATED, "vcpo": look.VCPO}
 FASTER = 2.5
 """The paper's speed-up."""
+LIMIT = "predicted maximum speed"
 SPEED: dict[str, Any] = {"color": look.COLOR["muted"], "marker": "D", **look.HOLLOW}
 
 
@@ -36,7 +37,7 @@ def draw_staleness(ax: Axes, rows: Any) -> bool:
     levels = levels_of(rows)
     errors(ax, [(s, throughput(rows, *MAIN, s)) for s in levels], **SPEED, **look.CONNECTED)
     limit = predicted(*MAIN)
-    ax.axhline(limit, **_style.PREDICTED)
+    ax.axhline(limit, label=LIMIT, **_style.PREDICTED)
     for shift, (name, style) in zip((0.97, 1.03), ARMS.items(), strict=True):
         places = [(s, {**machine(*MAIN), "staleness": s, "method": name}) for s in levels]
         errors(ax, [(s * shift, gain(rows, place)) for s, place in places], **style, **look.CONNECTED)
@@ -51,7 +52,7 @@ def draw_staleness(ax: Axes, rows: Any) -> bool:
     look.say(ax, 4.2, 2.85, "updates per hour", look.COLOR["muted"])
     look.say(ax, 4.4, 2.25, "VCPO, to a target return", look.COLOR["controlled"])
     look.say(ax, 2.05, 1.72, "truncated IS,\nto a target return", look.TRUNCATED["color"])
-    look.say(ax, 1, 3.3, "predicted limit")
+    look.say(ax, 1, 3.3, LIMIT)
     return near
 
 

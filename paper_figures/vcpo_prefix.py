@@ -77,9 +77,9 @@ def draw(rows: Any) -> Figure:
         axes[0].set_title(f"Batches of {CENTER['batch']}")
         (least, most), *others = (ends(rows, "batch", ratio) for ratio in LOOKS)
         helped = most.low > least.high and all(last.high < first.low for first, last in others)
-        words = "larger batches help only sequence ratios"
+        words = "larger batches help sequence ratios, hurt the others"
         axes[1].set_title(f"Staleness {CENTER['lag']}: {_script.finding(helped, words, 'size of batches')}")
-        axes[0].set_ylabel("return at the end of training")
+        axes[0].set_ylabel("return at the end of training\n(axis from 0.5)")
         look.ends(axes[1], {NAMES[k]: (ends(rows, "batch", k)[1].value, LOOKS[k]["color"]) for k in LOOKS}, gap=0.15)
         _script.headline(figure, robust(rows), "Return by ratio, staleness and batch size")
     return figure

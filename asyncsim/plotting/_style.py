@@ -146,11 +146,11 @@ def bar() -> Line2D:
 
 
 def key(figure: Figure) -> None:
-    """Explain dashes once below the panels: they are predictions unless labelled otherwise."""
-    lines = [line for ax in figure.axes for line in ax.lines if line.get_linestyle() == "--"]
-    words = [str(line.get_label()) for line in lines]
+    """Explain dashes once below the panels unless a panel says their label: predictions unless labelled otherwise."""
+    words = [str(line.get_label()) for ax in figure.axes for line in ax.lines if line.get_linestyle() == "--"]
+    said_there = {text.get_text() for ax in figure.axes for text in ax.texts}
     said: dict[str, Any] = {}
-    for word in words:
+    for word in (word for word in words if word not in said_there):
         said["predicted" if word.startswith("_") else word] = Line2D([], [], **PREDICTED)
     if said:
         look = {"handlelength": 2.2, "fontsize": 7.0, "frameon": False, "labelcolor": COLORS["muted"]}
