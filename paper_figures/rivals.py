@@ -45,7 +45,7 @@ def draw_base(ax: Axes, rows: Any, base: str) -> None:
         for arm, side in (("fresh", -0.3), ("RLOO", -0.1)):
             if (here.arm == arm).any():
                 look.points(ax, [y + side], here[here.arm == arm], sideways=True, **LOOKS[arm])
-        others = here[~here.arm.isin(list(LOOKS))]
+        others = here[here.arm.notna() & ~here.arm.isin(list(LOOKS))]
         for place, side in ((-1, 0.1), (0, 0.3)) if len(others) > 1 else ():
             name, row = _methods.called(others.arm.iloc[place]), others.iloc[[place]]
             style = _methods.look(name)
