@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import nullcontext
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -124,7 +123,7 @@ def _make(options: argparse.Namespace) -> None:
         Progress("settings", total, total > 1, KEPT) as bar,
     ):
         for planned in plans:
-            where = _store.carry_out(planned, partial(_shown, bar), crew)
+            where = _store.carry_out(planned, bar.counted, crew)
             print(f"rows in {where}")
 
 
@@ -141,13 +140,6 @@ def _note(planned: _store.Plan, changes: Mapping[str, Any]) -> None:
         if key not in SIZES and len(several) > 1:
             words = ", ".join(str(value) for value in several[:4]) + ", ..." * (len(several) > 4)
             print(f"note: figures of {planned.name} may need all its values of {key} ({words})", file=sys.stderr)
-
-
-def _shown(bar: Progress, indices: Iterable[int]) -> Iterator[int]:
-    """Count settings that are over."""
-    for index in indices:
-        yield index
-        bar.add()
 
 
 if __name__ == "__main__":

@@ -62,16 +62,6 @@ def points(ax: Axes, x: Any, own: Any, color: Any, **look: Any) -> Any:
     return ax.errorbar(np.asarray(x, dtype=float), own.value, yerr=reach, **style)
 
 
-def bars(ax: Axes, told: Any, measured: Any, names: Any) -> None:
-    """Measured means with intervals, a place each, and their predictions as dashes."""
-    places = np.arange(len(names))
-    points(ax, places, measured, _style.COLORS["measured"], linestyle="none")
-    for place, value in zip(places, told, strict=True):
-        ax.plot([place - 0.3, place + 0.3], [value, value], **_style.PREDICTED)
-    ax.set_xticks(places, names)
-    ax.set_xlim(-0.6, len(names) - 0.4)
-
-
 def value(row: Any, digits: int = 2) -> str:
     """A mean with half of its interval."""
     return f"{row.value:.{digits}f} ± {(row.high - row.low) / 2:.{digits}f}".replace("-", "−")

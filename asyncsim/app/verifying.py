@@ -160,13 +160,17 @@ def verify_one(
                     break
             planted.append({"name": each, "verdict": found.verdict})
             if own and not isinstance(seen, Unmeasured):
-                planted[-1]["measured"] = f" ({', '.join(f'{name} {value}' for name, value in seen.items())} with it)"
+                planted[-1]["measured"] = ", ".join(f"{name} {value}" for name, value in seen.items())
         for each, formula in claim.formula_defects.items():
             found = joined(points, measured, [formula(point) for point in points], factor)
             wrong.append({"name": each, "verdict": found.verdict})
         verdict = dataclasses.replace(verdict, defects=tuple(planted), formula_defects=tuple(wrong))
         passed, agreeing = (
-            ", ".join(each["name"] + each.get("measured", "") for each in tried if each["verdict"] != "violated")
+            ", ".join(
+                each["name"] + (f" ({each['measured']} with it)" if "measured" in each else "")
+                for each in tried
+                if each["verdict"] != "violated"
+            )
             for tried in (verdict.defects, verdict.formula_defects)
         )
         # A user's claim is believed no more than the defects that its measurement has caught.

@@ -93,6 +93,12 @@ def seconds(text: Any) -> float | None:
     return float(match[1]) * {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}[match[2]] if match else None
 
 
+def timed(field: str, value: Any) -> Any:
+    """The number of a duration with a unit, for a field that says seconds; any other value as it is."""
+    known = seconds(value) if isinstance(value, str) and "seconds" in field else None
+    return value if known is None else known
+
+
 def shown(value: Any) -> str:
     """Format a value on one line, without its middle if it is long: the end of a path says most."""
     try:
@@ -171,7 +177,7 @@ def real(
     left = "(" if open_low or low == -math.inf else "["
     right = ")" if high == math.inf else "]"
     bound = ("a finite number in " if finite else "a number in ") + f"{left}{low:g}, {high:g}{right}"
-    value = seconds(value) if isinstance(value, str) and "seconds" in field and seconds(value) is not None else value
+    value = timed(field, value)
     require(not isinstance(value, (bool, np.bool_, str, bytes, bytearray)), field, value, bound, remedy)
     _refuse_trained(field, value, bound, remedy)
     try:

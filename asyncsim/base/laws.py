@@ -369,8 +369,8 @@ def as_law(field: str, value: Any) -> Law:
         return recorded(from_file(field, value.removeprefix("recorded:@")).parameters)
     if isinstance(value, str) and ":" in value:
         return Law.parse(value)
-    timed = "seconds" in field and checks.seconds(value) is not None
-    if isinstance(value, str) and not measured.is_number(value) and not timed:
+    value = checks.timed(field, value)
+    if isinstance(value, str) and not measured.is_number(value):
         remedy = "write lognormal:MEAN:SIGMA (sigma of log X), or @lengths.csv:column for the numbers of a file"
         raise checks.InputError(field, value, "a positive number or the text of a distribution", remedy)
     if isinstance(value, (list, tuple, dict)) or getattr(value, "ndim", 0) > 0:

@@ -3,6 +3,7 @@
 import sys
 import threading
 import time
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 LONG = 2000
@@ -67,6 +68,12 @@ class Progress:
         elif self.spoken and time.monotonic() - self.last >= SECONDS:
             self.last = time.monotonic()
             print(self._line(self.last - self.start), file=sys.stderr, flush=True)
+
+    def counted(self, steps: Iterable[Any]) -> Iterator[Any]:
+        """Yield each step, and count it when the next one is asked for."""
+        for step in steps:
+            yield step
+            self.add()
 
     def _line(self, spent: float) -> str:
         share, made = self.done / self.total, self.done - self.before

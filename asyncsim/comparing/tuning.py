@@ -100,9 +100,8 @@ def settle(
     if lacking := tuple(v for v in grid if v not in scores):
         scores = scores | (yield from _scores(spec, knob, lacking, reading))
     best, values = _best(scores, reading, smallest / 4.0, 3.0), sorted(scores)
-    bound = (
-        f"inside the grid {values[0]:g} to {values[-1]:g}, {'as given' if fixed else f'{EXTENSIONS} times extended'}"
-    )
+    how = "as given" if fixed else f"{EXTENSIONS} times extended"
+    bound = f"inside the grid {values[0]:g} to {values[-1]:g}, {how}"
     remedy = f"start nearer to its best value, or give tune={{{knob!r}: [...]}} a wider grid"
     checks.require(values[0] < best < values[-1], f"best {knob} of arm {name}", best, bound, remedy)
     beside = tuple(math.sqrt(best * values[values.index(best) + way]) for way in (-1, 1))

@@ -122,13 +122,10 @@ def predict(
         # Where returns no longer move, a larger rate moves them even less.
         still = (np.ptp(earned[-max(2, window) :], axis=0) < 1e-6 * (top - begin)).mean()
         none = "a larger learning rate, more staleness, longer sequences or more actions, or a method without a clip"
-        none = FROZEN.format(still) if still > 0.5 else none
-        unlearned = counts["never learned"] / len(found.learned)
-        none = (
-            f"a smaller learning rate or more updates: {unlearned:.0%} of runs never learned"
-            if unlearned > 0.5
-            else none
-        )
+        if (unlearned := counts["never learned"] / len(found.learned)) > 0.5:
+            none = f"a smaller learning rate or more updates: {unlearned:.0%} of runs never learned"
+        elif still > 0.5:
+            none = FROZEN.format(still)
         take = {
             "collapsed": more if counts["collapsed"] else none,
             "healthy": "a smaller learning rate or staleness, or fewer updates; more runs alone hardly help",

@@ -5,7 +5,7 @@ import math
 import os
 import re
 import warnings
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -122,16 +122,10 @@ def advise(
         return measure(made, updates // feeds.updates_of(made), size, seed, realization)[0]
 
     bar = Progress("simulations", len(systems) * (realizations + 1), True, SHORTER)
-
-    def counted(simulated: Iterable[Any]) -> Iterator[Any]:
-        for each in simulated:
-            bar.add()
-            yield each
-
     with bar, ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
-        found = list(counted(pool.map(measured, itertools.product(systems, range(realizations)))))
+        found = list(bar.counted(pool.map(measured, itertools.product(systems, range(realizations)))))
         ends = pool.map(lambda s: _tail(s, updates // feeds.updates_of(s), size, seed, realizations), systems)
-        tails = list(counted(ends))
+        tails = list(bar.counted(ends))
     tried = list[Setting]()
     for k, (limit, machines, partial) in enumerate(plan):
         rows = found[k * realizations : (k + 1) * realizations]
