@@ -37,7 +37,7 @@ def met(rows: Any) -> bool:
 
 
 def draw_drift(ax: Axes, rows: Any) -> None:
-    """Variance of a token's log ratio against staleness, with the law of one update."""
+    """Variance of a sequence's log ratio against staleness, with the law of one update."""
     every = np.geomspace(1.0, 128.0, 60)
     for reward, style in REWARDS.items():
         ax.plot(every, LENGTH * law(rows, reward, every), label=PREDICTED, **_style.PREDICTED)
