@@ -18,7 +18,7 @@ GIVEN = ("rewards", "mask", "group", "size", "groups")
 
 
 class Advantage(Protocol):
-    """A rule for advantages: maps a step to advantages `[R, G, N]` or `[R, G, N, T]`, always detached.
+    """Rule that computes the advantages of a step, `[R, G, N]` or `[R, G, N, T]`, without a gradient.
 
     `once`: whether it depends on the data only, so that it is computed once for all updates on a batch; `outputs` of
     the policy that it reads among those recorded at the draw; `targets`, what a critic should say, `[R, G, N, T]`. One
@@ -44,7 +44,7 @@ class Advantage(Protocol):
 
 
 class Baseline:
-    """Defaults of advantages: nothing to check, class name as header, return to go as the critic's target."""
+    """Base class of advantages: accepts any group size, and uses the return to go as the critic's target."""
 
     once = False
     outputs: tuple[str, ...] = ()
@@ -53,7 +53,7 @@ class Baseline:
     """Whether it is `finished(step, estimate(step))`: then a minibatch can finish what was estimated in its batch."""
 
     def targets(self, step: Step) -> Tensor:
-        """Sum of rewards from each token to the end of its episode, `[R, G, N, T]`, discounted if it has a discount."""
+        """Sum of rewards from each token to its episode's end, `[R, G, N, T]`, with the advantage's own discount."""
         from asyncsim.advantages._traces import tokens, traced
 
         return traced(tokens(step, None), getattr(self, "discount", 1.0), 1.0)
@@ -66,10 +66,10 @@ class Baseline:
 
 
 class GroupBaseline(Baseline):
-    """An advantage that compares a sample with its group."""
+    """Base class of advantages that compare a sample's reward with the rewards of its group."""
 
     def check(self, samples_per_group: float) -> None:
-        """Refuse groups of one sample, which has nothing to be compared with."""
+        """Refuse groups of one sample, which leave no other sample to compare with."""
         bound = "at least 2 for a group advantage"
         remedy = "raise samples_per_group, or use advantages.none() or offset()"
         checks.require(samples_per_group >= 2, "samples_per_group", samples_per_group, bound, remedy)
@@ -79,7 +79,7 @@ Settings = ParamSpec("Settings")
 
 
 class Declares(Protocol):
-    """Decorator that turns a rule, a function of a step and its knobs or a class, into its public factory."""
+    """Type of the decorator that turns an advantage rule, a function or a class, into its public factory."""
 
     @overload
     def __call__(self, body: type[Baseline]) -> Callable[..., Baseline]: ...
@@ -91,7 +91,7 @@ class Declares(Protocol):
 def advantage(
     source: str, *, group: bool = True, unit: str = "in units of reward", shape: str = "[R, G, N]", raises: str = ""
 ) -> Declares:
-    """Decorator for a rule: a function of a step and its knobs, or a class of this name with `__call__`.
+    """Decorator that makes an advantage from a function of a step and settings, or from a class with `__call__`.
 
     `group`: whether a function's rule compares with the group, so that a group of one makes no sense. `raises` says in
     which runs a rule is refused.
@@ -115,7 +115,7 @@ def advantage(
 
 @dataclass(frozen=True)
 class Written(Baseline):
-    """Advantages by a user's function of the rewards of one replicate; `roles` by argument, see `from_function`."""
+    """Advantage computed by a user's function of one replicate's rewards; `roles` says what each argument is."""
 
     fn: Callable[..., Any]
     roles: Mapping[str, str]
@@ -131,7 +131,7 @@ class Written(Baseline):
         return torch.stack([self.of(*each) for each in zip(rewards, step.mask, strict=True)])
 
     def of(self, rewards: Tensor, mask: Tensor) -> Tensor:
-        """Advantages `[G, N]` or `[G, N, T]` of rewards of this shape, which the function may overwrite."""
+        """Advantages `[G, N]` or `[G, N, T]` of one replicate's rewards, which the function may overwrite."""
         groups, size = rewards.shape[:2]
         flat = rewards if {*self.roles.values()} == {"rewards"} else rewards.flatten(0, 1)
         rows: list[Any] = [each.clone().cpu() for each in (flat, mask.flatten(0, 1))]

@@ -12,8 +12,8 @@ from asyncsim.step.step import Step
 
 
 class Tokens(NamedTuple):
-    """Rewards, values, value behind the token where the trajectory does not go on (0 unless it was cut off), and
-    whether it goes on inside its episode (1 or 0), each `[R, G, N, T]` and 0 on masked tokens.
+    """Rewards, critic values, bootstrap values and continuation of each token, `[R, G, N, T]`, 0 on masked tokens.
+    `beyond` is nonzero only where a trajectory was cut off; `going` is 1 where the episode goes on, else 0.
 
     `mask`: which tokens were generated; None where all were.
     """
@@ -26,7 +26,7 @@ class Tokens(NamedTuple):
 
 
 def recorded_value(batch: Batch, name: str) -> Tensor:
-    """Critic values recorded when the actions were chosen, for the advantage with this name."""
+    """Critic values recorded at sampling; the error without a critic mentions the advantage `name`."""
     bound = "one that needs no critic, for a policy without the output value"
     remedy = "use a policy with a critic, or advantages.returns_to_go()"
     checks.require("value" in batch.behavior, "advantage", name, bound, remedy)
@@ -40,7 +40,7 @@ def state_value(step: Step) -> Tensor:
 
 
 def tokens(step: Step, value: Tensor | None) -> Tokens:
-    """Inputs of a backward sum; without critic values all values are 0, including the one after a truncation."""
+    """Inputs of a backward sum over a step; without critic values all values are 0, even after a truncation."""
     batch = step.batch
     mask, reward = batch.mask, step.token_reward
     going = goes_on(batch)
@@ -63,7 +63,7 @@ def goes_on(batch: Batch) -> Tensor:
 
 
 def next_generated(each: Tensor, mask: Tensor, lasting: Tensor | None = None) -> Tensor:
-    """Values at the next generated token, 0 if there is none; `lasting` 0 stops the lookup."""
+    """Value at the next generated token of each token; 0 if none follows, or if `lasting` is 0 in between."""
     out, last = torch.empty_like(each), torch.zeros_like(each[..., 0])
     for t in range(each.shape[-1] - 1, -1, -1):
         out[..., t] = last
@@ -80,14 +80,14 @@ def traced(trajectory: Tokens, discount: Any, trace: Any) -> Tensor:
 
 
 def behind(trajectory: Tokens, each: Tensor) -> Tensor:
-    """Values at the next generated token, `[R, G, N, T]`; 0 after the last one."""
+    """Value at the next generated token of each token, `[R, G, N, T]`; 0 at the last generated one."""
     if trajectory.mask is None:
         return torch.nn.functional.pad(each[..., 1:], (0, 1))
     return next_generated(each, trajectory.mask)
 
 
 def following(trajectory: Tokens, each: Tensor) -> Tensor:
-    """Values at the next token of the episode, or the bootstrap value where the trajectory ends."""
+    """Value at the next token of the episode, for each token; the bootstrap value where the trajectory ends."""
     return behind(trajectory, each) * trajectory.going + trajectory.beyond
 
 
@@ -122,7 +122,7 @@ def _backward(delta: Tensor, carried: Tensor, mask: Tensor | None) -> Tensor:
 
 
 def moments(step: Step, each: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and unbiased standard deviation over the generated tokens of the step, each `[R, 1, 1, 1]`."""
+    """Mean and unbiased standard deviation of values over the generated tokens of a step, each `[R, 1, 1, 1]`."""
     batch = step.batch
     weight = batch.mask * step.mass.unsqueeze(-1)
     total = weight.sum((1, 2, 3), keepdim=True)
@@ -135,5 +135,5 @@ def moments(step: Step, each: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def mask_out(each: Tensor, mask: Tensor) -> Tensor:
-    """Values of generated tokens, 0 elsewhere, even if a masked value is infinite or NaN."""
+    """Values with 0 on masked tokens, even where the masked value is infinite or NaN."""
     return torch.where(mask > 0, each.to(mask.dtype), torch.zeros((), dtype=mask.dtype, device=mask.device))

@@ -130,7 +130,7 @@ _SMALLEST = 1e-8
 
 @dataclass(frozen=True)
 class Pool:
-    """Rewards, masses (total 1 over the last axis) and weights of compared samples, `[R, G, N]` or `[R, 1, G N]`.
+    """Rewards, masses (sum 1) and weights of samples that share a baseline, `[R, G, N]` or `[R, 1, G N]`.
 
     `one`: mass of a single sample, `[R, G, N]`, 0 in a population.
     """
@@ -142,7 +142,7 @@ class Pool:
 
     @property
     def relative(self) -> tuple[Tensor, Tensor]:
-        """One of the rewards, `[R, G, 1]`, and all rewards minus it, so that equal rewards give exactly 0."""
+        """A reference reward `[R, G, 1]`, and all rewards minus it, so that equal rewards differ by exactly 0."""
         origin = self.reward.gather(-1, self.mass.argmax(-1, keepdim=True))
         return origin, self.reward - origin
 

@@ -127,7 +127,7 @@ class gae(Baseline):
         return traced(self._tokens(step), self.discount, self.trace)
 
     def finished(self, step: Step, advantages: Tensor) -> Tensor:
-        """The advantages; on request, minus their mean, divided by their unbiased standard deviation + 1e-8."""
+        """The advantages, on request centered and divided by their unbiased standard deviation + 1e-8."""
         if not self.normalize:
             return advantages
         mean, deviation = moments(step, advantages)
@@ -201,7 +201,7 @@ class vtrace(Baseline):
         return torch.where(step.mask > 0, error, torch.zeros_like(error))
 
     def targets(self, step: Step) -> Tensor:
-        """Target of the critic: v_t, `[R, G, N, T]`."""
+        """Target of the critic: the V-trace value v_t, `[R, G, N, T]`."""
         trajectory, shift = self._corrections(step)
         return trajectory.value + shift
 

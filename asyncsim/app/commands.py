@@ -38,7 +38,7 @@ MADE = "Made from other parts"
 
 
 def names(kind: str, of: str = "") -> list[dict[str, str]]:
-    """Name and summary of everything of a kind, or of a paper, read without any import."""
+    """Names and summaries of all items of a kind, or of one paper's statements, read without importing any item."""
     if kind in plugins.PARTS:
         package = f"asyncsim.{kind}"
         others = {name: f"of another package, {value}." for name, value in outside.registered(package).items()}
@@ -69,7 +69,7 @@ def names(kind: str, of: str = "") -> list[dict[str, str]]:
 
 
 def family(kind: str, name: str) -> str:
-    """The heading of a name in a long list: the first word of an id, or what the file of a part has in common."""
+    """Heading of a name in a long list: the first word of an id, or the topic of the file that defines a part."""
     kind = next(iter(plugins.kinds_of(name)), kind) if kind == "exports" else kind
     home = plugins.home_of(f"asyncsim.{kind}", name) if kind in plugins.PARTS else None
     if home is None:
@@ -112,7 +112,7 @@ def _conformance(kind: str) -> dict[str, tuple[str, str]]:
 
 
 def kinds() -> list[dict[str, str]]:
-    """Name and summary of each kind, read without any import."""
+    """Name and summary of each kind of item that `asyncsim list` shows, read without importing it."""
     summaries = {kind: checks.advice(kind, "list") for kind in KINDS if kind not in plugins.PARTS}
     for kind in plugins.PARTS:
         text = (Path(__file__).parents[1] / kind / "__init__.py").read_text(encoding="utf-8")
@@ -162,7 +162,7 @@ def described(kind: str, name: str) -> dict[str, Any]:
 
 
 def facts(kind: str, name: str) -> dict[str, Any]:
-    """Properties of a method, advantage, factor, penalty, link, metric or sentence of a paper, for a table."""
+    """Properties of a method, advantage, factor, penalty, link, metric or a paper's statement, for a table."""
     if kind == "papers":
         about = described(kind, name)
         return {key: about[key] for key in ("status", "claims", "verdict", "when", "number")}
@@ -202,7 +202,7 @@ def outputs(plot: Path | None = None, **paths: Path | None) -> None:
 
 
 def run(spec: Spec, o: Options) -> int:
-    """Run, print the header, write the requested files, print the final metrics; return the exit status.
+    """Run a spec, print header and final metrics, write the requested files; return the exit status.
 
     Results of a run that a signal stops are written and printed as well.
     """
@@ -284,7 +284,7 @@ def _last_tenth(trace: Trace) -> np.ndarray:
 
 
 def say_fresh(system: Any, mean: float, high: float, batches: float, who: str = "") -> None:
-    """Print a hint if tokens stay below half of the limit of their system, by the 99th percentile `high`."""
+    """Print a hint if `high`, the 99th percentile of staleness, is below half of the system's staleness limit."""
     from asyncsim.sweeping.advising import TRAINERS
 
     name = getattr(system, "name", "")
@@ -367,7 +367,7 @@ def _print_ends(trace: Trace, ends: dict[str, Any], usual: str) -> None:
 
 
 def print_header(header: dict[str, Any], verbose: bool, part: Any, given: Iterable[str] = ()) -> None:
-    """Print all settings that the result depends on, or without `verbose` the main settings and those given."""
+    """Print the settings that determine the result: all with `verbose`, else the main and the given ones."""
     flat = {k: v for k, v in header.items() if not isinstance(v, dict) and v not in (None, [])}
     parts = [f"{name}: {_listed(part)}" for name, part in header.items() if isinstance(part, dict) and part]
     brief = _brief(header, {*TIMES, *given}, calls.of(part))

@@ -17,7 +17,7 @@ _PARTS = ("adapter", "controller", "names")
 
 
 def check(o: Options) -> tuple[dict[str, Any], int]:
-    """Check the target; return the record of findings, and the exit status: 0 conforms, 1 deviates."""
+    """Check a user's function or controller; return findings and exit status: 0 if it conforms, 1 if it deviates."""
     kind = "metric" if o.metric else o.kind
     if kind is not None:
         remedy = checks.advice(f"kind={kind.lower()}", "asyncsim.conformance", otherwise="say what the function is")

@@ -50,7 +50,7 @@ class Size:
         return policies.causal_lm("char", recipe=shape, **{"temperature": 0.25, **settings})
 
     def spec(self, device: str, length: int, **changes: Any) -> Spec:
-        """A run of `length` updates on sums of two digits, at staleness 1."""
+        """Spec of `length` updates at staleness 1 on sums of two digits."""
         settings: dict[str, Any] = {
             "task": tasks.arithmetic(digits=2, prompts=self.groups, horizon=self.horizon),
             "system": schedules.fixed(1, groups_per_batch=self.groups),
@@ -94,7 +94,7 @@ def driver() -> str | None:
 
 
 def drawn(policy: CausalLM, size: Size, device: str) -> tuple[Tensor, Tensor, Tensor]:
-    """Draw prompts, tokens int64 `[1, G, N, T]` and their mask on a device."""
+    """Sample responses on a device: prompts, tokens int64 `[1, G, N, T]`, and the mask of generated tokens."""
     task = tasks.arithmetic(digits=2, prompts=size.groups, horizon=size.horizon)
     ids = np.arange(size.groups * size.samples).reshape(1, size.groups, size.samples)
     with torch.no_grad(), versions.threads(policy.threads), versions.on(device):
@@ -106,7 +106,7 @@ def drawn(policy: CausalLM, size: Size, device: str) -> tuple[Tensor, Tensor, Te
 
 
 def scored(policy: CausalLM, columns: tuple[Tensor, Tensor, Tensor], device: str) -> tuple[Tensor, Tensor]:
-    """Log-probs of drawn tokens `[1, G, N, T]` and a gradient `[1, P]`, computed on a device."""
+    """Log-probs of sampled tokens `[1, G, N, T]` and a gradient `[1, P]`, computed on a device."""
     with torch.no_grad(), versions.threads(policy.threads), versions.on(device):
         state, action, mask = (each.to(device) for each in columns)
         nothing = torch.zeros(mask.shape[:3])
@@ -131,11 +131,11 @@ def agreement(device: str, size: Size) -> Iterator[float]:
 
 
 class Enough(Exception):
-    """Ends a run from a callback."""
+    """Exception with which a callback ends a run."""
 
 
 def resumed(device: str, size: Size) -> float:
-    """Maximum deviation of the parameters of two runs resumed from one checkpoint from those of an unbroken run."""
+    """Maximum parameter difference between an uninterrupted run and two runs resumed from one checkpoint."""
 
     def stop(recorded: Recorded) -> None:
         if recorded.update == 2:
@@ -156,7 +156,7 @@ def resumed(device: str, size: Size) -> float:
 
 
 def formats(device: str, size: Size) -> Iterator[dict[str, Any]]:
-    """Mismatch of samplers in every number format to trainers in float32 and in that format, at equal weights."""
+    """Sampler-trainer mismatch at equal weights: the sampler in each number format, the trainer in it or float32."""
     for sampler in FORMATS:
         for compute in dict.fromkeys(("float32", sampler)):
             with suppress(checks.InputError):
@@ -173,7 +173,7 @@ def formats(device: str, size: Size) -> Iterator[dict[str, Any]]:
 
 
 def speed(device: str, size: Size) -> dict[str, float | None]:
-    """Tokens drawn per second, updates per minute, and peak memory of the device in bytes, in total and per weight."""
+    """Tokens sampled per second, updates per minute, and peak device memory in bytes, in total and per weight."""
     cuda, policy = device == "cuda", size.policy()
     drawn(policy, size, device)  # what is made once is not counted
     tokens, begun = 0.0, time.perf_counter()
@@ -202,7 +202,7 @@ def speed(device: str, size: Size) -> dict[str, float | None]:
 
 
 def lines(report: dict[str, Any]) -> Iterator[str]:
-    """Format the report in at most 80 columns."""
+    """Lines of the device report, at most 80 columns wide."""
     yield f"{report['device']}: {report['accelerator'] or report['cpu']}"[:80]
     driver = f"driver {report['driver']}, " if report["driver"] else ""
     yield f"{driver}torch {report['libraries']['torch']}, {report['weights']:,} weights"[:80]

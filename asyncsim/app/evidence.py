@@ -38,7 +38,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Evidence:
-    """Runs of one claim with the same trial, formula and package version, in order."""
+    """Betting evidence on one claim: its runs in order, all with the same trial, formula and package version."""
 
     version: str
     digest: str
@@ -48,22 +48,22 @@ class Evidence:
 
     @property
     def e(self) -> float:
-        """Current wealth of the bet."""
+        """Current wealth of the bet against the claim, an e-value."""
         return self.runs[-1].e
 
     @property
     def greatest(self) -> float:
-        """Maximum wealth so far; for a true claim it reaches x with probability at most 1/x."""
+        """Maximum wealth so far; if the claim is true, it reaches x with probability at most 1/x."""
         return max(run.e for run in self.runs)
 
     @property
     def own_limit(self) -> float:
-        """Wealth that a true claim ever reaches with probability at most 1e-3."""
+        """Wealth that the bet against this claim, if true, ever reaches with probability at most 1e-3."""
         return 1.0 / FALSE_FAIL
 
     @property
     def limit(self) -> float:
-        """Wealth that any of the true claims ever reaches with probability at most 0.01."""
+        """Wealth that any bet against a true claim, of all claims, ever reaches with probability at most 0.01."""
         return max(self.own_limit, self.claims / EVER)
 
     @property
@@ -131,7 +131,7 @@ class Ledger:
         return seed
 
     def add(self, id: str, seed: int, p: float) -> None:
-        """Write a claim's p-value at a fresh seed to its process, or to a new one if code or version changed."""
+        """Append a claim's p-value at a fresh seed to its betting process; changed code or version starts a new one."""
         refusal = checks.InputError("--evidence", str(self.path), "written by one command at a time", "start it again")
         with files.locked(self.lock, refusal, patience=PATIENCE):
             whole = self._read()
@@ -150,14 +150,14 @@ class Ledger:
             files.write_atomically(self.path, lambda file: file.write(text.replace('"runs":', '\n"runs":').encode()))
 
     def processes(self, count: int) -> dict[str, Evidence]:
-        """The current process of each claim; `count` is the number of all claims, including those never measured."""
+        """Current betting process of each claim; `count` is the number of all claims, with those never measured."""
         return {
             id: Evidence(own[-1]["version"], own[-1]["digest"], tuple(Run(*run) for run in own[-1]["runs"]), count)
             for id, own in self._read().items()
         }
 
     def fewest(self, ids: Sequence[str]) -> list[str]:
-        """Sort claims by their number of runs, so that claims that a killed command left out come first."""
+        """Sort claims by their number of runs, so that claims skipped by a killed command come first."""
         count = {id: sum(len(process["runs"]) for process in own) for id, own in self._read().items()}
         return sorted(ids, key=lambda id: count.get(id, 0))
 
@@ -179,5 +179,5 @@ def digest_of(id: str) -> str:
 
 
 def against(evidence: Mapping[str, Evidence]) -> list[str]:
-    """Claims whose bets reached the limit for all claims."""
+    """Ids of the claims whose maximum wealth reached the limit that all claims share."""
     return [id for id, own in evidence.items() if own.greatest >= own.limit]

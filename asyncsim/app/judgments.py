@@ -43,7 +43,7 @@ PAGE = "docs/verdicts.md"
 
 @dataclass(frozen=True)
 class Page:
-    """Verdicts and what applies to all of them.
+    """Verdicts on claims, and what concerns all of them: sizes, seeds and joint error rates.
 
     `manifest`: versions and hardware. `at`: parameters that replaced those of the claim's first point. `evidence`:
     claim id to its bets over runs, if there are any. `coverage`: random faults and the claims that detect them, None if
@@ -63,12 +63,12 @@ class Page:
 
     @cached_property
     def summary(self) -> dict[str, Any]:
-        """Counts, rates and seconds, as in the function `summary`."""
+        """Counts of verdicts, error rates and seconds, as the function `summary` returns them."""
         return summary(self.verdicts)
 
     @property
     def size(self) -> str:
-        """The size of the measurement, such as quick."""
+        """Size of the measurements, such as quick or full."""
         return str((self.manifest.get("spec") or {}).get("size", "quick"))
 
     @property
@@ -127,7 +127,7 @@ def summary(verdicts: Sequence[Verdict]) -> dict[str, Any]:
 
 
 def cost(totals: Mapping[str, Any]) -> str:
-    """Format the seconds of all claims, and of the slowest if there are several."""
+    """Format the seconds spent on all claims, and on the slowest claims if there are several."""
     slowest = ", ".join(f"{id} {seconds:.1f}" for id, seconds in totals["slowest"].items())
     return f"{totals['seconds']:.1f} s" + f" over all claims; slowest: {slowest}" * (len(totals["slowest"]) > 1)
 
@@ -153,7 +153,7 @@ def detection(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def families(verdicts: Sequence[Verdict]) -> list[tuple[str, list[Verdict]]]:
-    """Group verdicts by the first word of their id, in order."""
+    """Group verdicts by the family of their claim, which is the first word of its id, in order."""
     members: dict[str, list[Verdict]] = {}
     for verdict in verdicts:
         members.setdefault(verdict.id.partition("/")[0], []).append(verdict)
@@ -161,7 +161,7 @@ def families(verdicts: Sequence[Verdict]) -> list[tuple[str, list[Verdict]]]:
 
 
 def measured(row: Comparison | Verdict) -> str:
-    """Format a measurement with half its interval, with digits that compare with the prediction."""
+    """Format a measurement and half its interval, with enough digits to compare it with the prediction."""
     if not math.isfinite(row.measured):
         return "diverged" if row.reason == "diverged" else "—"
     return measurement(row.measured, (row.high - row.low) / 2.0, row.predicted)
@@ -198,7 +198,7 @@ def missed(verdicts: Sequence[Verdict]) -> list[str]:
 
 
 def table(verdicts: Sequence[Verdict], width: int, bets: Mapping[str, evidence.Evidence] | None = None) -> list[str]:
-    """Lines of markup with each claim's comparison of smallest margin; for a single claim, all its quantities."""
+    """Table of claims in terminal markup: each claim's comparison of smallest margin, or all of a single claim."""
     from rich.markup import escape
 
     rows = [["claim", "verdict", "quantity", "predicted", "measured"]]
@@ -261,7 +261,7 @@ def lines(page: Page, verbose: bool = False, said: Sequence[Any] = ()) -> list[s
 
 
 def together(page: Page) -> str:
-    """Probability of any false alarm, by the claims' own rates and after Holm's correction."""
+    """Probability of any false fail among all claims, before and after Holm's correction, in one line."""
     count = len(page.verdicts)
     chance = rate(page.summary["false_fail_of_all"])
     line = f"P(any false fail among {count} claims) <= {chance}"
@@ -328,7 +328,7 @@ def advice(page: Page) -> list[str]:
 
 
 def others(verdict: Verdict) -> list[str]:
-    """All points of a violated claim, if several were measured: both numbers, and how their ratio changes."""
+    """Predicted and measured value at every point of a violated claim, if several were measured, and the ratios."""
     rows = [row for row in verdict.points if row.quantity == verdict.quantity and math.isfinite(row.measured)]
     if len(rows) < 2:
         return []
@@ -364,7 +364,7 @@ def steps(verdict: Verdict, page: Page) -> list[str]:
 
 
 def alone(verdict: Verdict, page: Page) -> str:
-    """The command that measures the point that decided a verdict of a claim of this package; "" for other claims."""
+    """Command that repeats the measurement of a verdict's decisive point; "" for claims of other packages."""
     if verdict.id not in claims.claims():
         return ""
     # From the trial's first point. The first itself has no change, but a command for it needs one.

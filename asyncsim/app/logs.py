@@ -115,7 +115,7 @@ def _law(finding: "Finding", word: str) -> str:
 
 
 def recorded(path: Path, column: str, settings: list[str], beside: dict[str, Any]) -> tuple[dict[str, Any], str]:
-    """The report of a column of delays as JSON values and as text; raises `InputError` for options of a log."""
+    """Report of a column of delays as JSON values and as text; raises `InputError` for options that need a log."""
     from asyncsim import schedules
 
     for option, value in beside.items():

@@ -24,7 +24,7 @@ class Options(SimpleNamespace):
 
 
 class Row(NamedTuple):
-    """One option: its type (None: that of its default); `of` is the kind whose names complete it."""
+    """One command-line option: its type (None: that of its default), and the kind `of` names that complete it."""
 
     kind: Any
     default: Any

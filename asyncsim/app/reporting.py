@@ -68,7 +68,7 @@ def write_page(
 
 
 def html(page: Page, title: str, references: Mapping[str, str], predictions: Mapping[str, _curves.Prediction]) -> str:
-    """The page as HTML."""
+    """The page of verdicts as HTML."""
     functions = (number, plural, measured, anchor, comparisons, coded, sourced, finding, swarm, digits, farthest)
     filters: dict[str, Any] = {function.__name__: function for function in functions}
     filters |= {"point": point_text, "formulas": rendered, "beside": page.beside, "short": _curves.in_few_signs}
@@ -116,7 +116,7 @@ def anchor(id: str) -> str:
 
 
 def comparisons(verdict: records.Verdict) -> dict[str, Any]:
-    """Comparisons for a section.
+    """Comparisons of a verdict, as its section of the page shows them.
 
     `first` and `more`: those shown at once (none of many exact ones), and behind a click; `left`: not shown. `shared`:
     parameters that are equal at all points; `varying` and `others`: names of those that have a column, and of the rest.
@@ -136,7 +136,7 @@ def comparisons(verdict: records.Verdict) -> dict[str, Any]:
 
 
 def farthest(verdict: records.Verdict) -> tuple[float, records.Comparison | None]:
-    """The largest deviation, in smallest effects, and its comparison; for a bound, the excess over it, at least 0."""
+    """Largest deviation of a verdict in smallest effects (for a bound, the excess over it), and its comparison."""
     rows = [(_curves.scaled(row, verdict.kind)[0], row) for row in verdict.points if row.verdict != "outside"]
     signed = verdict.kind in _curves.ONE_SIDED
     size, row = max(rows, key=lambda each: each[0] if signed else abs(each[0]), default=(math.nan, None))
@@ -144,13 +144,13 @@ def farthest(verdict: records.Verdict) -> tuple[float, records.Comparison | None
 
 
 def deviations(verdicts: Sequence[records.Verdict]) -> list[tuple[records.Verdict, float]]:
-    """Claims with their largest deviation in smallest effects, the largest first; without claims outside."""
+    """Verdicts with their largest deviation in smallest effects, largest first, without those outside the domain."""
     sizes = [(verdict, farthest(verdict)[0]) for verdict in verdicts]
     return sorted([each for each in sizes if not math.isnan(each[1])], key=lambda each: -abs(each[1]))
 
 
 def finding(verdict: records.Verdict) -> str:
-    """What was measured, how near it came to the prediction, and the smallest effect."""
+    """Sentences on what a verdict measured, how near it came to the prediction, and the smallest effect."""
     deviation, row = farthest(verdict)
     if row is None or not math.isfinite(deviation):
         return "" if row is None else "A measurement diverged."
@@ -172,7 +172,7 @@ def finding(verdict: records.Verdict) -> str:
 
 
 def swarm(verdicts: Sequence[records.Verdict], reach: float) -> list[tuple[records.Verdict, float, int]]:
-    """Each claim's largest deviation in smallest effects, at most `reach`, and the level of its dot above others."""
+    """Dots of a beeswarm plot: each claim's deviation in smallest effects, clipped at `reach`, and its level."""
     dots: list[tuple[records.Verdict, float, int]] = []
     for verdict, place in ((each, max(-reach, min(reach, size))) for each, size in deviations(verdicts)[::-1]):
         beside = {level for _, other, level in dots if abs(place - other) < reach / 10.0}
@@ -181,7 +181,7 @@ def swarm(verdicts: Sequence[records.Verdict], reach: float) -> list[tuple[recor
 
 
 def digits(row: records.Comparison) -> tuple[str, str]:
-    """Prediction and measurement with the digits that the interval leaves."""
+    """Prediction and measurement, rounded to the digits that the interval supports."""
     half = (row.high - row.low) / 2.0
     if not math.isfinite(row.measured):
         return number(row.predicted), measured(row)
@@ -189,7 +189,7 @@ def digits(row: records.Comparison) -> tuple[str, str]:
 
 
 def sourced(text: str) -> Markup:
-    """A source with its arXiv numbers as links."""
+    """The text of a source as HTML, with its arXiv ids as links."""
     paper = rf"((?:arXiv )?({ARXIV.pattern}))"
     return Markup(re.sub(paper, r'<a href="https://arxiv.org/abs/\2">\1</a>', str(escape(text))))
 
@@ -200,7 +200,7 @@ def figure(verdict: records.Verdict, predict: _curves.Prediction | None = None) 
 
 
 def markdown(page: Page, title: str) -> str:
-    """The page as Markdown."""
+    """The page of verdicts as Markdown."""
     parts = [f"# {escaped(title)}", *_head(page), "## Claims", _claims(page)]
     unsettled = [v for v in page.verdicts if v.verdict != "held"]
     if unsettled:

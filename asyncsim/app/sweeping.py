@@ -65,7 +65,7 @@ def show(answer: Sweep, files: streams.Files) -> int:
 
 
 def grid_of(words: Sequence[str], grid: Sequence[str]) -> Grid:
-    """The grid over words of a spec, such as staleness=0,4,16, method=grpo,reinforce or lr=0.01:1:9."""
+    """Grid of settings from command-line words such as staleness=0,4,16, method=grpo,reinforce or lr=0.01:1:9."""
     from asyncsim.sweeping import grids
 
     values = values_of(grid, "--grid")

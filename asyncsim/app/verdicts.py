@@ -25,7 +25,7 @@ LONG = "long"
 
 
 class Request(NamedTuple):
-    """Request of a verification: `claims` (none: all), `size`, `defects`, `seed` and `at` as in `verifying.verify`.
+    """Arguments of a verification: `claims` (none: all), `size`, `defects`, `seed` and `at` as in `verifying.verify`.
 
     `seed` None: 0, or a fresh one for the long size. `evidence`: the file for that size, None for the default.
     `workers`: number of processes.

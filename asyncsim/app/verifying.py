@@ -102,7 +102,7 @@ def verify_many(
 
 
 def kernel_early(names: Sequence[str]) -> list[str]:
-    """Order claims so that one of systems comes first and the others last: one worker compiles the kernel meanwhile.
+    """Order claims: one about systems first, the other such claims last, while a worker compiles the kernel.
 
     >>> kernel_early(["ess/limit", "systems/little", "systems/pipeline"])
     ['systems/little', 'ess/limit', 'systems/pipeline']

@@ -109,7 +109,7 @@ def filled(remedy: str, word: str) -> str:
 
 
 def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> Any:
-    """Make a part by its public function; unknown or missing arguments are refused by name."""
+    """Make a part, such as a method, by its public function; errors name unknown or missing arguments."""
     _refuse_valued(kind, name, prefix)
     part, snake = plugins.PARTS[kind], name.replace("-", "_")
     make = plugins.load(f"asyncsim.{kind}", name, part)
@@ -178,7 +178,7 @@ def build(kind: str, name: str, arguments: dict[str, Any], prefix: str = "") -> 
 
 
 def takes(kind: str, name: str) -> Mapping[str, inspect.Parameter]:
-    """Arguments of a part; empty if no part has this name."""
+    """Parameters of the public function that makes a part; empty if no part has this name."""
     with suppress(checks.InputError):
         return inspect.signature(plugins.load(f"asyncsim.{kind}", name, plugins.PARTS[kind])).parameters
     return {}
@@ -239,7 +239,7 @@ def of_trainers(key: str, column: str) -> str:
 
 
 def is_file(preset: Any) -> bool:
-    """Whether a system is given as a description file, such as `advise` reads."""
+    """Whether a system is given as a description file, such as `advise` reads, not as a preset."""
     return bool(re.search(r"\.(ya?ml|json|toml)$", str(preset)))
 
 
@@ -359,7 +359,7 @@ def _with(method: Any, words: Mapping[str, Any], by_part: Mapping[str, dict[str,
 
 
 def takers(key: str, words: Mapping[str, Any], cutoff: float) -> list[str]:
-    """Return the arguments, such as sgd.lr or method.low, of this run's parts that a name without a part may mean."""
+    """Return the arguments of this run's parts, such as sgd.lr, that a bare name such as lr may mean."""
     from asyncsim.sweeping.advising import OPTIONS
 
     named = {name: [words[name]] if isinstance(words.get(name), str) else words.get(name) or [] for name in _KINDS}
@@ -375,13 +375,13 @@ def takers(key: str, words: Mapping[str, Any], cutoff: float) -> list[str]:
 
 
 def owner(key: str, words: Mapping[str, Any]) -> str | None:
-    """Return the argument of exactly this name, such as sgd.lr, if a single part of this run takes it; else None."""
+    """Return the full name, such as sgd.lr, of an argument that exactly one part of this run takes; else None."""
     found = [each for each in takers(key, words, 2.0) if each.endswith(f".{key}")]
     return found[0] if len(found) == 1 else None
 
 
 def placed(key: str, words: Mapping[str, Any]) -> str:
-    """Return the remedy for a name without a part: an option, a part to add, or an argument of a part of this run."""
+    """Return the remedy for a bare name: an option, a part to add, or an argument of one of this run's parts."""
     # A name of a link, penalty or factor is no argument that is spelled alike.
     kind = next(iter(plugins.kinds_of(key)), None)
     added = kind in (_KINDS["link"], *_ADDED.values())
@@ -453,7 +453,7 @@ def names_rate(words: Sequence[str]) -> bool:
 
 
 def tell_unnamed(subjects: Mapping[str, Sequence[str]]) -> None:
-    """Warn about subjects, given with their words, that name no method and therefore train the default one."""
+    """Warn about runs, given by their words, that name no method and therefore train the default method."""
     who = [each for each, words in subjects.items() if "method" not in {word.partition("=")[0] for word in words}]
     if who:
         some = "every arm" if len(who) == len(subjects) > 1 else " and ".join(who)
@@ -466,7 +466,7 @@ def _listed(names: Any) -> list[str]:
 
 
 def of_file(path: Path, given: Sequence[str], trust: Sequence[str]) -> Spec:
-    """The spec in a file, which may name trusted code; options that describe another run are refused."""
+    """The spec in a file, which may name trusted code; refuses options that would describe another run."""
     from asyncsim.running.spec import Spec
 
     key, equals, word = str(path).partition("=")
@@ -620,7 +620,7 @@ def specs_of(arms: Sequence[str], common: Sequence[str]) -> dict[str, Spec]:
 
 
 def smallest(pairs: Sequence[tuple[str, str]]) -> str:
-    """Suggest how to write the smallest difference, from words and their followers; refuses arms that do not fit."""
+    """Suggest a value of --smallest for the words of a comparison; refuses arms that do not fit together."""
     arms = [word for option, word in pairs if word[:1] != "-" and option[:2] != "--"]
     task = next(iter(specs_of(arms, [word for option, word in pairs if option == "--set"]).values())).fitted_task
     given = {"--metric": notation.TRAINED, "--over": "mean", **dict(pairs)}
@@ -684,12 +684,12 @@ def _split(field: str, text: str) -> list[str]:
 
 
 def of_task(word: str) -> bool:
-    """Whether a word is about the task."""
+    """Whether a KEY=VALUE word sets the task or one of its arguments."""
     return word.partition("=")[0].partition(".")[0] == "task"
 
 
 def task_words(common: Sequence[str], other: str) -> list[str]:
-    """Words of another task: the words for all arms, unless this task is of another kind, and then its own words."""
+    """Words of a further task: its own, and unless it names another task, the common task words it keeps."""
     own = _split("--also", other)
     keys = {word.partition("=")[0] for word in own}
     inherited = [] if "task" in keys else [word for word in common if of_task(word)]

@@ -36,7 +36,7 @@ def mean_interval(values: Any, tests: int = 1) -> tuple[float, float, float]:
 
 @dataclass(frozen=True, eq=False)
 class Setting(calls.Told):
-    """One simulated setting: limit, machines, slots and knobs, and its `numbers`, values per realization `[M]`.
+    """One setting simulated by `advise`: limit, machines, slots, knobs, and `numbers` per realization `[M]`.
 
     `limit` is in the trainer's own unit, `seconds` per update, `tokens` trained per second. `generator_idle` is the
     share of time in which a slot generates nothing, `trainer_idle` that without training. Both are also in seconds per
@@ -114,7 +114,7 @@ class Advice(calls.Told):
         return Table(pd.json_normalize([each.row() for each in self.settings], sep="_")).drop(columns="defaults")
 
     def curve(self, machines: int | None = None, partial: bool | None = None) -> list[Setting]:
-        """Settings with one number of machines, with or without partial rollouts, by limit; default: today's."""
+        """Settings at one number of machines and in one rollout mode, by staleness limit; default: today's."""
         first = self.settings[0]
         wanted = (first.machines if machines is None else machines, first.partial if partial is None else partial)
         return [each for each in self.settings if (each.machines, each.partial) == wanted]
@@ -139,7 +139,7 @@ class Advice(calls.Told):
 
     @property
     def between(self) -> tuple[float | None, float]:
-        """The largest limit tried that is certainly too slow, None without one, and the smallest certainly fast enough.
+        """The largest tried limit that is certainly too slow (or None), and the smallest that is certainly fast enough.
 
         At 95 % the knee among all limits is above the first and at most the second, if seconds fall with the limit.
         """
@@ -148,13 +148,13 @@ class Advice(calls.Told):
 
     @property
     def reach(self) -> str:
-        """The interval of the knee in words."""
+        """The interval of the recommended staleness limit, in words."""
         low, high = self.between
         return f"95 %: at most {high:g}" if low is None else f"95 %: above {low:g}, at most {high:g}"
 
     @property
     def gaps(self) -> str:
-        """Ask for untried limits in the interval of the knee, if any."""
+        """Suggest untried staleness limits inside the interval of the recommended one, if there are any."""
         low, high = self.between
         tried = [each.limit for each in self.curve() if (low is None or each.limit >= low) and each.limit <= high]
         wide = [(a, b) for a, b in itertools.pairwise(tried) if b - a > (1.0 if self.whole else 0.1 * b)]
@@ -166,7 +166,7 @@ class Advice(calls.Told):
         return f"{narrow}, add --set staleness_limit={limits}" * bool(more)
 
     def knees(self) -> list[Setting]:
-        """The smallest limit within `share` of the fastest, for each number of machines and rollout mode."""
+        """Smallest limit within `share` of the fastest limit, for each number of machines and rollout mode."""
         return [self._least(0, *curve) for curve in dict.fromkeys((s.machines, s.partial) for s in self.settings)]
 
     def _with(self, other: Setting) -> str:
@@ -209,7 +209,7 @@ class Advice(calls.Told):
         return f"Per update, {' and '.join(words)}{own}. {slower}."
 
     def gains(self) -> list[str]:
-        """Compare other machines and rollout modes with today's, at equal limits and knee with knee."""
+        """Compare other machines and rollout modes with today's, at equal limits and at their recommended limits."""
         knee, lines = self.knee, []
         for own in self.knees()[1:]:
             limits = sorted({knee.limit, own.limit}, reverse=True)

@@ -53,7 +53,7 @@ CHANCE = 0.1
 
 @dataclass(frozen=True)
 class Tuned:
-    """Result of tuning one arm.
+    """Result of tuning one arm of a comparison.
 
     `knob` is its name ("" if nothing was tuned), `chosen` its value; `grid` and `scores` are the values tried and the
     mean of the reading at each, `errors` their standard errors; `pilot` `[n]`, the numbers at the chosen value; `flat`,
@@ -71,7 +71,7 @@ class Tuned:
 
 @dataclass(frozen=True)
 class Look:
-    """One look at a pair: after `replicates` of each arm, the difference, its interval and the verdict.
+    """One interim look at a pair of arms: difference, interval and verdict after `replicates` of each arm.
 
     `seen`: ends of the interval and the verdict, if no event is rarer than what the replicates show. `unseen`: the
     probability up to which they can miss an event, and how far such an event is assumed to move a replicate at most
@@ -113,7 +113,7 @@ class Pair:
 
     @property
     def last(self) -> Look:
-        """The look that decided, or the last one if none did."""
+        """The look at which the verdict was decided, or the final look if none decided."""
         return self.looks[-1]
 
     def sentence(self, word: str, where: str = "") -> str:
@@ -128,7 +128,7 @@ class Pair:
         return f"{said}; {numbers}, {last.replicates} replicates each"
 
     def details(self, word: str) -> str:
-        """What pairing gained; if `-v` is given or it decides, also the interval without rare events."""
+        """What pairing gained, and, with `-v` or if it decides, the interval that ignores unseen rare events."""
         gain, last = f"pairing cut the variance {self.pairing:.2g} times", self.last
         saved = gain if self.pairing > PAIRED else "pairing did not help"
         if not math.isfinite(self.pairing):
@@ -147,7 +147,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Arm:
-    """One arm: its tuned value, the mean over its replicates, and their values at the start and the end."""
+    """One arm of a comparison: its tuned value, its mean over replicates, and its metric at start and end."""
 
     name: str
     tuned: Tuned
@@ -177,7 +177,7 @@ class Arm:
 
 @dataclass(frozen=True)
 class OnTask:
-    """Result on one task.
+    """Result of a comparison on one task.
 
     `interval` names the kind of interval; `bounds` are the smallest and largest possible number of a replicate;
     `optimum` is the best expected return, NaN where unknown; `in_metric` whether differences are in units of the
@@ -240,7 +240,7 @@ class OnTask:
         return f"rare events: {last.replicates} replicates {still}; the intervals allow for this{beyond}"
 
     def twins(self) -> list[str]:
-        """Arms that are not compared with each other, but have the same numbers."""
+        """Statements on arms that are not compared with each other but have identical curves."""
         found = itertools.combinations(self.arms[1:], 2)
         alike = [(a, b) for a, b in found if np.allclose(a.curve, b.curve, ROUNDED, ROUNDED, equal_nan=True)]
         full = ", whose sequences all have full length (task.ends=true varies it)" * (self.task.get("ends") is False)
@@ -307,7 +307,7 @@ class Answer(calls.Told):
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Interval of that difference."""
+        """Interval of the difference of the first pair on the first task."""
         return self.pairs[0].last.low, self.pairs[0].last.high
 
     def __str__(self) -> str:
@@ -518,7 +518,7 @@ class Sweep(calls.Told):
         return Table(list(self.summary))
 
     def rows(self) -> "Iterator[pd.DataFrame]":
-        """Numbers of every replicate, one table per unit in the order of the grid, read lazily."""
+        """Recorded numbers of every replicate: one table per unit, in the order of the grid, read lazily."""
         store = storing.Store(self.store)
         for name, data in zip(self.files, store.read_all(self.files), strict=True):
             yield storing.unpack(data, name)[0].to_pandas(use_threads=False)
@@ -530,7 +530,7 @@ class Sweep(calls.Told):
 
     @property
     def shares(self) -> bool:
-        """Whether the numbers are shares of replicates with an event."""
+        """Whether the numbers of the sweep are fractions of replicates with an event, such as collapse."""
         return self.reading.startswith(SHARE)
 
     def knee(self, share: float = 0.95) -> tuple[str, Any] | None:
@@ -548,7 +548,7 @@ class Sweep(calls.Told):
 
     @property
     def title(self) -> str:
-        """The knee in one sentence; "" without one."""
+        """The knee of the sweep in one sentence; "" if the sweep has none."""
         name, value = self.knee() or ("", None)
         least = "longest" if name.endswith("_time") else "smallest"
         words = f"is the {least} value with 95 % of the maximum groups per hour"
@@ -606,7 +606,7 @@ def cell(value: Any) -> str:
 
 
 def mean_of(row: Mapping[str, Any] | None, share: bool = False) -> str:
-    """Format a mean with half its interval, or a `share` with its ends; a half-width of mere rounding is 0."""
+    """Format a mean with half its interval, or a `share` with its interval; a half-width from rounding is 0."""
     if row is None:
         return "failed"
     if row.get("diverged") == 1.0:
@@ -720,7 +720,7 @@ class Alarm:
 
     @property
     def more(self) -> str:
-        """How many times as many runs would decide, if more would: widths fall as one over the root of their number."""
+        """How many times as many runs would decide, if more would: widths fall as 1 / sqrt(number of runs)."""
         area, reach = self.area
         times = (min(reach, 1.0) / max(abs(area - 0.5), 0.5 + CHANCE - area)) ** 2
         untold = self.word == UNTOLD and not self.why and math.isfinite(reach)
@@ -737,7 +737,7 @@ class Alarm:
 
 @dataclass(frozen=True, eq=False)
 class Prediction(calls.Told):
-    """What became of each run, and how well each signal predicted that.
+    """Outcome of each run, and how well each signal predicted which runs would collapse.
 
     `course` has the times of each run. `runs` counts "collapsed", "recovered", "healthy" and "never learned" runs, and
     `scored` those used for the areas; `others`: why not all; `stretch`: the part of the history that is scored.

@@ -98,7 +98,7 @@ def is_loss(part: Any) -> bool:
 
 
 def with_settings(fn: Any, settings: Mapping[str, Any], beside: Sequence[str] = ()) -> Any:
-    """The loss with other defaults of its own arguments; raises `InputError` for an unknown argument."""
+    """A loss with other defaults of its arguments; raises `InputError` for an unknown argument."""
     given = inspect.signature(fn).parameters.values() if inspect.isfunction(fn) else ()
     takes = [each.name for each in given if each.default is not each.empty]
     remedy = "name an argument of the loss that has a default" if takes else "give it one in the loss, as its default"

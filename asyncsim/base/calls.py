@@ -23,7 +23,7 @@ Called = TypeVar("Called", bound=Callable[..., Any])
 
 
 class Made(NamedTuple):
-    """The name of a function, such as methods.grpo or my_parts.py:power, and its arguments by name."""
+    """A recorded call: the name of a function, such as methods.grpo or my_parts.py:power, and its arguments."""
 
     name: str
     arguments: Mapping[str, Any]
@@ -238,7 +238,7 @@ class Keyed(dict[str, Any]):
 
 
 class Told:
-    """Base of results: errors about an unknown attribute list the known ones, and errors about a call correct it."""
+    """Base class of results: errors list the known attributes, and correct a wrong call of a method."""
 
     if not TYPE_CHECKING:  # checkers of types go by what is declared
         __iter__ = None  # what has `__getitem__` alone would be taken for a sequence
@@ -329,7 +329,7 @@ def of(part: Any) -> Made | None:
 
 
 def replaced(old: Any, changes: Mapping[str, Any]) -> Any:
-    """A copy of a dataclass with other fields; refuses arguments of the calls that made the dataclass or its parts."""
+    """A copy of a dataclass with changed fields; refuses arguments of the calls that made it or its parts."""
     fields = [each.name for each in dataclasses.fields(old)]
     knobs, own = dict[str, tuple[str, str]](), type(old).__name__.lower()
     for at, part in [("", old), *vars(old).items()]:

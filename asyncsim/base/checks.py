@@ -94,7 +94,7 @@ def seconds(text: Any) -> float | None:
 
 
 def timed(field: str, value: Any) -> Any:
-    """The number of a duration with a unit, for a field that says seconds; any other value as it is."""
+    """The seconds of a duration with a unit, if the name of the field says seconds; any other value unchanged."""
     known = seconds(value) if isinstance(value, str) and "seconds" in field else None
     return value if known is None else known
 
@@ -210,7 +210,7 @@ def boolean(field: str, value: Any, remedy: str) -> bool:
 
 
 def power(field: str, base: int, exponent: int, limit: int, unit: str, remedy: str) -> int:
-    """base^exponent, at most `limit`; compared in logarithms first, since the number itself may fill the memory."""
+    """base^exponent, refused above `limit`; logarithms are compared first, since the power may exceed memory."""
     bound = f"at most {limit} {unit}"
     if exponent * math.log(base) > math.log(limit) + 30.0:
         raise InputError(field, f"{base}^{exponent}", bound, remedy)
@@ -294,7 +294,7 @@ _read()
 
 
 def advice(word: Any, *places: str, otherwise: str = "") -> str:
-    """Look a word up in the table of answers, in the first of `places` that has it; else return `otherwise`.
+    """Look up advice on a word, in the first of `places` that has an answer; else return `otherwise`.
 
     Rows with the word itself come before patterns, whose answer may repeat a group of the match.
     """
@@ -340,7 +340,7 @@ def hint(word: str, names: Iterable[str], otherwise: str = "", cutoff: float = 0
 
 
 def options(parser: Any, words: Sequence[str] | None = None, otherwise: str = "") -> Any:
-    """Parse words with an argparse `parser`; an unknown option is refused with the most similar one, or `otherwise`."""
+    """Parse words with an argparse `parser`; the error for an unknown option suggests a similar one, or `otherwise`."""
     given, unknown = parser.parse_known_args(words)
     known = [name[2:] for action in parser._actions for name in action.option_strings if name[:2] == "--"]
     for word in unknown[:1]:

@@ -53,7 +53,7 @@ _REMEDY = "simulate it again with System.timeline()"
 
 
 def check_schedule(trajectory: np.ndarray, work: Any, seconds: Any) -> None:
-    """Raise `InputError` for unusable ids, works or seconds of a schedule: `[M, B, G, N]`, the same, `[M, B]`."""
+    """Raise `InputError` for unusable ids or works `[M, B, G, N]`, or seconds `[M, B]`, of a schedule."""
     shape = trajectory.shape
     axes = ("M", "B", "G", "N")
     empty = [name for name, size in zip(axes, shape, strict=True) if size == 0]

@@ -41,7 +41,7 @@ def kept(**options: Any) -> Callable[[Callable[..., Any]], Any]:
 
 
 def report(kind: str, text: str) -> None:
-    """Print only the first message of a kind: many functions share one cause."""
+    """Print the first message of a kind, and drop later ones, since many functions share one cause."""
     if kind not in _reported:
         _reported.add(kind)
         print(f"asyncsim: {text}", file=sys.stderr)
@@ -99,7 +99,7 @@ class _DiskCache(FunctionCache):
 
 
 class Shelf:
-    """Machine code stored by name in numba's cache folder of a function; the least recently used is deleted first."""
+    """Store of machine code by name in a function's numba cache folder; the least recently used is deleted first."""
 
     def __init__(self, function: Callable[..., Any], most: int = 256) -> None:
         self.most, self.folder = most, None

@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class Parameter(Generic[T]):
-    """One parameter of a point: `check(name, value)` converts a value for formulas, `domain` describes valid values.
+    """One parameter of a claim's point: `check(name, value)` converts a value, `domain` describes valid values.
 
     `example`: its value in the example point. `typical`: range of values in random points, (min, max) for numbers, the
     choices for words. `optional`: it may be missing or None. `remedy`: advice in error messages (default: from `doc`).
@@ -78,12 +78,12 @@ class Integer(Parameter[int]):
 
 
 def Count(low: int, high: int | None = None, *, doc: str, **details: Any) -> Integer:
-    """An integer count of what `doc` names."""
+    """Declare an integer parameter that counts what `doc` names."""
     return Integer(low, high, **{"doc": doc, "remedy": f"count the {doc}", **details})
 
 
 def Staleness(low: int = 0, high: int | None = None, **details: Any) -> Integer:
-    """An integer staleness in updates."""
+    """Declare an integer parameter for staleness in optimizer updates."""
     doc = "optimizer updates between reading and applying"
     return Integer(low, high, **{"unit": "updates", "doc": doc, "remedy": f"count {doc}", **details})
 
@@ -222,7 +222,7 @@ class Declared:
 
     @classmethod
     def example(cls) -> dict[str, Any]:
-        """The example point, at which wrong formulas give different values."""
+        """Example point of the claim, at which wrong formulas give values that differ from the right one."""
         return {name: p.example for name, p in cls.parameters.items() if p.example is not None}
 
     @classmethod

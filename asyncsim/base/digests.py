@@ -57,7 +57,7 @@ def of(value: Any, digits: int = 16) -> str:
 
 
 def needed(body: list[ast.stmt], roots: Iterable[str], acts: bool = True) -> list[ast.stmt]:
-    """Statements that define the roots, directly or through the names used, in order, and those that define no name."""
+    """Statements that define the root names, directly or through names used, and those that define no name."""
     defined = [(node, own) for node in body if (own := names(node)) or acts]
     wanted, size = set(roots), -1
     while len(wanted) != size:
@@ -204,7 +204,7 @@ def _homes(name: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1024)
 def modules(*starts: str) -> dict[str, str]:
-    """Digests, by name, of the package's modules that dotted names reach; cached per process."""
+    """Digests by name of the package's modules that dotted names import, also indirectly; cached per process."""
     if not starts:
         return {}
     kept, reached, left, seen = _kept(), dict[str, str](), list(starts), set(starts)
@@ -229,7 +229,7 @@ def modules(*starts: str) -> dict[str, str]:
 
 @lru_cache(maxsize=1024)
 def reached(*starts: str) -> str:
-    """Digest of all modules of the package that dotted names reach."""
+    """Digest of all modules of the package that the dotted names import, directly or indirectly."""
     return of(sorted(carried(modules(*starts)).items()))
 
 
@@ -251,6 +251,6 @@ def carried(code: Mapping[str, str], folder: Path = ROOT) -> dict[str, str]:
 
 
 def refactorings(folder: Path = ROOT) -> list[dict[str, Any]]:
-    """Lines of a folder's file of refactorings, oldest first."""
+    """Recorded refactorings of a folder, one per line of its file, oldest first."""
     path = folder / LINES
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []

@@ -49,7 +49,7 @@ class Source:
     batches_per_publish: Any
 
     def describe(self) -> dict[str, Any]:
-        """All parameters in a form that JSON can hold."""
+        """All parameters of the system, in a form that JSON can hold."""
         counts = {"groups_per_batch": self.groups_per_batch, "batches_per_publish": self.batches_per_publish}
         return {"name": self.name, "knobs": records.plain(self.knobs), **counts}
 
@@ -104,7 +104,7 @@ class EagerFeed:
         return {"taken": self._taken}
 
     def restore(self, tree: dict[str, Any]) -> None:
-        """Restore the state of a checkpoint."""
+        """Restore the number of batches taken from the state of a checkpoint."""
         self._taken = tree["taken"]
 
 

@@ -32,7 +32,7 @@ def _digits(value: float) -> str:
 
 @dataclass(frozen=True)
 class Line:
-    """One quantity: name, `law` (the claim or event model used), measured value, and forecasts by setting."""
+    """Forecast of one quantity: name, `law` (the claim or model used), measured value, and forecasts by setting."""
 
     name: str
     law: str
@@ -65,7 +65,7 @@ class Forecast(calls.Told):
     at: dict[str, list[float]] = field(default_factory=dict)
 
     def line(self, name: str) -> Line:
-        """The line of a quantity, by name."""
+        """The line of a quantity, such as seconds per update, by its name."""
         known = {each.name: each for each in self.lines}
         checks.one_of("quantity", name, known, "name a line of the forecast")
         return known[name]
@@ -83,7 +83,7 @@ class Forecast(calls.Told):
 
     @staticmethod
     def far(ratio: float) -> str:
-        """A ratio above 1 in words; small ones in percent."""
+        """Format a ratio above 1: from 1.1 as a factor, below as the excess in percent."""
         return f"{ratio:.2g} times" if ratio >= 1.1 else f"{100.0 * (ratio - 1.0):.1f} %"
 
     def row(self) -> dict[str, Any]:

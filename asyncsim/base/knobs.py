@@ -42,7 +42,7 @@ def _every(part: Any) -> list[Any]:
 
 
 def lengths(part: Any) -> set[int]:
-    """Numbers of replicates for which the array knobs of a part and its nested parts were given."""
+    """Distinct numbers of replicates that the array knobs of a part and its nested parts are given for."""
     return {len(value) for value in _every(part) if isinstance(value, tuple)}
 
 

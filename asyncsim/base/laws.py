@@ -298,7 +298,7 @@ def empirical(values: object) -> Law:
 
 
 def recorded(values: object) -> Law:
-    """Replay the given positive numbers in order, which keeps autocorrelation; sample k is the k-th after a start.
+    """Replay the given positive numbers in order, which keeps autocorrelation, from a random starting position.
 
     The start is random for each realization, and the first number follows the last.
 

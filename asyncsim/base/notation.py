@@ -8,7 +8,7 @@ from asyncsim.base import checks
 
 
 class Word(NamedTuple):
-    """A term: LaTeX symbol, unit ("" for a pure number), and its name on an axis."""
+    """A term of the notation: LaTeX symbol, unit ("" for a pure number), and its name on an axis."""
 
     symbol: str
     unit: str
@@ -27,7 +27,7 @@ RETURNS = (TRAINED, *BEHAVIOR, "exact_return")  # the task states their range an
 
 
 def whose(name: str) -> str:
-    """A metric's name, marked where the return is not that of the trained policy.
+    """Name of a metric, with a note if its return is not that of the trained policy.
 
     >>> whose("trained_return"), whose("batch_return")
     ('trained_return', 'batch_return (behavior policy)')
@@ -80,7 +80,7 @@ def measurement(value: float, half: float, predicted: float) -> str:
 
 
 def bounded(value: float, low: float, high: float) -> tuple[str, str]:
-    """Format a number and its interval with the digits that half the interval leaves, two of them uncertain.
+    """Format a number and its interval with two significant digits of half the interval.
 
     >>> bounded(0.519041, 0.4992, 0.53889), bounded(1.0, 1.0, 1.0)
     (('0.519', '[0.499, 0.539]'), ('1', '[1, 1]'))

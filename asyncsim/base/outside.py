@@ -45,7 +45,7 @@ def trusting(places: Sequence[str] | None) -> Iterator[None]:
 
 
 def permit(target: str, field: str) -> None:
-    """Raise `InputError` for code that a file names and the user does not trust."""
+    """Raise `InputError` if a file names code that the user does not trust."""
     trusted = _TRUSTED.get()
     remedy = f"read what it does, then add --trust {target}, or trust=[{target!r}] in Python"
     checks.require(trusted is None or _full(target) in trusted, field, target, "trusted, as a file names it", remedy)
@@ -182,7 +182,7 @@ def made_by(subject: Any) -> str:
 
 
 def kind_of(part: str) -> tuple[str, str]:
-    """The name of a kind of part, and what it gets and returns."""
+    """Name of a kind of part, and what a part of this kind receives and returns."""
     kind, says = checks.advice(f"kind={part}", "own").split(" | ")
     return kind, says
 

@@ -27,7 +27,7 @@ Made = TypeVar("Made", bound=Callable[..., Any])
 
 @dataclasses.dataclass(frozen=True)
 class Knob:
-    """A knob: its default (`...` if required), description, check, domain, and type in stubs."""
+    """Declaration of a setting: default (`...` if required), description, check, domain, and type in stubs."""
 
     usual: Any
     words: str
@@ -39,7 +39,7 @@ class Knob:
 
     @property
     def default(self) -> Any:
-        """The default as in a signature."""
+        """Default of the knob, as a signature shows it."""
         return inspect.Parameter.empty if self.usual is ... else self.usual
 
     def read(self, name: str, value: Any) -> Any:
@@ -54,7 +54,7 @@ class Knob:
             raise checks.InputError(refused.field, refused.value, f"{refused.bound}, or None", refused.remedy) from None
 
     def but(self, usual: Any, *, optional: bool = False) -> Any:
-        """A copy with another default; `optional`: None is accepted."""
+        """A copy of the knob with another default; `optional`: None is accepted."""
         if not optional:
             return dataclasses.replace(self, usual=usual)
         words = ", ".join(filter(None, (self.words, "None for none")))
@@ -212,7 +212,7 @@ def page(source: Any, returns: str, refused: str = "settings outside their range
 
 
 def public(name: str, body: Any, own: Mapping[str, Knob], kind: Any, returns: str, refused: str, source: str) -> Any:
-    """The public function of a frozen dataclass; its `joint(**knobs)` raises for inconsistent knobs."""
+    """Public function that makes a frozen dataclass; its `joint(**knobs)` raises for inconsistent knobs."""
     joint = getattr(kind, "joint", None)
 
     def build(**given: Any) -> Any:

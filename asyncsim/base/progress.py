@@ -47,7 +47,7 @@ class Progress:
             self.bar.stop()
 
     def begin(self, steps: int) -> None:
-        """Set the number of steps completed earlier, which took no time now."""
+        """Set the number of steps that an earlier run completed, which do not count for the speed."""
         self.done = self.before = steps
         if self.bar is not None:
             self.bar.update(self.bar.task_ids[0], completed=steps)

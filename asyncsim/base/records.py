@@ -121,7 +121,7 @@ class Claim(calls.Told):
         checks.one_of("relative_to", self.relative_to, ("value", "norm"), "say what an effect is relative to")
 
     def domain(self, point: Point) -> str | None:
-        """None inside the domain, else why the point is outside."""
+        """None if a point is inside the claim's domain, else why it is outside."""
         try:
             self.point(point)
         except checks.InputError as refusal:
@@ -176,7 +176,7 @@ class Comparison(calls.Told):
 
 @dataclass(frozen=True)
 class Tightness:
-    """How closely a part of a bound was tested: one quantity and term, at the point with the sharpest test.
+    """How closely one term of a bound was tested, for one quantity, at the point with the sharpest test.
 
     `ratio` is measured/bound there. `seen` is the smallest share by which a lower term would have been detected at the
     verdict's error rates. It is infinity where even the term's absence would pass. `false_pass` is the rate at which a

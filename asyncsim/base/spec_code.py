@@ -65,8 +65,8 @@ def changed(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
 
 
 class Live:
-    """The code of a part that has no written form: `modules` of its classes and functions, and `files`, digests of a
-    user's functions and classes with everything that they use from their own file.
+    """Code of a part that has no written form, as digests: its `modules` and its `files`.
+    `modules` define its classes and functions; `files` digest a user's own, with all that they use in their file.
     """  # fmt: skip
 
     def __init__(self, part: Any) -> None:

@@ -40,7 +40,7 @@ class Terminated(Stopped):
 
 
 class Unfinished(KeyboardInterrupt):
-    """Raised in a batch for which a signal has waited too long."""
+    """Raised inside a batch when a signal has waited too long for the end of the batch."""
 
 
 def number_of(error: KeyboardInterrupt) -> int:
@@ -69,7 +69,7 @@ def terminable() -> Iterator[None]:
 
 @contextmanager
 def abandonable(may: bool) -> Iterator[None]:
-    """Say whether a signal that has waited for `SOON` seconds raises `Unfinished` while the context lasts."""
+    """Set whether, inside the context, a signal that has waited for `SOON` seconds raises `Unfinished`."""
     global _open
     before, _open = _open, may
     try:

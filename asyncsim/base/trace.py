@@ -32,7 +32,7 @@ ENDS = 24
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Trace(calls.Told):
-    """The recorded results of a run.
+    """Results of a run: recorded metrics, accumulated arrays, final parameters, schedule and header.
 
     `metrics`: name to float64 `[U/every, R]`, NaN where missing. `updates`: int `[U/every]`. `accumulated`: name to
     `[..., R]`. `parameters`: final, `[R, P]`. `diverged`: int `[R]`, update at which a replicate left the finite range,
@@ -189,7 +189,7 @@ class Trace(calls.Told):
         return uncertainty.between(values, self.realization, self.schedule.random)
 
     def final(self, name: str, last: float = 0.1) -> records.Estimate:
-        """Mean of a metric over the last fraction of the recorded updates, without diverged replicates.
+        """Mean of a metric over the last tenth (`last`) of the recorded updates, without diverged replicates.
 
         Raises `InputError` if replicates have different settings: `split` gives a trace for each.
         """

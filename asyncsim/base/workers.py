@@ -55,7 +55,7 @@ _ALONE: ContextVar[bool] = ContextVar("alone", default=False)
 
 @contextmanager
 def alone() -> Iterator[None]:
-    """Calls inside the context start no workers unless asked to."""
+    """Context in which calls start no worker processes unless asked to."""
     before = _ALONE.set(True)
     try:
         yield
@@ -64,7 +64,7 @@ def alone() -> Iterator[None]:
 
 
 def nested() -> bool:
-    """Whether the cores are in use: this is a worker, a thread or subprocess of the caller, or one of many calls."""
+    """Whether other calls already use the cores: this is a worker, a thread or a subprocess, or one of many calls."""
     beside = threading.current_thread() is not threading.main_thread() or multiprocessing.parent_process() is not None
     return beside or number() is not None or _ALONE.get()
 

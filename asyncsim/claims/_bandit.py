@@ -38,7 +38,7 @@ def fisher(probabilities: np.ndarray) -> np.ndarray:
 
 
 def score_norm_squared(probabilities: np.ndarray) -> np.ndarray:
-    """|e_a - p|^2 = 1 - 2 p_a + |p|^2 for every action, `[A]`."""
+    """Squared score norm |e_a - p|^2 = 1 - 2 p_a + |p|^2 of every action, `[A]`."""
     return 1.0 - 2.0 * probabilities + probabilities @ probabilities
 
 
@@ -77,7 +77,7 @@ def refuse_equal(rewards: np.ndarray, remedy: str = "equal arms have no gradient
 
 
 class Arms(Declared):
-    """Base of points with one vector entry per arm, two arms or more; the first vector sets the typical number."""
+    """Base class of claim points with vectors of one entry per arm; the first sets their typical length."""
 
     def joint(self) -> None:
         """Require at least two arms, and vectors of equal length."""
@@ -99,7 +99,7 @@ def arm_rewards(*example: float, doc: str, low: float = 0.0, most: float = 1.0, 
 
 
 class Frozen(Arms):
-    """Base of points with the rewards of arms and the logits of a frozen behavior policy mu."""
+    """Base class of claim points with the rewards of arms and the logits of a frozen behavior policy mu."""
 
     _logits = (0.5, 0.1, -0.3, 0.2, 0.0)
     behavior_logits = Vector(typical=(-2.0, 2.0), sizes=(4, 4), example=_logits, doc="frozen behavior's logits, by arm")
@@ -118,7 +118,7 @@ def project(x: np.ndarray) -> np.ndarray:
 
 
 class PolicyPair(Arms):
-    """Base of points with two softmax policies over one set of actions."""
+    """Base class of claim points with two softmax policies over one set of actions."""
 
     behavior_logits = arm_logits("behavior", 0.3, -0.2, 0.5)
     current_logits = arm_logits("current", 1.5, -0.9, 0.1)
@@ -130,14 +130,14 @@ class PolicyPair(Arms):
         self.chi_square = float(((self.pi - self.mu) ** 2 / self.mu).sum())
 
     def list_counts(self, name: str, tokens: int) -> None:
-        """Refuse a length whose vectors of action counts, which are listed, are more than 20,000."""
+        """Refuse a length with more than 20,000 vectors of action counts, since all of them are enumerated."""
         actions = self.behavior_logits.size
         longest = next((n for n in range(tokens) if math.comb(n + actions, actions - 1) > 20_000), tokens)
         self.require(longest == tokens, name, f"at most {longest} tokens for {actions} actions", "shorten sequences")
 
 
 class PaidGroup(PolicyPair):
-    """Base of points with a group of `samples` draws of arms with fixed `rewards`, with all ordered batches listed."""
+    """Base class of claim points with a group of `samples` arms drawn, fixed `rewards`, and all batches enumerated."""
 
     behavior_logits = arm_logits("behavior", 0.3, -0.2, 0.5, most=1.5, sizes=(2, 4))
     current_logits = arm_logits("current", 1.5, -0.9, 0.1, most=1.5)
@@ -170,7 +170,7 @@ def of_states(doc: str, unit: str, *example: tuple[float, ...]) -> Table:
 
 
 class Sequences(Declared):
-    """Base class of points with sequence policies, whose logits `[S, A]` are stored in parameters of type `Parsed`."""
+    """Base class of claim points with sequence policies, whose logits `[S, A]` are parameters of type `Parsed`."""
 
     actions = Integer(2, typical=(2, 3), example=3, doc="number of actions")
     horizon = Integer(1, typical=(1, 4), example=3, unit="tokens", doc="length of a sequence")
@@ -199,7 +199,7 @@ class Sequences(Declared):
         return {"iid": 0, "position": position + 1, "markov": 1 + action}[self.dependence]
 
     def behind(self, values: np.ndarray, position: int, last: float = 0.0) -> np.ndarray:
-        """Values of the row that follows each row and action at `position`, `[S, A]`; `last` after the final token."""
+        """Value of the next row after each row and action at `position`, `[S, A]`; `last` after the final token."""
         if position + 1 == self.horizon:
             return np.full((len(values), self.actions), last)
         pairs = np.ndindex(len(values), self.actions)
@@ -208,7 +208,7 @@ class Sequences(Declared):
 
 
 class SequencePair(Sequences):
-    """Base of points with behavior and current logits `[S, A]` of a sequence policy."""
+    """Base class of claim points with behavior and current logits `[S, A]` of a sequence policy."""
 
     behavior_logits = logit_table("behavior", (0.3, -0.2, 0.5), (0.0, 0.7, -0.4), (-0.5, 0.2, 0.1), (0.9, 0.1, 0.0))
     current_logits = logit_table("current", (1.0, -0.6, 0.2), (0.4, 0.2, -0.8), (0.3, -0.3, 0.6), (0.2, 0.8, -0.5))
@@ -280,7 +280,7 @@ def share_that_pays(example: float | None = None) -> Real:
 
 
 class PaidSequencePair(SequencePair):
-    """Base of points with two sequence policies and a reward."""
+    """Base class of claim points with two sequence policies and a reward."""
 
     success = share_that_pays()
 

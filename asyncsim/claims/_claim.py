@@ -58,7 +58,7 @@ class Claim(Declared):
         raise NotImplementedError
 
     def check(s) -> Quantities:
-        """Return the same quantities by an independent derivation."""
+        """Return the predicted quantities by an independent derivation."""
         raise NotImplementedError
 
     def reach(self, point: Point, /) -> str | None:
@@ -66,15 +66,15 @@ class Claim(Declared):
         return None
 
     def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        """Estimate the quantities from `plant(spec)`, with enough replicates to detect the given effect."""
+        """Estimate the quantities by runs of `plant(spec)`, with enough replicates to detect the given effect."""
         raise NotImplementedError
 
     def given(self, at: Point, /) -> Point:
-        """Return the parameters that the words of a user stand for: by default these themselves."""
+        """Return the claim's parameters for the parameters that a user gives; by default both are the same."""
         return at
 
     def at(self, size: str) -> tuple[Point, ...]:
-        """Return the points of a trial of the given size."""
+        """Return the points that a verification of the given size, such as quick or full, measures."""
         return (*self.points, *(self.more if size == "full" else ()))
 
     def planted(self) -> dict[str, tuple[Plant, Point]]:
@@ -84,7 +84,7 @@ class Claim(Declared):
 
 
 def stated(claim: type[Claim], id: str, own: bool = False) -> records.Claim:
-    """The record of a claim, whose formulas parse the point when called and so can refuse it by name."""
+    """Record of a claim, whose formulas parse the point when called, so that errors name the invalid parameter."""
 
     def at_point(
         formula: Callable[..., Quantities], rest: Callable[[Any], Quantities] = lambda s: {}, name: str = "predict"
@@ -126,7 +126,7 @@ def stated(claim: type[Claim], id: str, own: bool = False) -> records.Claim:
 
 
 def each_term(formula: Callable[[Any, str, float], Quantities], *names: str) -> dict[str, Any]:
-    """Map the name of each term to the bound with that term multiplied by a factor."""
+    """Map the name of each term of a bound to the bound in which a factor multiplies that term."""
     return {name: lambda s, factor, name=name: formula(s, name, factor) for name in names}
 
 

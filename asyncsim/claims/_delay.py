@@ -79,7 +79,7 @@ def stable_share(step: float, curvature: float, tau: int) -> float:
 
 
 def growth(a: float, tau: int) -> float:
-    """Logarithm of the largest root of z^{tau+1} - z^tau + a, in nats per update."""
+    """Growth rate at delay tau, in nats per update: log of the largest root of z^{tau+1} - z^tau + a."""
     polynomial = np.zeros(tau + 2)
     polynomial[:2], polynomial[-1] = (1.0, -1.0), polynomial[-1] + a
     if tau == 0:
@@ -107,6 +107,6 @@ def growth_by_lambert(a: float, delay: float) -> float:
 
 
 def unstable(field: str, value: float, a: float, tau: int) -> None:
-    """Refuse a mode that does not grow beyond the stability boundary."""
+    """Refuse a learning rate that is not above the stability boundary, where no mode grows."""
     bound = f"such that step * curvature = {a:.4g} is above {1.001 * critical(tau):.6g}"
     checks.require(a > 1.001 * critical(tau), field, value, bound, "below the boundary nothing grows")

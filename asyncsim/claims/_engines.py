@@ -15,7 +15,7 @@ WORKS = ("constant:2", "exponential:1", "lognormal:1:0.8", "gamma:2:3", "pareto:
 
 
 class Engines(Claim):
-    """Base of claims on an event system; tests draw parameters without `typical`, since they depend on others."""
+    """Base class of claims on an event system; tests draw the parameters without `typical` as others allow."""
 
     through = "kernel"
 

@@ -89,7 +89,7 @@ class Loop:
 
 
 def busy(tickets: int, ratio: float) -> float:
-    """Busy fraction 1 - p0, 1/p0 = sum_{n=0..K} K!/(K-n)! ratio^n; `ratio` is mean training / mean generation time."""
+    """Trainer's busy fraction 1 - p0, 1/p0 = sum_{n=0..K} K!/(K-n)! ratio^n; `ratio`: training / generation time."""
     total = 1.0
     for n in range(1, tickets + 1):
         total = 1.0 + n * ratio * total
@@ -97,7 +97,7 @@ def busy(tickets: int, ratio: float) -> float:
 
 
 def busy_by_balance(tickets: int, generation: float, train: float) -> float:
-    """Busy fraction 1 - p0 from balance equations of states (phase 1, phase 2); other groups are at the trainer."""
+    """Trainer's busy fraction from balance equations over the numbers of groups in generation phases 1 and 2."""
     # Generation in two exponential phases has a law of its own; states grow with their square.
     phases = 2 if tickets <= 24 else 1
     leave = phases / generation

@@ -36,7 +36,7 @@ def logits(policy: str, *example: tuple[float, ...]) -> Table:
 
 
 class Process(Declared):
-    """Base of points with policies on a decision process of S states and A actions that starts in state 0."""
+    """Base class of claim points with policies on a decision process of S states and A actions, from state 0."""
 
     transition = Parsed(
         _transition,
@@ -98,7 +98,7 @@ def arms(s: Process) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 class Pair(Process):
-    """Base of points with two policies on one process: the behavior policy generated the data, the other is current."""
+    """Base class of claim points with a behavior policy, which generated the data, and a current policy."""
 
     behavior_logits = logits("behavior", (0.4, -0.3), (-0.8, 0.5))
     current_logits = logits("current", (1.1, -0.5), (0.2, -0.4))
@@ -119,7 +119,7 @@ class Pair(Process):
         return min(mean * self.averaged, largest * self.coupled)
 
     def by_steps(self) -> tuple[float, float]:
-        """The bounds `averaged` and `coupled` as sums over steps."""
+        """The two bounds `averaged` and `coupled` on diverging trajectories, as sums over steps."""
         length = math.ceil(math.log(1e-18) / math.log(max(self.discount, 1e-9))) + 1
         still = np.exp(np.log1p(-self.distances.max()) * np.arange(1, length + 1))
         shares = self.discount ** np.arange(length)

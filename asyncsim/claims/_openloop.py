@@ -21,7 +21,7 @@ Nodes = tuple[np.ndarray, np.ndarray]
 
 
 class Clocked(_engines.Engines):
-    """Open loop of single samples with a clock: a trainer that never waits publishes every `period` seconds.
+    """Base class of claims on an open loop of single samples; the trainer publishes every `period` seconds.
 
     Places start again at once, so a sample's start falls anywhere in a period, independently of how long it will take.
     """
@@ -39,7 +39,7 @@ class Clocked(_engines.Engines):
 
 
 def refuse_chance(ratio: float, groups: int, capacity: int) -> None:
-    """Refuse a buffer that Poisson arrivals, `ratio` per trained group, leave without a batch or find full."""
+    """Refuse a buffer that Poisson arrivals, `ratio` per trained group, may leave without a batch or find full."""
     if ratio > 1.0:
         # A full buffer less a batch, then j periods of arrivals, of which j - 1 were taken.
         chance = poisson.cdf((_PERIODS + 1) * groups - capacity - 1, _PERIODS * ratio * groups).max()

@@ -24,7 +24,7 @@ def staleness_law(more: str, *example: float) -> Vector:
 
 
 def companions(law: np.ndarray, a: float) -> list[np.ndarray]:
-    """A_d `[S+1, S+1]` for each delay d: the newest iterate moves by -a times the one d updates older."""
+    """Companion matrices A_d `[S+1, S+1]`: the newest iterate moves by -a times the iterate d updates older."""
     matrices = [np.eye(len(law), k=-1) for _ in law]
     for delay, matrix in enumerate(matrices):
         matrix[0, 0] = 1.0
@@ -119,7 +119,7 @@ def stable(step: float, curvature: float, law: np.ndarray) -> float:
 
 
 class RandomDelays(Claim):
-    """Base of claims with a distribution of staleness and one curvature."""
+    """Base class of claims with one curvature and a distribution of staleness."""
 
     law = staleness_law("", 0.4, 0.0, 0.6)
     curvature = Positive(typical=(0.1, 5.0), example=2.0, unit="gradient per parameter", doc="curvature of the mode")
@@ -129,7 +129,7 @@ class RandomDelays(Claim):
 
 
 def check_paths(law: np.ndarray, updates: int, groups: int = 1) -> None:
-    """Refuse runs with too many sequences of draws to enumerate."""
+    """Refuse runs with too many sequences of drawn delays to enumerate."""
     values, remedy = int(np.count_nonzero(law)), "shorten the run or the law"
     checks.power("values ** draws", values, updates * groups, 2**16, "sequences of draws", remedy)
 
@@ -149,7 +149,7 @@ def enumerated(law: np.ndarray, share: float, updates: int, groups: int = 1) -> 
 
 
 class ExponentialWorkers(Claim):
-    """Base of claims on M workers whose order of deliveries is independent and uniform."""
+    """Base class of claims on M workers whose order of deliveries is independent and uniform."""
 
     workers = Integer(2, 64, typical=(2, 4), example=3, doc="workers that update on arrival", remedy="have two or more")
     updates = Count(1, 12, typical=(1, 6), example=5, unit="updates", doc="updates of the run")
@@ -161,7 +161,7 @@ class ExponentialWorkers(Claim):
 
 
 def paths(workers: int, updates: int, start: np.ndarray, move: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    """Iterates of all equally likely orders, `[K, T+1, P]`; an update adds `move` of the parameters its worker read."""
+    """Iterates for all equally likely orders of workers, `[K, T+1, P]`; an update is `move` of the parameters read."""
     orders = np.array(list(itertools.product(range(workers), repeat=updates)))
     rows = np.arange(len(orders))
     read = np.broadcast_to(start, (len(orders), workers, start.size)).copy()

@@ -21,7 +21,7 @@ def radius(field: np.ndarray, step: float, tau: int, current: np.ndarray | None 
 
 
 def first_unstable(matrix: Callable[[float], np.ndarray], low: float, high: float) -> float:
-    """Parameter at which the spectral radius first exceeds 1: bracketed on a geometric grid, then root finding."""
+    """Parameter at which a matrix's spectral radius first exceeds 1, by a geometric grid and root finding."""
 
     def excess(a: float) -> float:
         return float(np.abs(np.linalg.eigvals(matrix(a))).max()) - 1.0

@@ -43,7 +43,7 @@ def own(id: str) -> bool:
 
 
 def taken(subject: Any) -> str:
-    """Return the id of a user's claim, given as an id, a path that is read again, a class or an instance."""
+    """Return the id of a user's claim, given by id, class, instance, or path of a file, which is read again."""
     if isinstance(subject, (type, _claim.Claim)):
         home = subject if isinstance(subject, type) else type(subject)
         return _take(subject, f"{home.__module__}:{home.__qualname__}")

@@ -22,7 +22,7 @@ EVENTS = 400
 
 
 class Wrapped:
-    """A product component with some methods replaced; all others are forwarded."""
+    """A simulator component with some methods replaced; calls of all other methods are forwarded to it."""
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner
@@ -32,7 +32,7 @@ class Wrapped:
 
 
 def overriding(**methods: Callable[..., Any]) -> Any:
-    """Make a wrapper class that overrides the named methods; each override gets the wrapped component first."""
+    """Make a wrapper class that overrides the named methods; each override first receives the wrapped component."""
     members = {name: lambda self, *args, to=to, **more: to(self._inner, *args, **more) for name, to in methods.items()}
     return type("Overriding", (Wrapped,), members)
 
@@ -57,7 +57,7 @@ def named(*names: str, **fixed: Any) -> Callable[..., dict[str, Any]]:
 
 
 def within(**limits: float) -> Callable[[Point], str | None]:
-    """Return a reach function that limits parameters to maxima; beyond them, runs or lists are too long.
+    """Return a `Claim.reach` that allows parameters up to these maxima; larger ones make runs or lists too long.
 
     >>> within(staleness=64)({"staleness": 80})
     'staleness of at most 64, not 80; lower it'
@@ -71,7 +71,7 @@ def within(**limits: float) -> Callable[[Point], str | None]:
 
 
 def up_to(most: float, count: Callable[[Point], float], text: str) -> Callable[[Point], str | None]:
-    """Return a reach function that limits a number computed from the point; {} in `text` is the number.
+    """Return a `Claim.reach` that limits a number computed from the point; {} in `text` stands for the number.
 
     >>> up_to(8, lambda point: point["samples"] ** 2, "at most 8, not {}; take fewer")({"samples": 3})
     'at most 8, not 9; take fewer'
@@ -96,12 +96,12 @@ def heavy(point: Point, *names: str, index: float = 3.0, shape: float = 0.2) -> 
 
 
 def sampled(*names: str, **limits: float) -> Callable[[Point], str | None]:
-    """Return a reach function that checks the tails of the named works and limits parameters to maxima."""
+    """Return a `Claim.reach` that checks the tails of the named works and limits parameters to maxima."""
     return lambda point: heavy(point, *names) or within(**limits)(point)
 
 
 def too_rare(spread: float, most: float) -> str | None:
-    """Return why a mean over `most` units is too noisy; `spread` is the relative standard deviation of one unit.
+    """Return why a mean over `most` units is too noisy, else None; `spread` is one unit's relative deviation.
 
     Where an event of probability p decides the mean, most/spread^2 is nearly how often it is seen. Fewer than `EVENTS`
     are not nearly normal, and none at all would look like a wrong product.
@@ -116,6 +116,6 @@ def too_rare(spread: float, most: float) -> str | None:
 
 
 def units_for(spread: float, effect: float, comparisons: int, kind: str = "expectation", scale: float = 1.0) -> int:
-    """Number of replicates or realizations, each with standard deviation `spread`, that detects the effect at a
-    verification's error rates in each of the comparisons."""
+    """Number of replicates or realizations that detect an effect at the error rates of a verification.
+    `spread` is the standard deviation of one of them. The rates hold in each of the comparisons."""
     return validation.sample_size(spread, effect, scale, FALSE_FAIL, FALSE_PASS, comparisons, kind)

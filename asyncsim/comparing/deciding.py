@@ -179,7 +179,7 @@ def _along(specs: Any, along: Any, tuned: Any, clocked: bool) -> list[tuple[dict
 
 @dataclass(frozen=True)
 class Question:
-    """The question, for one task after another; the fields are arguments of `compare`, `most` the replicates."""
+    """The question of a comparison, answered task by task; fields are arguments of `compare`, `most` the replicates."""
 
     reading: Reading
     statistic: str
@@ -202,7 +202,7 @@ class Question:
 
     @staticmethod
     def exact(specs: Mapping[str, Spec]) -> bool:
-        """Whether no arm is random: populations, on schedules that are not random."""
+        """Whether no arm is random: all train on full populations, with schedules that are not random."""
         return all(spec.sampling == "enumerate" and not spec.system.random for spec in specs.values())
 
     def on(self, specs: Mapping[str, Spec], shown: Progress, site: Site, many: str = "") -> OnTask:
@@ -410,7 +410,7 @@ class Seen:
         return np.concatenate(self.parts)
 
     def arm(self, name: str, tuned: Tuned, most: float, event: bool) -> Arm:
-        """Summary of all replicates; `event`: numbers are 0 or 1; `most` if the target is never reached."""
+        """Summary of an arm's replicates; `event`: numbers are 0 or 1; `most`: the number without the target."""
         curve = np.concatenate(self.curves, axis=1)
         ends, numbers = ending(curve), summarized(self.numbers, None, event)
         freedom = max(1, len(ends) - 1)
@@ -484,7 +484,7 @@ SURE = 0.95
 
 @dataclass(frozen=True)
 class Plan(calls.Told):
-    """Plan of a comparison.
+    """Plan of a comparison: the replicates that it needs, and the pilot's spread and cost behind them.
 
     `replicates` of each arm, in looks of 64, 128, ...; `spread`, standard deviation of a paired difference in the
     pilot, and `unpaired`, that without common draws; `seconds` of all arms.

@@ -187,7 +187,7 @@ def planned(values: Any, looks: int, alpha: float = 0.05, event: tuple[float, fl
 
 
 def unseen(x: np.ndarray, event: tuple[float, float]) -> tuple[float, float]:
-    """Largest fall and rise of a number in an unobserved event: `event`, or three times the largest observed."""
+    """Largest fall and rise assumed for a number in an unseen event: `event`, or three times the largest observed."""
     mean = float(x.mean())
     return max(event[0], BEYOND * (mean - float(x.min()))), max(event[1], BEYOND * (float(x.max()) - mean))
 
@@ -211,7 +211,7 @@ def _worst(looks: int, alpha: float, freedom: float) -> tuple[np.ndarray, np.nda
 
 @lru_cache(maxsize=256)
 def common_bound(looks: int, alpha: float = 0.05) -> float:
-    """The bound c that scores at K looks, each with twice the numbers, ever exceed with probability `alpha`.
+    """Bound c that z-scores at any of K looks exceed with probability `alpha`, when each look doubles the sample.
 
     P(max_k |z_k| > c) = alpha, z_1 standard normal, z_k = (z_{k-1} + w_k)/sqrt(2) with independent standard normal w_k:
     one number is integrated after another. Raises `InputError` below one look.
@@ -246,7 +246,7 @@ def _exceeded(bound: float, looks: int) -> float:
 
 
 def heavy(numbers: np.ndarray) -> bool:
-    """Whether one number has more than half of the variance, so that the sample is too small for its mean.
+    """Whether one number contributes more than half of the variance, so that the sample is too small for its mean.
 
     >>> heavy(np.array([0.0, 0.1, -0.1, 0.05, 50.0])), heavy(np.arange(10.0))
     (True, False)
@@ -287,7 +287,7 @@ def events(a: np.ndarray, b: np.ndarray, bounds: tuple[float, float]) -> tuple[f
 def difference(
     statistic: str, kind: str, a: np.ndarray, b: np.ndarray, bounds: tuple[float, float], looks: int, alpha: float
 ) -> tuple[float, Interval, Interval, float]:
-    """The statistic of the paired numbers `a`, `b` `[n]`, and its interval at level `alpha` over all looks.
+    """The difference statistic of paired numbers `a`, `b` `[n]`, and its interval at level `alpha` over all looks.
 
     Also returned are the interval without allowance for unseen events, and the largest change of a number that the
     first interval allows for (0: it assumes nothing).

@@ -21,7 +21,7 @@ BOUNDS = {16: 3.42, 32: 3.04}
 
 
 class Interval(NamedTuple):
-    """A difference and half of its interval, `[...]` each; NaN if there is none. `freedom` of its error."""
+    """A difference, half of its interval (NaN if unknown), and the degrees of freedom of its error, `[...]` each."""
 
     value: Any
     half: Any
@@ -81,7 +81,7 @@ def inside_runs(apart: Any) -> Interval:
 
 
 def cosines(apart: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Mean of a series, and mean squares of its slow and fast cosines, which are equal in size for white noise."""
+    """Mean of a series, and mean squares of its slow and fast cosine coefficients, which are equal for white noise."""
     count = apart.shape[-1]
     j = np.arange(1, min(HIGH, count - 1) + 1)[:, None]
     waves = np.sqrt(2.0) / count * np.cos(np.pi * j * (np.arange(count) + 0.5) / count)

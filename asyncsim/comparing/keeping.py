@@ -19,7 +19,7 @@ ROOT = "asyncsim.running.running"
 
 
 class Kept(Site):
-    """A site with a store of training runs; curves of `metric` are kept; `there` counts the runs in the store.
+    """A site that stores training runs and their curves of `metric`; `there` counts the runs found in the store.
 
     Simulated seconds are kept if the comparison is `clocked`.
     """
@@ -81,7 +81,7 @@ def site_of(workers: int | None, where: str | None, metric: str, clocked: bool =
 
 
 def together(runs: Sequence[tuple[Spec, int]], site: Site) -> list[Trace]:
-    """As `running.running.together`; one process stores each run when it ends, several store all at the end."""
+    """Train runs as `running.together` does, and store them: one process after each run, several at the end."""
     if not isinstance(site, Kept):
         return running.together(runs, site)
     units = [site.unit(*each) for each in runs]

@@ -71,7 +71,7 @@ class Reading:
 
     @property
     def unit_of_clock(self) -> float:
-        """Value of one second on the axis."""
+        """Length of one simulated second on the axis, in seconds or slot-hours."""
         return self.slots / 3600.0 if self.over == "slot-hours" else 1.0
 
     @property
@@ -120,7 +120,7 @@ class Reading:
 
     @property
     def aside(self) -> str:
-        """A note if collapses of numbers other than returns are counted; else ""."""
+        """A note that collapses of metrics other than returns are counted; "" if none are."""
         others = ", ".join(each for each in self.metric.split(", ") if each not in RETURNS)
         told = f"counted are runs whose {others} collapses; metric='trained_return' counts those whose return does"
         told += f", and without over='collapse' there are values of {others}"
@@ -171,7 +171,7 @@ class Reading:
         return np.asarray(seconds * self.unit_of_clock)
 
     def drawn(self, curve: np.ndarray, trace: Trace) -> tuple[np.ndarray, np.ndarray]:
-        """The axis `[K]` and on it the curve from `course`, `[K, R]`; after its end it keeps the last value."""
+        """Axis `[K]`, and on it the curve from `course`, `[K, R]`; after its end the curve keeps its last value."""
         if not self.clocked:
             return trace.updates, curve
         x, at = np.linspace(0.0, float(self.horizon or 0.0), PLACES), self.places(trace)
@@ -302,7 +302,7 @@ def collapses(good: np.ndarray) -> np.ndarray:
 
 
 def trailing(values: np.ndarray, width: int = WINDOW) -> np.ndarray:
-    """Mean of the last `width` values, `[U, R]`, or of fewer at the start; missing values are ignored."""
+    """Trailing mean of the last `width` values, `[U, R]`, or of fewer at the start; missing values are ignored."""
     known = np.isfinite(values)
     filled = np.where(known, values, 0.0)
     total, count = np.zeros(values.shape), np.zeros(values.shape)

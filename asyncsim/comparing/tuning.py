@@ -64,7 +64,7 @@ def start_of(spec: Spec, knob: str) -> float:
 def explore(
     spec: Spec, knob: str, grid: tuple[float, ...], fixed: bool, reading: Reading, smallest: float
 ) -> Generator[Spec, Trace, Scores]:
-    """Numbers of an arm at each value of a grid, extended until the best value is inside and a fall is seen beyond it.
+    """Numbers of an arm at each value of a grid, which is extended until its best value is inside and a fall follows.
 
     A generator, so that arms can be tuned in parallel: yields specs, receives their traces, returns the numbers.
     Values are vectorized in one run with `PILOT` replicates each. The grid is extended by its own half width, up to
@@ -89,7 +89,7 @@ def explore(
 def settle(
     spec: Spec, name: str, knob: str, scores: Scores, grid: list[float], fixed: bool, reading: Reading, smallest: float
 ) -> Generator[Spec, Trace, Tuned]:
-    """Choose the value of an arm from its `scores` at all values of the arms' common `grid`, and two beside the best.
+    """Choose an arm's value from its `scores` on the arms' common `grid`, and retry the best and two beside it.
 
     Raises `InputError` if the best is at an edge, unless an inner value is within three standard errors of it. The best
     three values are tried again with more replicates. Values are ranked by their means less `CAUTION` standard errors:
@@ -126,7 +126,7 @@ def _scores(
 
 
 def spread(spec: Spec) -> Spec:
-    """A copy of the spec with one realization per replicate if the system is random, so that they are independent."""
+    """A copy of the spec with independent replicates: one realization for each if the system is random."""
     own = isinstance(spec.system, Schedule) or spec.system.coupled
     random = not own and spec.system.realizations(spec.replicates) > 1
     return spec.replace(realizations=spec.replicates) if random else spec

@@ -35,7 +35,7 @@ def tickets_of(batch_size: int, max_staleness: float, batches_per_publish: int) 
 
 @dataclass(frozen=True)
 class Rules:
-    """Settings of a check: P groups per batch, S batches per publish, at most (eta + 1) M groups, at most C running.
+    """Settings of an admission check: P groups per batch, S batches per publish, limits (eta + 1) M and C.
 
     `oldest`: the trainer drops accepted groups that are more versions old; None: admission alone bounds staleness.
     """
@@ -69,13 +69,13 @@ class Counts:
     """Accepted ones."""
 
     def over(self, oldest: float | None) -> int:
-        """Number of accepted groups that are too old for training."""
+        """Number of accepted groups that are more than `oldest` versions old."""
         if oldest is None:
             return 0
         return sum(n for version, n in self.accepted.items() if self.version - version > oldest)
 
     def moved(self, n: int, out: Counter[int], into: Counter[int] | None = None, *, newest: bool = False) -> None:
-        """Remove n groups, the oldest first (or the newest), and optionally add them to another count."""
+        """Remove n groups from `out`, the oldest first (or the newest), and optionally add them to `into`."""
         for version in sorted(out, reverse=newest):
             amount = min(n, out[version])
             out[version] -= amount
@@ -99,7 +99,7 @@ def _raised(words: str, error: Exception) -> Violation:
 
 @dataclass
 class Run:
-    """One controller, the events so far, and its last answer."""
+    """One test run of a controller: the events so far, and the controller's last answer."""
 
     rules: Rules
     factory: Callable[[], Any]
@@ -132,7 +132,7 @@ class Run:
         return {event: most for event, most in able.items() if most > 0 and event not in without_hook}
 
     def happen(self, event: str, n: int) -> None:
-        """Apply an event to n groups and report it to the controller."""
+        """Apply an event to n groups, and report the event to the controller."""
         self.events.append((event, n))
         self.lines.append(f"{event} {n}" if event in ("submit", "accept", "reject", "fail", "drop") else event)
         try:
@@ -175,7 +175,7 @@ class Run:
         return lines.get(event, f"{event} {n}")
 
     def look(self) -> int:
-        """Ask for the capacity; a value that is not an integer breaks a rule."""
+        """Ask the controller for its capacity; a value that is not an integer breaks a rule."""
         try:
             value = self.hooks.capacity(self.counts.version)
         except Exception as error:
@@ -331,7 +331,7 @@ OPEN: tuple[dict[str, Any], ...] = (
 
 
 class Shadow:
-    """Count permits under one accounting rule."""
+    """Counter of permits under one accounting rule."""
 
     def __init__(self, law: Law, rules: Rules, limit: int | None = None) -> None:
         self.law, self.rules = law, rules
@@ -427,7 +427,7 @@ _OF_TICKETS = {"versions", "more", "publish", "submit", "accept", "consume"}
 
 
 def likely(rules: Rules, factory: Callable[[], Any], names: Names, seed: int) -> tuple[str, ...]:
-    """Mistakes, else pairs of them, that give the controller's capacity at every step of long runs; else nothing."""
+    """Single mistakes, else pairs, that reproduce the controller's capacity at every step of long runs."""
     # Who is not told of failed groups apart cannot treat them apart.
     apart = Run(rules, factory, names).hooks.fails
     highest = 0

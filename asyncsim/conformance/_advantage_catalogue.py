@@ -20,7 +20,7 @@ _UNIT = 100.0
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """One batch, `[B, T]` each, except for `group` and `keep`, `[B]`.
+    """One test batch for advantages, `[B, T]` each, except for `group` and `keep`, `[B]`.
 
     `behind`: value of the state behind a step, of the final observation where an episode ends; `ended`: whether the
     episode is terminated with the step, `cut`: whether a time limit cuts it off; `prior` `[B]`: whether one ended in
@@ -63,7 +63,7 @@ def _case(name: str, seed: int, shape: tuple[int, int], ends: str = "", cuts: st
 
 @cache
 def trace_cases(seed: int, *, masked: bool, ends: bool, cuts: bool) -> tuple[Case, ...]:
-    """Batches of episodes, the most informative first."""
+    """Test batches of episodes, the most informative first."""
     shape = ROWS, STEPS
     inside = _case("episodes end inside", seed, shape, "02 10 13 24")
     last = _case("episodes end at the last step", seed, shape, "05 12 15")
@@ -81,7 +81,7 @@ def trace_cases(seed: int, *, masked: bool, ends: bool, cuts: bool) -> tuple[Cas
 
 @cache
 def group_cases(seed: int, *, ids: bool, kept: bool, steps: int, unequal: bool) -> tuple[Case, ...]:
-    """Batches of samples; without ids, the samples of a group are consecutive."""
+    """Test batches of grouped samples; without ids, the samples of a group are consecutive."""
     n = np.arange(GROUPS * SIZE)
     orders = {"groups in blocks": n // SIZE}
     if ids:
@@ -95,7 +95,7 @@ def group_cases(seed: int, *, ids: bool, kept: bool, steps: int, unequal: bool) 
 
 
 def equal(case: Case) -> Case:
-    """The batch with one group of equal rewards."""
+    """A copy of the batch in which the samples of one group have equal rewards."""
     alike = (case.group == case.group[0])[:, None] & (np.arange(case.rewards.shape[1]) == 0)
     rewards = np.where(case.group[:, None] == case.group[0], np.where(alike, _UNIT, 0.0), case.rewards)
     return replace(case, name="a group of equal rewards", rewards=rewards)
@@ -113,7 +113,7 @@ _LAST = {"whiten": None, "over": "mask", "sign": 1.0}
 
 
 def traced(case: Case, options: Options) -> Array:
-    """x_t = rho_t (r_t + gamma V_(t+1) - V_t) + gamma lambda c_t x_(t+1) inside an episode, `[B, T]`."""
+    """Backward sum x_t = rho_t (r_t + gamma V_(t+1) - V_t) + gamma lambda c_t x_(t+1) in an episode, `[B, T]`."""
     o = {**TRACE, **_LAST, **options}
     out = np.zeros(case.rewards.shape)
     for i, mask in enumerate(case.mask):
@@ -186,7 +186,7 @@ def grouped(case: Case, options: Options) -> Array:
 
 
 def finished(case: Case, out: Array, o: Options) -> Array:
-    """Apply the sign, and standardize over all tokens if requested."""
+    """Advantages times the option's sign, standardized over all tokens if requested."""
     out = o["sign"] * out
     if o["whiten"]:
         pool = out[case.mask] if o["over"] == "mask" else np.where(case.mask, out, 0.0)
@@ -195,7 +195,7 @@ def finished(case: Case, out: Array, o: Options) -> Array:
 
 
 class Mistake(NamedTuple):
-    """A known mistake, its remedy, and the option changes of its variants."""
+    """A known mistake in advantages: its name, its remedy, and the option changes of its variants."""
 
     name: str
     remedy: str
@@ -247,7 +247,7 @@ def _value(case: Case, options: frozenset[tuple[str, Any]]) -> Array:
 
 
 class Entry(NamedTuple):
-    """An advantage: its name, its options, and its mistakes."""
+    """One advantage of the catalogue: its name, its options, and its known mistakes."""
 
     name: str
     options: Options
@@ -291,7 +291,7 @@ NAMES = tuple(dict.fromkeys(m.name for m in itertools.chain(*MISTAKES.values(), 
 
 
 def entries(family: str, base: Options, roles: frozenset[str], many: int) -> Iterator[Entry]:
-    """Advantages of a family with `many` mistakes that its arguments allow; of equal ones, the simplest."""
+    """Catalogue entries of a family with `many` mistakes that the function's arguments allow; no duplicates."""
     own, told, masked = base.get("behind") == "own", base.get("told", False), "mask" in roles
     trace = family != "group"
     possible = {

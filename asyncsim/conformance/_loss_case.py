@@ -26,20 +26,20 @@ Weigh = Callable[[Method, Probe, Callable[[Probe], Probe]], Tensor]
 
 
 def averaged(method: Method, probe: Probe, of: Callable[[Probe], Probe] = methods.as_given) -> Tensor:
-    """Cotangents averaged over the generated tokens of each row."""
+    """A method's cotangents on a batch, averaged over the generated tokens of each row."""
     weights = methods.plain(method, probe, of) * probe.mask
     return probe.mask * weights.sum(-1, keepdim=True) / probe.mask.sum(-1, keepdim=True).clamp(min=1.0)
 
 
 def shared(method: Method, probe: Probe, of: Callable[[Probe], Probe] = methods.as_given) -> Tensor:
-    """Cotangents of a row's one weight times its mean advantage, where each token is clipped by its own."""
+    """A method's cotangents with each row's mean advantage, where each token is clipped by its own advantage."""
     mean = (probe.advantages * probe.mask).sum(-1, keepdim=True) / probe.mask.sum(-1, keepdim=True).clamp(min=1.0)
     return methods.plain(method, probe, of) / torch.where(probe.advantages == 0, 1.0, probe.advantages) * mean
 
 
 @dataclass
 class Case:
-    """A loss with its answers, the nearest method and the intended one (`like`)."""
+    """Measurements of a loss, with the nearest method and the intended method (`like`)."""
 
     subject: Subject
     probes: Sequence[Probe]
@@ -55,12 +55,12 @@ class Case:
 
     @property
     def divisor(self) -> parts.Divisor:
-        """Denominator of the loss."""
+        """Denominator of the loss's mean over tokens or sequences."""
         return self.best.divisor if self.best.divisor.aggregator else self.evidence.divisor
 
     @cached_property
     def meant(self) -> parts.Divisor | None:
-        """Denominator of the asked method: that of the loss itself where the method is a loss that agrees with it."""
+        """Denominator of the requested method: that of the loss itself if that method is a loss and agrees with it."""
         if self.like is None or not getattr(self.like.weight, "averages", False):
             return None if self.like is None else parts.Divisor(self.like.aggregator)
         if self.target.exact(self.tolerance):
@@ -76,11 +76,11 @@ class Case:
         return self.evidence.reading
 
     def probe(self, name: str) -> Probe:
-        """Return a batch by name."""
+        """Return a test batch by name."""
         return next(probe for probe in self.probes if probe.name == name)
 
     def ask(self, probe: Probe) -> Tensor:
-        """Return -dL/d log_prob for every token."""
+        """Return the loss's -dL/d log_prob for every token of a batch."""
         return self.subject.ask(probe).cotangent
 
     @cached_property
@@ -97,7 +97,7 @@ class Case:
 
     @cached_property
     def target(self) -> Fit:
-        """Fit of that method to the loss; for a requested method, an unconventional divisor is a deviation."""
+        """Fit of the requested or else nearest method to the loss; a requested method needs its usual divisor."""
         if self.like is None:
             return self.best
         usual = self.divisor.rule is parts.EMPTY and self.divisor.aggregator == self.like.aggregator
@@ -105,22 +105,22 @@ class Case:
 
     @property
     def conforms(self) -> bool:
-        """Whether no token of any batch deviates from that method, and no advantage is modified before."""
+        """Whether every token of every batch agrees with the target method, and no advantage is modified first."""
         meant = self.reading is None or self.reading.kind == "note"
         meant &= self.trimmed is None or self.trimmed.finding.kind == "note"
         return meant and self.target.exact(self.evidence.tolerance) and all(self.holds(group) for group in self.further)
 
     def holds(self, group: str) -> bool:
-        """Whether the method also explains these batches; it may only know one advantage per row."""
+        """Whether the target method also explains a group of further batches, or need not explain them."""
         return self.spared(group) or self.first_off(group, self.method, raw=True) is None
 
     def spared(self, group: str) -> bool:
-        """Whether the method only knows rewards per row, or a live ratio of the row averages its advantages."""
+        """Whether the method need not explain advantages per token: it reads rewards per row, or averages over rows."""
         return group == batches.INSIDE and (self.method.weight.rewarded or self.spreads)
 
     @property
     def excepted(self) -> tuple[str, ...]:
-        """Further batches that the nearest method does not explain, and tokens that rows lose."""
+        """Names of further batches that the nearest method does not explain, and of tokens that the loss omits."""
         one = self if self.like is None else replace(self, like=None)
         lost = (self.trimmed.finding.name,) if self.trimmed else ()
         return lost if self.reading else (*lost, *(group for group in self.further if not one.holds(group)))
@@ -144,7 +144,7 @@ class Case:
     def first_off(
         self, group: str | None, method: Method | None = None, weigh: Weigh | None = None, raw: bool = False
     ) -> Disagreement | None:
-        """First token of further batches (None: the ordinary ones) that a method (the nearest) does not explain."""
+        """First token in a group of batches (None: the ordinary ones) that a method (default: nearest) misses."""
         for probe, target, answer in self._beside(group, method, weigh, raw):
             if answer is None:
                 return Disagreement(probe.name, 0, 0, 0.0, math.nan)
@@ -155,7 +155,7 @@ class Case:
         return None
 
     def farthest(self, group: str) -> float:
-        """Maximum deviation of a token in further batches from the method; 0 if the method explains them."""
+        """Maximum deviation of the loss from the method on a group of further batches; 0 if the method holds there."""
         if self.holds(group):
             return 0.0
         comparisons = self._beside(group, self.method, None, True)
@@ -196,19 +196,19 @@ class Case:
 
     @cached_property
     def exact(self) -> bool:
-        """Whether a method explains every token."""
+        """Whether the nearest method explains the loss at every token."""
         return self.best.exact(self.evidence.tolerance)
 
     @cached_property
     def turned(self) -> tuple[Evidence, list[Fit]]:
-        """Search result with pi_prox instead of mu."""
+        """Result of the search for a method with pi_prox in the place of mu."""
         evidence = self.evidence.beside(change=methods.SNAPSHOT)
         kinks = [kink for kink in self.curves.kinks if kink.ladder != "lag"]
         first = self.like.name if self.like else None
         return evidence, search(evidence, methods.families()[0], kinks, first, smooth=False)
 
     def explained(self, evidence: Evidence, best: Fit, like: Method | None = None) -> "Case":
-        """The same measurements with another explanation."""
+        """The same measurements of the loss with another explanation."""
         return replace(self, evidence=evidence, best=best, like=like or self.like)
 
     @cached_property
@@ -226,7 +226,7 @@ class Case:
 
     @cached_property
     def like_reads(self) -> tuple[str, ...]:
-        """Which of these log-probs affect the intended method."""
+        """Which log-probs, other than the current ones, affect the intended method."""
         return () if self.like is None else read_by(partial(methods.plain, self.like), self._drifted)
 
     @property
@@ -235,7 +235,7 @@ class Case:
 
     @cached_property
     def coupling(self) -> str:
-        """Reach of one token's ratio: "none", "token", "prefix", "suffix", "sequence" or "batch"."""
+        """How far one token's ratio changes weights: "none", "token", "prefix", "suffix", "sequence" or "batch"."""
         close, drift, far, tail = (_whole(self.probe(name)) for name in ("hair's breadth", "drift", "far", "tail"))
         mu = drift.behavior
         near = drift.but("", log_prob=mu + 0.05 * (drift.log_prob - mu), proximal=mu)

@@ -28,7 +28,7 @@ An experiment answers with the evidence, with another finding, or with None.
 
 
 def finds(kind: str, name: str, remedy: str) -> Callable[[Experiment], Experiment]:
-    """Decorator that registers the experiment for a finding."""
+    """Decorator that registers the experiment that can establish a finding."""
 
     def add(experiment: Experiment) -> Experiment:
         KNOWN.append((kind, name, remedy, experiment))
@@ -41,7 +41,7 @@ bug, hazard, note = (partial(finds, kind) for kind in KINDS)
 
 
 def findings(case: Case) -> list[Finding]:
-    """Return everything that is found, bugs first."""
+    """Return all findings about a loss, bugs first."""
     shown = [(experiment(case), name, kind, remedy) for kind, name, remedy, experiment in KNOWN]
     results = [Finding(name, kind, x, remedy) if isinstance(x, str) else x for x, name, kind, remedy in shown if x]
     # What is wrong anyway is often worse in rare batches.

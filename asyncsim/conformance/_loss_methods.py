@@ -73,7 +73,7 @@ def _method_of(family: Family, aggregator: str | None, names: Sequence[str], *va
 
 
 def fixed(method: Method) -> Family:
-    """A family of one fixed method, whatever its settings are called."""
+    """A family that has one fixed method and no settings to fit."""
     return Family(method.name, lambda **_: method, {}, {}, method.aggregator, False, "", method)
 
 
@@ -89,7 +89,7 @@ def bare(method: Method, **changes: Any) -> Method:
 
 
 def reason(method: Method) -> str | None:
-    """Return why a method cannot be compared; None if it can."""
+    """Return why a method cannot be compared with a loss; None if it can."""
     extra = sorted(set(method.outputs) - {"log_prob"})
     if not method.scored:
         return "is not a weight on log-probs"
@@ -104,7 +104,7 @@ def reason(method: Method) -> str | None:
 
 @cache
 def families() -> tuple[list[Family], dict[str, str]]:
-    """All comparable methods, and the reasons why the others are not."""
+    """All methods that can be compared with a loss, and the reasons why the others cannot."""
     members, skipped = [], {}
     for name in plugins.summaries("asyncsim.methods"):
         try:
@@ -120,7 +120,7 @@ def families() -> tuple[list[Family], dict[str, str]]:
 
 
 def unreadable(method: Method) -> str | None:
-    """Return what the weight needs beyond log-probs, masks and advantages; None if nothing."""
+    """Return what a method's weight reads beyond log-probs, masks and advantages; None if nothing."""
     row = torch.full((2, 2), -1.0, dtype=torch.float64)
     probe = Probe("", row, row - 0.1, row - 0.2, row + 2.0, row + 2.0, 2)
     try:
@@ -182,7 +182,7 @@ class Stack(NamedTuple):
 
 
 def as_given(probe: Probe) -> Probe:
-    """Return the tensors as given."""
+    """Return a batch unchanged, as a loss without another interpretation reads it."""
     return probe
 
 
@@ -229,12 +229,12 @@ def singles(at: Points, pair: bool, of: Callable[[Probe], Probe] = as_given) -> 
 
 
 def expected_alone(method: Method, tensors: Received) -> Tensor:
-    """Cotangents of single tokens, `[K]`."""
+    """Cotangents of a method on single tokens, `[K]`."""
     return stepped(method, tensors).cotangents["log_prob"].expand(tensors.step.mask.shape)[:, 0, 0, 0]
 
 
 def combinations(family: Family) -> Iterator[dict[str, Any]]:
-    """Combinations of named choices, the defaults first."""
+    """Combinations of one value for each named choice, the defaults first."""
     names = list(family.choices)
     for values in itertools.islice(itertools.product(*(family.choices[name] for name in names)), _COMBINATIONS):
         default = {name: family.choices[name][0] for name in names}
@@ -302,7 +302,7 @@ def pulled() -> tuple[Family, ...]:
 
 @dataclass(frozen=True)
 class Shared(Factor):
-    """A factor that no method here has: a truncated or masked ratio of rows, or one normalized by its batch mean.
+    """A factor outside the catalogue: a truncated or masked row ratio, or a ratio normalized by its batch mean.
 
     `over`: the "product" or "mean" of a row's ratios, or of a batch's generated "tokens" or all of its "places".
     """
@@ -328,7 +328,7 @@ class Shared(Factor):
 
     @property
     def words(self) -> str:
-        """Description of the factor."""
+        """Description of the factor for a report."""
         name = {"h": "pi_prox / mu", "r": "pi / mu"}[self.ratio]
         rows = {"product": f"the product of {name} along a row", "mean": f"the geometric mean of {name} in a row"}
         name = rows.get(self.over, name)
@@ -340,7 +340,7 @@ class Shared(Factor):
 
 
 def masks(curves: Curves) -> list[Any]:
-    """Factors that close where a loss does: first the mask of tokens, then those of full rows.
+    """Masks that set weights to 0 where a loss does: first the mask of tokens, then those of full rows.
 
     A mask closes below 1 for A > 0, or above 1 for A < 0, where clips leave tokens alone; beyond, neither sign is open.
     """
@@ -368,7 +368,7 @@ def notation(part: Any) -> str:
 
 
 def masking(factor: Any) -> str:
-    """Description of a factor."""
+    """Description of a factor, such as a mask with its bounds, for a report."""
     if isinstance(factor, Shared):
         return factor.words
     description = factor.describe()

@@ -33,7 +33,7 @@ _CLAMPED = 2.5
 
 
 class Kink(NamedTuple):
-    """A jump or bend of the weight: `ladder`, sign of the advantage, log ratio, and weight on either side."""
+    """A jump or bend of the weight: `ladder`, sign of the advantage, log ratio, and the weights on both sides."""
 
     ladder: str
     sign: int
@@ -44,11 +44,11 @@ class Kink(NamedTuple):
 
     @property
     def ratio(self) -> float:
-        """The ratio, rounded to six digits if a rounder number was meant."""
+        """The ratio at the kink, with the fewest digits that the precision of the search allows."""
         return tidy(math.exp(self.log_ratio))
 
     def text(self, to_snapshot: bool) -> str:
-        """Description of the kink; `to_snapshot` says that the current ratio is to pi_prox."""
+        """Description of the kink; `to_snapshot`: the current policy's ratio is to pi_prox, not to mu."""
         now = "pi / pi_prox" if to_snapshot else "pi / mu"
         moved = {"drift": now, "lag": "pi_prox / mu", "snapshot": "pi / pi_prox", "probable": now}
         sign = {1: "A > 0", -1: "A < 0", 0: "A = 0"}[self.sign]
@@ -57,20 +57,20 @@ class Kink(NamedTuple):
 
 
 def fewest(value: float, most: int, within: float) -> float | None:
-    """The number with the fewest digits, up to `most`, within a tolerance; None if there is none."""
+    """The number with the fewest digits, at most `most`, within a tolerance of the value; None if there is none."""
     numbers = (float(f"{value:.{digits}g}") for digits in range(1, most + 1))
     return next((near for near in numbers if abs(near - value) <= within), None)
 
 
 def tidy(value: float) -> float:
-    """The number with the fewest digits within the precision of the bisection."""
+    """The number with the fewest digits that the value equals within the precision of the bisection."""
     near = fewest(value, 7, 2e-8 * max(1.0, abs(value)))
     return float(f"{value:.9g}") if near is None else near
 
 
 @dataclass
 class Curves:
-    """c of single tokens, divided by c at log ratio 0 and A = 1; evaluated in batches if that is safe."""
+    """Weights c of single tokens, in units of c at log ratio 0 and A = 1; evaluated in batches if that is safe."""
 
     subject: Subject
     pair: bool = False
@@ -103,7 +103,7 @@ class Curves:
         return torch.cat(parts) * self._factors[size]
 
     def of(self, ladder: str, sign: int) -> tuple[np.ndarray, np.ndarray]:
-        """Sampled log ratios, and weights in units of c(0)."""
+        """Log ratios of a ladder, and the weights there in units of c(0)."""
         if (ladder, sign) not in self.sampled:
             x = grid(ladder, 1 if self.separable else _COARSE)
             self.sampled[ladder, sign] = x, self.at(ladder, sign, x)
@@ -124,7 +124,7 @@ class Curves:
 
     @cached_property
     def kinks(self) -> tuple[Kink, ...]:
-        """All jumps and bends, by ladder, sign and log ratio, without `limits`."""
+        """All jumps and bends of the weights, by ladder, sign and log ratio, except those in `limits`."""
         return tuple(kink for kink in self._all_kinks if kink not in self.limits)
 
     @cached_property
@@ -158,7 +158,7 @@ class Curves:
         return first != 0.0 and abs(first - second) <= 1e-9 * abs(first)
 
     def repeats(self, ladder: str, sign: int) -> bool:
-        """Whether the curve equals that of the first ladder."""
+        """Whether the curve of a ladder equals the curve of the first ladder."""
         if ladder == LADDERS[0]:
             return False
         (x, y), (first_x, first_y) = self.of(ladder, sign), self.of(LADDERS[0], sign)
@@ -301,7 +301,7 @@ FIRST, LAST, FULL = "first token left out", "last token left out", "rows as long
 
 
 class Trimmed(NamedTuple):
-    """Tokens that are left out, and whether adding one token to the rows removes that mistake."""
+    """Tokens that a loss leaves out, and whether adding one token to the rows removes the mistake."""
 
     finding: Finding
     mended: bool
@@ -365,7 +365,7 @@ AGGREGATORS = ("token_mean", *ROWS)
 
 
 class Rule(NamedTuple):
-    """A factor beside some aggregators, a number or `[B, 1]`, from the batch and the tokens that a mask keeps."""
+    """A known extra factor of some aggregators, a number or `[B, 1]`, from the batch and the tokens kept."""
 
     text: str
     aggregators: tuple[str, ...]
@@ -377,7 +377,7 @@ class Rule(NamedTuple):
 
 @dataclass(frozen=True)
 class Divisor:
-    """An aggregator (None: unknown), and the extra factor of a loss; `rule` describes it."""
+    """Denominator of a loss: an aggregator (None: unknown), and an extra factor that `rule` describes."""
 
     aggregator: str | None
     rule: Rule | None = None
@@ -388,11 +388,11 @@ class Divisor:
         return f"{self.aggregator} {self.rule.text}" if self.rule else self.aggregator or "unknown"
 
     def times(self, probe: Probe, kept: Tensor | None = None) -> Tensor | float:
-        """The aggregation factor of a batch; `kept` marks the tokens that a mask keeps (None: all)."""
+        """The extra factor on a batch; `kept` marks the tokens that a mask keeps (None: all)."""
         return 1.0 if self.rule is None else self.rule.factor(probe, probe.mask if kept is None else kept)
 
     def evidence(self, probes: Sequence[Probe], kept: Sequence[Tensor]) -> str:
-        """The factor in words, and its value in the batch where it is farthest from 1."""
+        """The extra factor in words, and its value in the batch where it is farthest from 1."""
         pairs = zip(probes, kept, strict=True)
         found = [(torch.as_tensor(self.times(p, k)).broadcast_to(p.mask.shape)[k > 0], p.name) for p, k in pairs]
         factors, name = max(found, key=lambda pair: float(pair[0].log().abs().max()) if len(pair[0]) else 0.0)
@@ -405,7 +405,7 @@ UNKNOWN = Divisor(None)
 
 
 def shares(aggregator: str, probe: Probe) -> Tensor:
-    """Aggregation weight a m of every token, `[B, T]`."""
+    """Aggregation weight of every token, its mask divided by the aggregator's denominator, `[B, T]`."""
     mask, (B, T) = probe.mask, probe.mask.shape
     lengths = mask.sum(-1, keepdim=True).clamp(min=1.0)
     by: dict[str, Any] = {"token_mean": mask.sum(), "sequence_sum": B, "sequence_mean": B * lengths, "constant": B * T}
@@ -482,7 +482,7 @@ def divisor_of(subject: Subject, given: Sequence[Probe], read: Sequence[Probe]) 
 
 
 def divisor_among(answers: Sequence[Tensor], read: Sequence[Probe]) -> Divisor:
-    """Divisor that explains cotangents of these batches."""
+    """Divisor that explains the cotangents of a loss on the batches as it reads them."""
     for rule, aggregators in ((None, AGGREGATORS), *((rule, rule.aggregators) for rule in RULES)):
         for aggregator in aggregators:
             ratios = _ratios(aggregator, rule, read, answers)

@@ -34,7 +34,7 @@ _MIXED = ((0.4, 0.4), (0.0, 2.0), (1.2, 0.8), (0.0, 4e-4))
 
 
 class Further(NamedTuple):
-    """More demanding batches: how they are drawn from a seed, and the name of a loss that fails only there."""
+    """More demanding batches: how to draw them from a seed, and the mistake of a loss that fails only there."""
 
     drawn: Callable[[int], list[Probe]]
     mistake: str
@@ -69,7 +69,7 @@ FURTHER = {name: Further(drawn, *_TEXTS[name]) for name, drawn in _DRAWN.items()
 
 @lru_cache(8)
 def beyond(seed: int, inside: bool = True) -> dict[str, list[Probe]]:
-    """The further batches; without `inside`, every row has one advantage."""
+    """The further batches by name; without `inside`, those with several advantages in a row are left out."""
     names = [name for name in FURTHER if inside or name != INSIDE]
     return {name: [probe.but(name) for probe in FURTHER[name].drawn(seed)] for name in names}
 
@@ -131,14 +131,14 @@ EMPTIED = "rows without tokens"
 
 
 def emptied(probe: Probe, rows: int = 1) -> Probe:
-    """The batch with `rows` sequences without tokens."""
+    """A copy of the batch in which `rows` sequences have no generated token."""
     mask = probe.mask.clone()
     mask[1 : 1 + 4 * rows : 4] = 0.0
     return probe.but(EMPTIED, mask=mask)
 
 
 def garbage(probe: Probe, value: float) -> Probe:
-    """The batch with a given value on masked tokens of current and behavior log-probs."""
+    """A copy of the batch with a given value in the log-probs of masked tokens."""
     hidden = probe.mask == 0
     now = torch.where(hidden, torch.full_like(probe.log_prob, 0.0 if math.isfinite(value) else value), probe.log_prob)
     filled = torch.full_like(probe.behavior, value)
@@ -203,7 +203,7 @@ class Points(NamedTuple):
         return Probe.of("ladder", [*columns, torch.ones_like(columns[0])], len(columns[0]))
 
     def part(self, index: object) -> "Points":
-        """Some of the tokens."""
+        """The points of some of the tokens."""
         return Points(*(x[index] for x in self))  # type: ignore[index]
 
 
@@ -215,8 +215,8 @@ _FAR = np.array([9.5, 12.0, 15.5, 19.5])
 
 
 def points(ladder: str, sign: float, log_ratio: np.ndarray | Tensor) -> Points:
-    """Tokens at the given log ratios: of pi to mu and pi_prox ("drift"; "probable" from a probability of 1/2), of pi
-    and pi_prox to mu ("lag"), or of pi and mu to pi_prox ("snapshot").
+    """Single tokens at the given log ratios of a ladder, with the advantage `sign`.
+    "drift" ("probable" from 1/2): pi to mu = pi_prox; "lag": pi = pi_prox to mu; "snapshot": pi = mu to pi_prox.
     """
     x = torch.as_tensor(log_ratio, dtype=torch.float64)
     # Far out the other policy gives way, so that no token has a probability above 1.

@@ -28,7 +28,7 @@ AVERAGED, LEVELS = TEXTS["rows"]["mean"][0], [TEXTS["batches"][key][0] for key i
 
 @dataclass(frozen=True)
 class Reading:
-    """Tensors `[R, G, N, T]` that a loss uses instead of the given ones; each replicate is a batch.
+    """An interpretation: tensors `[R, G, N, T]` that a loss uses instead of the given ones, a batch per replicate.
 
     `words` go with the method's name; `shape`, whether single tokens show it, so that methods are searched anew;
     `within`, how far rounding may put a token off.
@@ -51,13 +51,13 @@ class Reading:
         return replace(read, **{key: x.reshape(-1, x.shape[-1]) for key, x in whole.items()})
 
     def inside(self, probe: Probe) -> Tensor:
-        """Tokens `[B, T]` without a limited log ratio, as the loss reads them."""
+        """Which tokens `[B, T]` have all log ratios below asyncsim's limit, as the loss reads them."""
         read = self.read(probe)
         ends = read.log_prob - read.behavior, read.log_prob - read.proximal, read.proximal - read.behavior
         return torch.stack(ends).abs().amax(0) < ratios.LOG_LIMIT
 
     def kink(self, kink: Kink) -> Kink:
-        """The kink at the log ratio that the loss uses there."""
+        """The kink, moved to the log ratio that the loss uses under this interpretation."""
         at = self.read(points(kink.ladder, float(kink.sign), np.array([kink.log_ratio])).probe(False))
         above = at.proximal if kink.ladder == "lag" else at.log_prob
         return kink._replace(log_ratio=float(above - (at.proximal if kink.ladder == "snapshot" else at.behavior)))
@@ -330,7 +330,7 @@ CLAMPED, OTHERWISE, ONE_SIGN = "advantages are clamped", "advantages are changed
 
 
 def of_advantages(curves: Curves, sizes: Tensor) -> Reading | None:
-    """How advantages of these sizes are modified if all policies agree; None if they are unchanged."""
+    """Interpretation: advantages of these sizes are modified where all policies agree; None if they are unchanged."""
     if curves.pair:
         return None
 

@@ -86,7 +86,7 @@ class Evidence:
         return self.beside(divisor=UNKNOWN, penalties=(), factors=(), change=None, reading=None)
 
     def full(self, method: Method) -> Method:
-        """The method with these penalties, factors and change."""
+        """A method with the penalties, factors and change that the explanation assumes."""
         method = self.change.of(method) if self.change else method
         if not (self.penalties or self.factors):
             return method
@@ -107,7 +107,7 @@ class Evidence:
         return self.cache[key]
 
     def curve(self, family: methods.Family, settings: Mapping[str, Any]) -> float:
-        """Mean deviation on single tokens only, which takes a fifth of the work."""
+        """Mean deviation of a method on single tokens only, which takes a fifth of the work of `fit`."""
         key = _key(family, settings)
         if key not in self.lines:
             self.lines[key] = (self._lines(family.method(settings, self.divisor.aggregator), 1) or [2.0])[0]
@@ -146,7 +146,7 @@ class Evidence:
         return _NO_EVIDENCE * (unit if 0.0 < unit < np.inf else 1.0)
 
     def residuals(self, family: methods.Family, settings: Mapping[str, Any]) -> np.ndarray:
-        """Smooth relative deviations of all tokens; the maximum for refused settings."""
+        """Smooth relative deviations of a method from the loss on all tokens; the maximum for refused settings."""
         method = family.method(settings, self.divisor.aggregator)
         if method is None:
             generated = sum(int((probe.mask > 0).sum()) for probe in self.probes)
@@ -167,7 +167,7 @@ class Evidence:
     def both(
         self, weights: Sequence[Tensor], divisor: Divisor | None = None, kept: Sequence[Tensor] | None = None
     ) -> tuple[list[Tensor], list[Tensor]]:
-        """Found and expected cotangents: of the generated tokens of every batch, and last of the single tokens."""
+        """Cotangents of the loss and of a method: on generated tokens of every batch, and last on single tokens."""
         divisor, kept = divisor or self.divisor, kept or [probe.mask for probe in self.probes]
         masks = [probe.mask > 0 for probe in self.probes]
         # Where nothing is left 0 / 0 is no other weight; it is found by itself.
@@ -224,8 +224,8 @@ def _paid(probes: tuple[Probe, ...]) -> tuple[Probe, ...]:
 
 @dataclass(frozen=True)
 class Fit:
-    """A method with settings: mean deviation on single tokens and on batches, the maximum, the scale factor, the
-    divisor, and the fraction of batch tokens that agree.
+    """A method with settings, and how far it is from a loss: mean deviations and their maximum over tokens.
+    `curve` is the mean on single tokens, `batches` on batches; `agrees` is the fraction of batch tokens that agree.
     """
 
     family: methods.Family
@@ -239,7 +239,7 @@ class Fit:
 
     @property
     def score(self) -> float:
-        """Mean of both deviations."""
+        """Mean of the deviations on single tokens and on batches."""
         return (self.curve + self.batches) / 2
 
     @property
@@ -248,7 +248,7 @@ class Fit:
         return called(self.family.name, self.settings)
 
     def exact(self, tolerance: float) -> bool:
-        """Whether no token deviates."""
+        """Whether no token deviates from the loss by more than the tolerance."""
         return self.largest <= tolerance
 
 
@@ -291,7 +291,7 @@ def search(
     known: bool = False,
     smooth: bool = True,
 ) -> list[Fit]:
-    """Fits, best first; among equally good ones, the method named `first`, then the simplest.
+    """Fits of methods to a loss, best first; among equally good ones, the method `first`, then the simplest.
 
     Where the method is `known` already, only defaults and named choices are tried; without `smooth`, no constant is
     moved that no kink tells. Methods with a statistic of the batch are left out where tokens ignore one another.
@@ -332,7 +332,7 @@ def alike(evidence: Evidence, name: str, numbers: Mapping[str, Any], families: S
 
 
 def order(fit: Fit, aggregator: str | None, first: str | None = None) -> tuple[Any, ...]:
-    """Sort key: the nearest, then the requested method, then the fewest changes or omissions."""
+    """Sort key of fits: the nearest, then the requested method, then the fewest changes or omissions."""
     family = fit.family
     changed = len(fit.settings) + family.trimmed + (not math.isclose(fit.scale, 1.0, rel_tol=1e-6))
     other = aggregator is not None and family.aggregator != aggregator

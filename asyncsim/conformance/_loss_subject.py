@@ -20,7 +20,7 @@ TENSORS = ("log_prob", "behavior", "proximal", "advantages", "mask")
 
 @dataclass(frozen=True)
 class Probe:
-    """One batch, every tensor `[B, T]`; `group` consecutive sequences share a prompt."""
+    """One test batch for a loss, every tensor `[B, T]`; `group` consecutive sequences share a prompt."""
 
     name: str
     log_prob: Tensor
@@ -41,7 +41,7 @@ class Probe:
         return replace(self, name=name, **changes)
 
     def paid(self, *advantages: float) -> "Probe":
-        """The same batch with given advantages per row."""
+        """The same batch with one given advantage for each row."""
         rows = torch.tensor(advantages, dtype=torch.float64).unsqueeze(-1)
         return self.but(self.name, advantages=rows.repeat(1, self.mask.shape[1]))
 
@@ -54,7 +54,7 @@ class Probe:
         return self.but(self.name, log_prob=self.behavior, proximal=self.behavior)
 
     def rows(self, index: Any, name: str = "") -> "Probe":
-        """Some of its sequences as one group."""
+        """A batch of some of these sequences, as one group."""
         picked = {key: getattr(self, key)[index] for key in TENSORS}
         return replace(self, name=name or self.name, group=len(picked["mask"]), **picked)
 

@@ -46,14 +46,14 @@ class View(NamedTuple):
     rollout: np.ndarray
 
     def rows(self, index: Any) -> "View":
-        """Some of the rows."""
+        """The same view, restricted to some rows of the batch."""
         return View(*(part[index] for part in self))
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Log-probs by policy `[B, T]`, bool mask, advantages, versions of tokens, the trained version, and the group and
-    rollout of each row `[B]`; a rollout that was cut has several rows.
+    """One test batch for metrics: log-probs by policy, bool mask, advantages and token versions, `[B, T]`.
+    Also the trained version, and the group and rollout of each row `[B]`; a rollout that was cut has several rows.
     """
 
     name: str
@@ -66,7 +66,7 @@ class Batch:
     rollout: np.ndarray
 
     def view(self, pair: tuple[str, str] | None) -> View:
-        """The log ratio of the first policy to the second, or staleness without a pair."""
+        """Log ratio of the first policy of a pair to the second, or staleness without a pair, with groups and mask."""
         x = (self.trained - self.versions).astype(float) if pair is None else self.logs[pair[0]] - self.logs[pair[1]]
         return View(x, self.mask, np.sign(self.advantages[:, 0]), self.group, self.rollout)
 
@@ -80,14 +80,14 @@ class Batch:
         return self.but(name, logs=logs)
 
     def part(self, rows: slice) -> "Batch":
-        """Some of the rows."""
+        """The same batch, restricted to some rows."""
         logs = {policy: x[rows] for policy, x in self.logs.items()}
         names = ("mask", "advantages", "versions", "group", "rollout")
         return replace(self, logs=logs, **{name: getattr(self, name)[rows] for name in names})
 
 
 def ordinary(seed: int, masked: bool = True) -> list[Batch]:
-    """Batches that every metric should handle; masked tokens hold other numbers; without `masked` there are none."""
+    """Batches that every metric should handle; masked tokens have other numbers; without `masked`, none is masked."""
     return [_drawn(np.random.default_rng([seed, index]), masked, *row) for index, row in enumerate(ORDINARY)]
 
 
@@ -152,7 +152,7 @@ def around(seed: int, masked: bool, size: float, pair: tuple[str, str]) -> list[
 
 
 def flat(x: np.ndarray | float, sign: float = 1.0, newer: str = "log_prob") -> Batch:
-    """Rows of one token at which one policy has the given log ratios to all others; four rows for a scalar."""
+    """Rows of one token with given log ratios of one policy to all others; four equal rows for a scalar."""
     step = np.broadcast_to(np.asarray(x, float), (4,) if np.ndim(x) == 0 else np.shape(x)).reshape(-1, 1)
     zero, rows = np.full_like(step, -30.0), np.arange(len(step))
     logs = dict.fromkeys(("behavior_log_prob", "proximal_log_prob", "log_prob", "reference"), zero)
@@ -212,7 +212,7 @@ def pools(view: View, of: str) -> list[np.ndarray]:
 
 
 def mean_total(view: View, value: Callable[..., np.ndarray], of: str) -> Total:
-    """Sum of a value over units, and the number of units; the value may depend on the sign of the advantage."""
+    """Sum of a value over tokens or rows, and their number; the value may depend on the advantage's sign."""
     count = view.mask.sum(1)
     full = count > 0
     if of in ("sequence", "geometric", "average"):
@@ -229,7 +229,7 @@ def mean_total(view: View, value: Callable[..., np.ndarray], of: str) -> Total:
 
 
 def age_total(view: View, form: str) -> Total:
-    """Sum of a reduction of staleness over rows, and the number of rows."""
+    """Sum of a form of staleness, such as its row maximum, over rows or tokens, and their number."""
     x, mask = view.x, view.mask
     full = mask.any(1)
     x, mask = x[full], mask[full]
@@ -301,7 +301,7 @@ _EVERY = CHANGES | SHIFTS
 
 @dataclass(frozen=True)
 class Entry:
-    """One metric: a form in a family ("ess", "mean", "age", "clip"), its units, and its mistakes."""
+    """One metric of the catalogue: a form in a family ("ess", "mean", "age", "clip"), its units, and its mistakes."""
 
     family: str
     form: str
@@ -316,7 +316,7 @@ class Entry:
 
     @property
     def mistakes(self) -> tuple[str, ...]:
-        """Names of the mistakes."""
+        """Names of the known mistakes that this entry makes."""
         divisor = () if self.divisor in PLAIN else (self.divisor,)
         return (*divisor, *(each for each in (self.mask, self.span, self.change) if each))
 
@@ -332,7 +332,7 @@ class Entry:
         return [(x, int(p.mask.sum()) if self.mask == _UNMASKED else n, p) for x, n, p in found]
 
     def divided(self, parts: list[tuple[float, float, View]]) -> float:
-        """Mean over parts of total divided by divisor."""
+        """Mean over the parts of a batch of each part's total, divided by its divisor."""
         divisors = [DIVISORS[self.divisor](count, part) for _, count, part in parts]
         if 0 in divisors:
             return math.nan
@@ -404,18 +404,18 @@ def _wrong(entry: Entry, masked: bool, many: int) -> Iterator[Entry]:
 
 @cache
 def entries(families: tuple[str, ...], masked: bool, many: int) -> tuple[Entry, ...]:
-    """All entries of these families with `many` mistakes."""
+    """All entries of the given families with exactly `many` mistakes."""
     plain = [entry for family in families for entry in _forms(family)]
     return tuple(wrong for entry in plain for wrong in _wrong(entry, masked, many))
 
 
 def clamped(low: float, high: float, masked: bool, many: int) -> tuple[Entry, ...]:
-    """ESS and mean of weights whose logs are clamped."""
+    """Entries for the ESS and the mean of weights whose logs are clamped to [low, high]."""
     means = (entry for entry in _forms("mean") if entry.form == "weight")
     plain = [replace(entry, clamp=(low, high)) for entry in (*_forms("ess"), *means)]
     return tuple(wrong for entry in plain for wrong in _wrong(entry, masked, many))
 
 
 def clipped(rule: Any, form: str, masked: bool, many: int) -> tuple[Entry, ...]:
-    """Fractions of tokens or rows that a clip rule counts."""
+    """Entries for the fractions of tokens or rows that a clip rule counts."""
     return tuple(wrong for entry in _forms("clip", rule, form) for wrong in _wrong(entry, masked, many))

@@ -86,7 +86,7 @@ class Subject:
 
     @property
     def masked(self) -> bool:
-        """Whether it takes a mask."""
+        """Whether the metric takes a mask."""
         return "mask" in self.roles.values()
 
     @property
@@ -135,7 +135,7 @@ class Subject:
         return tuple(pairs)
 
     def arguments(self, batch: Batch, way: tuple[str, str, str]) -> dict[str, Any]:
-        """Arguments of a call, in a given library, layout and mask type."""
+        """Arguments of a call of the metric on a batch, in a given library, layout and mask type."""
         pair = self.pairs[0] or ("log_prob", "behavior_log_prob")
         x = batch.logs[pair[0]] - batch.logs[pair[1]]
         place = batch.mask.argmax(1), batch.mask.shape[1] - 1 - batch.mask[:, ::-1].argmax(1)
@@ -157,7 +157,7 @@ class Subject:
         return {name: counts[role] if role in counts else _in(known[role], way) for name, role in self.roles.items()}
 
     def ask(self, batch: Batch) -> float:
-        """Value on a batch; raise `InputError` if the metric cannot be evaluated."""
+        """Value of the metric on a batch; raise `InputError` if it cannot be evaluated."""
         if self.micro_batch is None:
             return self._one(batch)
         starts = range(0, len(batch.mask), self.micro_batch)
@@ -247,7 +247,7 @@ _GRID = np.array([0.003, 0.01, 0.03, 0.07, 0.12, 0.2, 0.3, 0.5, 0.8, 1.2, 2.0, 4
 
 
 class Fit(NamedTuple):
-    """An entry that reproduces every value, and the policies of its ratio."""
+    """A catalogue entry that reproduces every value of a metric, and the two policies of its ratio."""
 
     entry: Entry
     pair: Pair
@@ -255,12 +255,12 @@ class Fit(NamedTuple):
 
 @cache
 def batches(seed: int, masked: bool) -> tuple[Batch, ...]:
-    """The ordinary batches."""
+    """The ordinary test batches for metrics."""
     return tuple(ordinary(seed, masked))
 
 
 def numbers(entry: Entry, pair: Pair, probes: Sequence[Batch]) -> list[float]:
-    """Values of an entry on batches."""
+    """Values of a catalogue entry on batches."""
     with np.errstate(all="ignore"):
         return [entry.value(probe.view(pair)) for probe in probes]
 
@@ -280,7 +280,7 @@ def _first(seed: int, masked: bool, pair: Pair, families: tuple[str, ...], many:
 
 
 def fits(subject: Subject, values: Sequence[float], seed: int, tolerance: float) -> list[Fit]:
-    """Entries that reproduce all values with the fewest mistakes, simplest first."""
+    """Catalogue entries that reproduce all values of a metric with the fewest mistakes, simplest first."""
     probes = batches(seed, subject.masked)
     families = subject.families
     # Constants that the function itself shows: a clamp, or bounds of a clip.
@@ -325,7 +325,7 @@ def _table(seed: int, masked: bool, pair: Pair, families: tuple[str, ...]) -> np
 
 
 def nearest(subject: Subject, values: Sequence[float], seed: int, asked: Callable[[Entry], bool]) -> Fit | None:
-    """The entry without mistakes, among the requested ones, whose values are nearest."""
+    """The requested entry without mistakes whose values are nearest to those of a metric."""
     best: tuple[float, Fit | None] = (math.inf, None)
     for pair in subject.pairs:
         table, found = _table(seed, subject.masked, pair, subject.families), np.array(values)
@@ -346,7 +346,7 @@ def _bisected(inside: Callable[[float], bool], low: float, high: float) -> float
 
 
 def clamp(subject: Subject, newer: str) -> tuple[float, float] | None:
-    """Bounds at which log weights are clamped; None without a clamp.
+    """Bounds at which a metric clamps log weights; None if it has no clamp.
 
     Three rows at x beside one at 0 change the number until they stand at the bound.
     """
@@ -388,7 +388,7 @@ class Rule:
 
 
 def clip(subject: Subject, newer: str) -> Rule | None:
-    """Rule of a clip fraction, from single tokens; None for a metric with more than two values."""
+    """Clip rule that a metric counts, from single tokens; None for a metric with more than two values."""
     grid = np.concatenate([-_GRID[::-1], [0.0], _GRID])
     table = {sign: [quietly(subject, flat(x, sign, newer)) for x in grid] for sign in (1.0, -1.0, 0.0)}
     levels = {value for line in table.values() for value in line}

@@ -71,7 +71,7 @@ class Subject:
             self.family = "gae" if "lam" in every or lam is not None else "values"
 
     def notes(self, way: Way) -> tuple[str, ...]:
-        """How the arguments were interpreted."""
+        """How the function's arguments were interpreted."""
         renamed = ", ".join(f"{name} is {role}" for name, role in self.roles.items() if name != role)
         given = [f"{name} {self.settings[name]:g}" for name in ("gamma", "lam", "rho", "c", "pg") if name in self.every]
         shape = {"rows": "[B, T]", "time": "[T, B], time first", "row": "[T], one row a call"}[way[2]]
@@ -96,7 +96,7 @@ class Subject:
         return tuple(lines)
 
     def base(self, way: Way) -> dict[str, Any]:
-        """Options of the correct advantage for its arguments, called in this way."""
+        """Options of the correct advantage for the function's arguments and way of calling."""
         if self.family == "group":
             return {"center": "group"}
         gamma = self.settings["gamma"] if {"gamma", "discounts"} & self.every | self.own & {"gamma"} else 1.0
@@ -111,7 +111,7 @@ class Subject:
         return one
 
     def cases(self, seed: int) -> tuple[Case, ...]:
-        """Batches for this function."""
+        """Test batches that fit the function's arguments."""
         masked = "mask" in self.every
         if self.family == "group":
             steps = catalogue.STEPS if masked else 1
@@ -179,7 +179,7 @@ class Subject:
         return x.reshape(shape) if x.size == case.mask.size else None
 
     def arguments(self, case: Case, way: Way) -> dict[str, Any]:
-        """Arguments of a call."""
+        """Arguments of a call of the function on a batch."""
         library, kind, layout, length = way
         ends = case.ended | case.cut
         begins = np.concatenate([case.prior[:, None], ends[:, :-1]], 1)
@@ -211,7 +211,7 @@ def _array(x: Any) -> Array:
 
 
 class Fit(NamedTuple):
-    """An entry that reproduces every value, and the way in which the function was called."""
+    """A catalogue entry that reproduces every advantage, and the way in which the function was called."""
 
     way: Way
     entry: Entry

@@ -38,7 +38,7 @@ class Controller(Protocol):
 
 
 class Hooks:
-    """The methods of one controller under the names above."""
+    """The methods of one controller, by their names in `Controller`."""
 
     def __init__(self, controller: Any, names: Names) -> None:
         checks.each_of("names", names, (*NEEDED, *OPTIONAL), "map the calls of a Controller to your method names")
@@ -74,7 +74,7 @@ class Hooks:
             self._methods["failed"] = self._methods["rejected"]
 
     def has(self, name: str) -> bool:
-        """Whether the controller implements this call."""
+        """Whether the controller implements a method of this name."""
         return name in self._methods
 
     def recovers(self) -> bool:

@@ -261,7 +261,7 @@ _DISPLACEMENTS = (0.0, 0.5, 1.0)
 
 @dataclass(frozen=True)
 class Asked(Weight):
-    """Score weight of an external loss: -dL/d log_prob divided by the share of a sum over sequences."""
+    """Score weight of a user's loss: -dL/d log_prob divided by the share of a sum over sequences."""
 
     ask: Callable[[Probe], Tensor]
     scale: float

@@ -25,7 +25,7 @@ NAMES = (*_KNOWN, "averaged over parts", "geometric mean", "constant", *_EDGES, 
 
 
 def name(entry: Entry) -> str:
-    """Name of an entry without its mistakes, as the package's metric is called if there is one."""
+    """Name of a catalogue entry without its mistakes, which is that of the package's metric if there is one."""
     if entry.family == "age":
         return _AGES[entry.form][0]
     if entry.family == "clip":
@@ -43,7 +43,7 @@ METRICS = tuple(dict.fromkeys(name(entry) for entry in _RIGHT if entry.of not in
 
 
 def words(fit: Fit) -> str:
-    """Description of an entry, with the policies of its ratio."""
+    """Description of a catalogue entry, with the policies of its ratio."""
     entry, pair = fit
     if entry.family == "age":
         return _AGES[entry.form][1]
@@ -60,7 +60,7 @@ def words(fit: Fit) -> str:
 def known(
     fit: Fit, values: Sequence[float], probes: Sequence[Batch], like: str | None, signed: bool
 ) -> Iterator[Finding]:
-    """Findings from the entry itself; `values` above the limit of a fraction are evidence."""
+    """Findings that follow from the matching entry; `values` above the limit of a fraction are evidence."""
     entry = fit.entry
     for mistake in _titles(entry, like, signed):
         if mistake.startswith("averaged over"):
@@ -133,7 +133,7 @@ def _above(entry: Entry, values: Sequence[float], probes: Sequence[Batch]) -> st
 
 
 def edges(subject: Subject, fit: Fit, probe: Batch, tolerance: float) -> Iterator[Finding]:
-    """Edge cases, common in training, in which the function departs from its entry."""
+    """Edge cases, common in training, in which a metric departs from its catalogue entry."""
     entry, pair = fit
     for case, title, kind, remedy in _cases(entry, probe, pair, subject.masked):
         wide, most = case.name.startswith("log ratios of 50"), 0.01 if title == "absolute epsilon" else tolerance

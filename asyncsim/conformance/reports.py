@@ -141,7 +141,7 @@ class Finding(calls.Told):
     remedy: str
 
     def counts(self, allow: Collection[str], strict: bool) -> bool:
-        """Whether the finding prevents conformance: a bug, or with `strict` a hazard, that is not allowed."""
+        """Whether the finding prevents conformance: a bug, or with `strict` a hazard, unless `allow` lists it."""
         return self.name not in allow and (self.kind == "bug" or (strict and self.kind == "hazard"))
 
     def __str__(self) -> str:
@@ -173,7 +173,7 @@ class Match:
 
 @dataclass(frozen=True)
 class Disagreement:
-    """The first token with a different weight; `expected` and `found` are -dL/d log_prob in the loss's scale."""
+    """The first token whose weight differs; `expected` and `found` are -dL/d log_prob in the loss's scale."""
 
     probe: str
     sequence: int
@@ -206,7 +206,7 @@ class BiasRow:
 
     @property
     def same(self) -> bool:
-        """Whether the loss and the method agree."""
+        """Whether the loss and the method have equal gradient moments."""
         return all(math.isclose(a, b, rel_tol=1e-5, abs_tol=1e-9) for _, a, b in self._pairs)
 
     @property
@@ -296,7 +296,7 @@ class LossReport(Judged):
         return "\n".join([*self.heading(), *(str(finding) for finding in self.findings), *self.ending()])
 
     def heading(self) -> list[str]:
-        """The verdict: whether it conforms, to what, and the bugs."""
+        """The verdict on the loss: whether it conforms, to which method, and its bugs."""
         verdict, bugs = self._verdict(self.disagreement is not None)
         if self.name != "unknown":
             but = f", but for {' and '.join(self.excepted)}" if self.excepted else ""

@@ -53,7 +53,7 @@ def ages(telemetry: Telemetry) -> Ages | None:
 
 
 def after_warm_up(row: np.ndarray, staleness: np.ndarray) -> Ages:
-    """Drop the first steps, in which no sample can be as stale as the maximum."""
+    """Drop the first steps, in which no sample can be as stale as the maximum staleness of the run."""
     steps = int(row.max()) + 1
     warm = min(int(staleness.max(initial=0)), steps // 2)
     kept = row >= warm
@@ -68,7 +68,7 @@ def unknown(found: Ages | None) -> str:
 
 
 def distribution(telemetry: Telemetry) -> Draft:
-    """Find the named distribution that the staleness follows, and test it against the expected one."""
+    """Find the named distribution that staleness follows, and test staleness against the expected distribution."""
     return followed(ages(telemetry), telemetry.setup.staleness)
 
 
@@ -167,7 +167,7 @@ def _geometric(workers: int, cells: int) -> np.ndarray:
 
 
 def fit(found: Ages, law: Law, measured: Estimate) -> float:
-    """p-value of the deviation from a distribution, of probabilities or of the mean: twice the smaller one.
+    """p-value of the deviation from a distribution: twice the smaller of those of its probabilities and its mean.
 
     Shares by Hotelling's test over stretches of steps. Stalenesses are joined until their expected share has a standard
     error; deterministic ones need no test.

@@ -98,9 +98,9 @@ def signal_of(given: Any, window: int = WINDOW) -> Signal:
 
 
 class Course(NamedTuple):
-    """Outcome of each run, all `[R]`. `learned`: first update at which the trailing mean return has gained half of the
-    possible gain (-1: never). `collapsed`: first update from which it stays below half of its own maximum gain (-1:
-    never). `recovered`: whether it fell below and came back."""
+    """Outcome of each run, `[R]` each: when it learned, when it collapsed, and whether it recovered.
+    `learned`: first update at which the trailing mean return has gained half of the possible gain (-1: never).
+    `collapsed`: first update from which it stays below half of its maximum gain, or -1; `recovered`: it came back."""
 
     learned: np.ndarray
     collapsed: np.ndarray
@@ -108,8 +108,8 @@ class Course(NamedTuple):
 
 
 class Matched(NamedTuple):
-    """Runs to compare: indices `[n]` and reference updates `[n]` of runs that collapse there, indices `[m]` of runs
-    that do not, and the reference updates drawn for them, `[draws, m]`."""
+    """Runs to compare: cases `[n]`, which collapse, and controls `[m]`, which do not, with reference updates.
+    Runs are given by index. A case collapses at its update; updates of controls are drawn, `[draws, m]`."""
 
     cases: np.ndarray
     case_times: np.ndarray
@@ -142,7 +142,7 @@ def healthy(found: Course) -> np.ndarray:
 def matched(
     found: Course, others: np.ndarray, updates: int, watch: int, confirm: int, seed: int, window: int = WINDOW
 ) -> Matched:
-    """Match collapses after at least `watch` updates with `others` `[R]`, cut at times drawn from those of collapses.
+    """Match runs that collapse after at least `watch` updates with `others` `[R]`, cut at collapse times.
 
     A collapse counts where `confirm` updates follow it. Another run gets times of collapses drawn at random among
     those by which it had learned and been watched as long; without one it is left out.
@@ -169,7 +169,7 @@ def worst(values: np.ndarray, runs: np.ndarray, times: np.ndarray, watch: int | 
 
 
 def announced(values: np.ndarray, runs: np.ndarray, times: np.ndarray, watch: int | None, level: float) -> np.ndarray:
-    """Number of updates from the first alarm to the reference time; -1 without an alarm."""
+    """Lead time: number of updates from the first alarm to the reference time; -1 without an alarm."""
     if watch is None:
         first = (np.fmax.accumulate(values, axis=0) <= level).sum(axis=0)[runs]
         return np.where(first < times, times - first, -1)
@@ -198,7 +198,7 @@ def auc(cases: np.ndarray, controls: np.ndarray) -> Estimate:
 
 
 def at_equal_times(cases: np.ndarray, controls: np.ndarray, pairs: Matched, error: float = 0.05) -> tuple[float, float]:
-    """AUC of cases against the controls cut at the same times, with the half width of its error bound.
+    """AUC of cases against controls cut at the same times, with the half-width of its error bound.
 
     With weights w_ij of pairs and c the largest sum of one run, A is a mean over matchings of runs, so that
     P(|A - E A| >= x) <= 2 exp(-2 x^2 / (c^2 min(n, m))) (Hoeffding 1963).
@@ -225,7 +225,7 @@ def roc(cases: np.ndarray, controls: np.ndarray) -> np.ndarray:
 
 
 def threshold(scores: np.ndarray, rate: float) -> float:
-    """Threshold that a fraction `rate` of healthy scores exceeds."""
+    """Alarm threshold that a fraction `rate` of the scores of healthy runs exceeds."""
     return float(np.quantile(scores, 1.0 - rate, method="higher"))
 
 

@@ -133,7 +133,7 @@ def in_seconds(column: str) -> list[str]:
 
 
 def beside(columns: Iterable[str], have: Collection[str]) -> tuple[str, list[str]]:
-    """The trainer that most columns belong to, and its columns for quantities that are missing."""
+    """The trainer that most columns belong to, and its column names for the quantities that are missing."""
     names = {plain(column) for column in columns} - {each.column for each in STEPS if each.source == "asyncsim"}
     of = Counter(a.source.split("@")[0] for a in (*STEPS, *SYSTEM) if "@" in a.source and any(_is(a, n) for n in names))
     trainer = max(of, key=lambda name: of[name], default="")
@@ -145,7 +145,7 @@ def beside(columns: Iterable[str], have: Collection[str]) -> tuple[str, list[str
 
 
 def ours(columns: Collection[str], have: Collection[str]) -> list[str]:
-    """Suggest OURS=THEIRS for missing quantities: columns that end in one of asyncsim's names, or say staleness."""
+    """Suggest OURS=THEIRS for missing quantities, from columns that end in asyncsim's names or say staleness."""
     stale = next(filter(STALE.search, columns), "")
     ends = {"staleness_mean": stale} if stale else {}
     ends |= {name.rpartition("/")[2]: name for name in columns if "/" in name}

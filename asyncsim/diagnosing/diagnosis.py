@@ -58,13 +58,13 @@ class Diagnosis(calls.Told):
 
     @property
     def ordered(self) -> list[Finding]:
-        """Findings that differ first, and of these, first the ones on which others depend."""
+        """Findings sorted: first those that differ from theory, and among them first those on which others depend."""
         rank = {question: place for place, question in enumerate(FIRST)}
         return sorted(self.findings, key=lambda each: (ORDER.index(each.verdict), rank.get(each.question, len(rank))))
 
     @property
     def health(self) -> str:
-        """Columns whose level no finding judges, and what judges them instead; "" if there are none."""
+        """Columns whose level no finding judges, and the method that judges them instead; "" if there are none."""
         grown = [each.question.removeprefix("growth of ") for each in self.findings if each.question[:6] == "growth"]
         named = [c for n, (c, _) in self.columns.items() if n == "ess_clamped" and c not in self.idle]
         by = {"growth judges": grown, "the definition judges": named, "impossible values judge": list(self.idle)}

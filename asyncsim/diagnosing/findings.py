@@ -25,7 +25,7 @@ FEWEST = 8
 
 @dataclass(frozen=True)
 class Finding(calls.Told):
-    """The finding for one question.
+    """The finding for one question of a diagnosis.
 
     `verdict`: one of `VERDICTS`. `cause`: what the data look like, in a few words; "" where nobody can tell.
     `measured` with its 95 percent interval `low` to `high`, `predicted` as a range, all in `unit`; None where there is
@@ -52,7 +52,7 @@ class Finding(calls.Told):
 
 
 class Saying(NamedTuple):
-    """Text for one outcome: a short cause, one sentence, and the recommended action."""
+    """Text for one outcome of a question: a short cause, one sentence, and the recommended action."""
 
     cause: str
     sentence: str
@@ -94,7 +94,7 @@ def settle(drafts: list[Draft]) -> list[Finding]:
 
 
 def interval(estimate: Estimate) -> tuple[float, float, float]:
-    """Lower end, value and upper end of a 95 percent interval."""
+    """Lower end, value and upper end of an estimate with its 95 percent interval."""
     reach = uncertainty.critical(1.0 - INTERVAL, estimate.freedom) * estimate.error
     return estimate.value - reach, estimate.value, estimate.value + reach
 
@@ -106,17 +106,17 @@ def mean(series: np.ndarray) -> Estimate | None:
 
 
 def above(estimate: Estimate, limit: float) -> float:
-    """p-value of an estimate this large if the true value is at most the limit."""
+    """p-value of an estimate at least this large if the true value is at most the limit."""
     if estimate.error <= 1e-12 * max(1.0, abs(limit)):
         return 1.0 if estimate.value <= limit + 1e-9 * max(1.0, abs(limit)) else 0.0
     return float(stats.t.sf((estimate.value - limit) / estimate.error, estimate.freedom))
 
 
 def below(estimate: Estimate, limit: float) -> float:
-    """p-value of an estimate this small if the true value is at least the limit."""
+    """p-value of an estimate at most this small if the true value is at least the limit."""
     return above(estimate._replace(value=-estimate.value), -limit)
 
 
 def outside(estimate: Estimate, low: float, high: float) -> float:
-    """p-value of an estimate this far out if the true value is in [low, high]; twice the smaller tail."""
+    """p-value of an estimate this far out if the true value is in [low, high]: twice the smaller tail."""
     return min(1.0, 2.0 * min(below(estimate, low), above(estimate, high)))

@@ -29,7 +29,7 @@ LOW = 0.02
 
 
 def lags(telemetry: Telemetry) -> dict[int, Estimate]:
-    """Mean cosines by the lag between gradients, in updates."""
+    """Mean gradient cosines by the lag between the two gradients, in updates."""
     logged = {name: series for name, series in telemetry.quantities.items() if name.startswith("cosine_")}
     telemetry.used.update(logged)
     found = {int(name.removeprefix("cosine_")): mean(series) for name, series in logged.items()}
@@ -37,7 +37,7 @@ def lags(telemetry: Telemetry) -> dict[int, Estimate]:
 
 
 def signal_share(telemetry: Telemetry) -> Estimate | None:
-    """Signal fraction S = 2 h/(1 + h), from the cosine h of two half batches."""
+    """Signal fraction S = 2 h/(1 + h) of a gradient, from the cosine h between two half batches."""
     series = telemetry.get("half_cosine")
     half = None if series is None else mean(series)
     if half is None or half.value <= -0.5:
@@ -46,7 +46,7 @@ def signal_share(telemetry: Telemetry) -> Estimate | None:
 
 
 def cosine(telemetry: Telemetry) -> Draft:
-    """Test whether the signal-to-noise ratio explains the cosine; if not, whether momentum or shared batches do."""
+    """Test whether the signal-to-noise ratio, or else momentum or shared batches, explains the gradient cosine."""
     found, share = lags(telemetry), signal_share(telemetry)
     if 1 not in found:
         return missing(COSINE, SNR, "Too few cosines of consecutive gradients were logged.", "Log one at every update.")
@@ -115,7 +115,7 @@ def _echo(telemetry: Telemetry, found: dict[int, Estimate]) -> Estimate | None:
 
 
 def boundary(telemetry: Telemetry) -> Draft:
-    """Test whether the learning rate is in the stable range, from settings or from the correlation at the staleness."""
+    """Test whether the learning rate is stable, from settings or from gradient correlation at the staleness."""
     setup = telemetry.setup
     limit, claim = _limit(telemetry)
     if limit is None:

@@ -45,7 +45,7 @@ DRAWN = 60
 
 
 class Curve(NamedTuple):
-    """One run: its metric `y` at steps and at positions `x` on the axis, and elapsed seconds there (None: no clock)."""
+    """One run: its metric `y` by step and by position `x` on the axis, and elapsed seconds there (None: no clock)."""
 
     name: str
     column: str
@@ -58,7 +58,7 @@ class Curve(NamedTuple):
     own: Sequence[str] = ()
 
     def windows(self, low: float, high: float, count: int) -> np.ndarray:
-        """Means over windows of equal length, `[W]`, by integrating linear interpolation of the logged values."""
+        """Means of the metric over windows of equal length, `[W]`, from linear interpolation of logged values."""
         edges = np.linspace(low, high, count + 1)
         at = np.union1d(self.x, edges)
         value = np.interp(at, self.x, self.y)
@@ -237,7 +237,7 @@ def _word(found: Between, within: float | None, better: str) -> str:
 
 @lru_cache(maxsize=1024)
 def findable(seeds: int, error: float, power: float) -> float:
-    """Detectable difference, in standard deviations across seeds, of Welch's interval with `seeds` per arm.
+    """Difference, in standard deviations across seeds, that Welch's test with `seeds` per arm detects.
 
     The root of P(T <= t_f(1 - error/2)) = 1 - power, T noncentral t of shift difference/(spread sqrt(2/n)). Welch's
     freedom is random; f = 2n(n - 1)/(n + 1) is its mean where both arms spread alike, to first order in 1/n. From 3

@@ -38,7 +38,7 @@ class Levels(NamedTuple):
 
 
 def levels(telemetry: Telemetry) -> Levels | None:
-    """Variances by staleness: from tokens, or twice k3 at steps whose samples share one staleness."""
+    """Variances of log ratios by staleness: from tokens, or twice k3 at steps whose samples share one staleness."""
     tokens = telemetry.tokens
     if tokens is not None and tokens.staleness is not None:
         known, place = np.unique(tokens.staleness, return_inverse=True)
@@ -92,7 +92,7 @@ def first_step(telemetry: Telemetry) -> Estimate | None:
 
 
 def floor(telemetry: Telemetry) -> Draft:
-    """Test whether sampler and trainer agree on fresh data, up to the allowed floor."""
+    """Test whether log-probs of sampler and trainer agree on fresh data, up to the allowed floor."""
     claim, limit = "ratio/engine-floor", telemetry.setup.floor
     found = levels(telemetry)
     known = found is not None and 0.0 in found.staleness
@@ -121,7 +121,7 @@ def floor(telemetry: Telemetry) -> Draft:
 
 
 def fresh(telemetry: Telemetry) -> Draft:
-    """Test whether data stamped fresh have the variance of the first step, when all data are fresh."""
+    """Test whether data stamped fresh have the log-ratio variance of the first step, whose data are all fresh."""
     claim, found, first = "ratio/drift-growth", levels(telemetry), first_step(telemetry)
     at = np.zeros(0) if found is None else found.square[1:, found.staleness == 0.0].ravel()
     at = at[np.isfinite(at)]
@@ -149,7 +149,7 @@ def fresh(telemetry: Telemetry) -> Draft:
 
 
 def drift(telemetry: Telemetry) -> Draft:
-    """Slope of log(v(s) - v(0)) against log s: 1 if updates are noise, 2 if they are drift."""
+    """Slope of log(v(s) - v(0)), v the log-ratio variance, against log s: 1 for noisy updates, 2 for drift."""
     claim, found = "ratio/drift-growth", levels(telemetry)
     if found is None or 0.0 not in found.staleness:
         return missing(DRIFT, claim, "Without fresh data, floor and slope are unknown.",
@@ -227,7 +227,7 @@ def _slope(found: Levels) -> Estimate | None:
 
 
 def mean_ratio(telemetry: Telemetry) -> Draft:
-    """Test whether the mean ratio is 1, as it is at any staleness if the logged log-probs are the sampler's."""
+    """Test whether the mean ratio is 1, as at any staleness if the logged log-probs are the sampler's."""
     question, claim = "mean ratio", "ratio/engine-floor"
     tokens = telemetry.tokens
     series = telemetry.get("ratio_mean") if tokens is None else tokens.means(np.exp(np.clip(tokens.log_ratio, -50, 50)))

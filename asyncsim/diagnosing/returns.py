@@ -27,7 +27,7 @@ CLEAR = 6.0
 
 
 def fall(telemetry: Telemetry) -> Draft | None:
-    """Test whether the mean reward of the last part is below that of an earlier part; None if no reward was logged.
+    """Test whether the mean reward falls from an earlier to the last part of a run; None if no reward was logged.
 
     Parts are means of b stretches of steps, whose variance is mean (x_(k+1) - x_k)^2 / 2: a trend raises it. The
     p-value of the largest t is multiplied by the number of earlier parts.
@@ -61,7 +61,7 @@ def fall(telemetry: Telemetry) -> Draft | None:
 
 
 def grown(telemetry: Telemetry) -> list[Draft]:
-    """Test whether updates, or the distance from the sampler, end above `TIMES` those of the first half.
+    """Test whether update sizes, or distances from the sampler, end above `TIMES` those of the first half.
 
     Returns a draft for each quantity that is logged; growth that noise may explain stays open. Means of b stretches of
     steps are compared by their logarithms, whose variance is mean (x_(k+1) - x_k)^2 / 2.

@@ -51,7 +51,7 @@ def size(tokens: Tokens, log_weight: np.ndarray, group: np.ndarray | None = None
 
 
 def shown(telemetry: Telemetry) -> Draft:
-    """Range of ESS that N samples can show, and what a batch implies for the population's ESS."""
+    """State the range of ESS that N samples can show, and what a batch implies for the population's ESS."""
     claim, tokens = "ess/finite-sample", telemetry.tokens
     series = telemetry.get("ess") if tokens is None else size(tokens, tokens.log_ratio)
     count = telemetry.setup.batch if tokens is None else float(np.median(np.bincount(tokens.row)))
@@ -174,7 +174,7 @@ def _by_moments(telemetry: Telemetry, logged: np.ndarray, name: str) -> Draft:
 
 
 def tail(telemetry: Telemetry) -> Draft:
-    """Test whether the tail of the weights is so heavy that their variance is infinite on the sampled range.
+    """Test whether the importance weights have so heavy a tail that their variance is infinite where sampled.
 
     1/alpha, Hill's, of the m largest of n is Gamma(m) / (m alpha), so P(alpha_hat <= a) at alpha = 2 is P(Gamma(m) >=
     2 m / a). A log-normal of standard deviation d reads 1 / (d (phi(z) n/m - z)), z exceeded by the share m/n.
@@ -216,7 +216,7 @@ SUMMED = "Divide by the number of weights that were summed, over the full step."
 
 
 class Order(NamedTuple):
-    """An inequality that holds at every step: `gap` is never below 0."""
+    """An inequality between logged quantities that holds at every step: `gap` is never below 0."""
 
     needs: tuple[str, ...]
     gap: Callable[..., np.ndarray]
@@ -243,7 +243,7 @@ ORDERS = [_order(**row) for row in _ORDERS]
 
 
 def parts(telemetry: Telemetry) -> Iterator[Order]:
-    """Inequalities for all fractions of a total, including those that a trainer names itself."""
+    """Inequalities 0 <= x <= 1 for all logged fractions, including those that a trainer names itself."""
     own = {name: f"the share {name.partition(' ')[2]}" for name in telemetry.quantities if name.startswith("share ")}
     for name, words in (SHARES | own).items():
         yield Order((name,), lambda x: x, "share out of range", BY_DEFINITION, f"{words} is below 0", REMEDY)
@@ -251,7 +251,7 @@ def parts(telemetry: Telemetry) -> Iterator[Order]:
 
 
 def impossible(telemetry: Telemetry) -> list[Draft]:
-    """One finding per violated inequality, or one with the number that hold; empty if none applies."""
+    """One finding per violated inequality, or one with the number of those that hold; empty if none applies."""
     asked, broken = 0, []
     for name in (each for each in WATCHED if telemetry.get(f"odd {each}") is not None):
         odd = telemetry.quantities["step"][telemetry.quantities[f"odd {name}"] == 1.0]
@@ -285,7 +285,7 @@ def impossible(telemetry: Telemetry) -> list[Draft]:
 
 
 def direction(telemetry: Telemetry) -> Draft | None:
-    """Test whether the mean of k1 is negative, which means a wrong sign or samples of another policy."""
+    """Test whether the mean of the KL estimate k1 is negative: a wrong sign, or samples of another policy."""
     k1 = telemetry.get("kl_k1")
     value = None if k1 is None else mean(k1)
     if value is None:

@@ -221,7 +221,7 @@ CHOSEN = ("step", "reward", "clock", "seconds_step", *aliases.WATCHED)
 
 
 def declarable(system: bool) -> dict[str, tuple[str, str]]:
-    """Names that a user may assign to a column: our own names, and quantities."""
+    """Names that a user may assign to a column: asyncsim's own column names, and quantities."""
     known = [*aliases.STEPS, *aliases.TOKENS, *(aliases.SYSTEM if system else ())]
     own = [alias for alias in known if alias.quantity not in ("-", "share")]
     return {alias.quantity: (alias.quantity, alias.scope) for alias in own} | {

@@ -80,13 +80,13 @@ mixed_versions: Metric
 pareto_k: Metric
 
 def ratio_above(bound: float = 2.0, level: Literal["sequence", "token"] = "sequence") -> Metric:
-    """Fraction of ratios above a bound, before any truncation."""
+    """Fraction of importance ratios above a bound, before any truncation."""
 
 def ratio_below(bound: float = 0.5, level: Literal["sequence", "token"] = "sequence") -> Metric:
-    """Fraction of ratios below a bound, before any truncation."""
+    """Fraction of importance ratios below a bound, before any truncation."""
 
 def ratio_sd(level: Literal["sequence", "token"] = "sequence") -> Metric:
-    """Standard deviation of the untruncated ratios of the step."""
+    """Standard deviation of the untruncated importance ratios of the step."""
 
 response_length: Metric
 

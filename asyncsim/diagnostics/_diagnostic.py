@@ -92,7 +92,7 @@ class Metric:
         )
 
     def at(self, step: Step) -> Tensor:
-        """Value of each replicate, `[R]`; NaN if it describes samples and the step has none."""
+        """Value of the metric per replicate, `[R]`; NaN if it describes samples and the step has none."""
         value = self.measure(step)
         return step.missing(value) if self.subject == "step" else value
 
@@ -110,7 +110,7 @@ def _says(summary: str, equation: str, of: str, text: str, unit: str, source: st
 
 @dataclass(frozen=True)
 class Bound:
-    """A function of a step with bound settings; equal if function and settings are."""
+    """A function of a step with bound settings; two are equal if their functions and settings are equal."""
 
     function: Callable[..., Tensor]
     settings: tuple[tuple[str, Any], ...]
@@ -224,7 +224,7 @@ PILE = 64
 
 
 class Column:
-    """Rows `[R]` of one metric, in a table with space for the full run.
+    """Recorded values of one metric, a row `[R]` per update, in a table with space for the full run.
 
     A row that stayed where it was made would hold the memory around it as well.
     """
@@ -235,13 +235,13 @@ class Column:
         self.pile: list[Tensor] = []
 
     def add(self, *rows: Tensor) -> None:
-        """Append rows."""
+        """Append rows of recorded values."""
         self.pile += rows
         if len(self.pile) >= PILE:
             self.all()
 
     def last(self) -> Tensor:
-        """The last row."""
+        """The last recorded row, `[R]`."""
         return self.pile[-1] if self.pile else self.all()[-1]
 
     def all(self) -> Tensor:
@@ -295,7 +295,7 @@ class Recorder:
         self.previous = step.gradient
 
     def masked(self, value: Tensor, alive: Tensor) -> Tensor:
-        """Value of each replicate as recorded, `[R]`: NaN for frozen replicates; refuses one number for all."""
+        """Recorded value of each replicate, `[R]`: NaN for frozen replicates; refuses a single number for all."""
         if value.ndim > 1 or value.ndim < (len(alive) > 1):
             remedy = "average it, as step.mean(values) does for samples and step.token_mean(values) for tokens"
             raise checks.InputError("shape of a metric", list(value.shape), f"[R] = {list(alive.shape)}", remedy)
@@ -381,12 +381,12 @@ def finished(step: Step) -> tuple[Tensor, Tensor]:
 
 
 def range_of(name: str) -> Range | None:
-    """Range of a reported number by its name in a trace; None if none is declared."""
+    """Range of a reported number, such as a metric, by its name in a trace; None if none is declared."""
     return RANGES.get(name) or next((value for pattern, value in RANGES.items() if fnmatchcase(name, pattern)), None)
 
 
 def declared_ranges(names: Iterable[str], metrics: Iterable[Metric], earnings: Range) -> dict[str, Range]:
-    """Ranges of the bounded names; the range that a metric declares takes precedence."""
+    """Range of each bounded metric by name; a range that the metric declares itself takes precedence."""
     by_metric = {metric.name: metric.range for metric in metrics} | dict.fromkeys(RETURNS, earnings)
     ranges = {name: by_metric.get(name) or range_of(name) or ANY for name in names}
     return {name: value for name, value in ranges.items() if value != ANY}

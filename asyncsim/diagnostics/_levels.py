@@ -34,7 +34,7 @@ def token_count(step: Step) -> Tensor:
 
 
 def weights_of(step: Step, of: str) -> tuple[Tensor, Tensor, Tensor | float]:
-    """Log weights `[R, G, N]` or `[R, G, N, T]`, their masses, and the number of weights that these represent."""
+    """Log importance weights `[R, G, N]` or `[R, G, N, T]`, their masses, and the number of weights behind them."""
     if of == "applied":
         # log |c / A|, with factors included.
         advantage = advantages(step)
@@ -56,24 +56,24 @@ def weights_of(step: Step, of: str) -> tuple[Tensor, Tensor, Tensor | float]:
 
 
 def advantages(step: Step) -> Tensor:
-    """Advantages, `[R, G, N, T or 1]`."""
+    """Advantages of the samples or tokens of a step, `[R, G, N, T or 1]`."""
     advantage = step.advantages
     return advantage if advantage.ndim == 4 else advantage.unsqueeze(-1)
 
 
 def score_weight(step: Step, advantage: Tensor) -> Tensor:
-    """c for given advantages, without factors and penalties, `[R, G, N, T or 1]`."""
+    """Score weight c for given advantages, without factors and penalties, `[R, G, N, T or 1]`."""
     return step.method.weight.score_weight(step, advantage)
 
 
 def over_tokens(step: Step, part: Tensor) -> Tensor:
-    """Fraction of the step's generated tokens with a flag, or of parts of tokens, by mass, `[R]`."""
+    """Fraction by mass of a step's generated tokens that have a flag, or the flagged parts of tokens, `[R]`."""
     share = token_share(step)
     return torch.where(share > 0, share * part.expand(share.shape), torch.zeros_like(share)).sum((1, 2, 3))
 
 
 def masked(step: Step) -> Tensor:
-    """Fraction of each token that has no weight for either sign of the advantage, factors included, `[R, G, N, T]`."""
+    """Part of each token, 0 to 1, without weight for either sign of the advantage, factors included, `[R, G, N, T]`."""
     one = torch.ones_like(step.batch.reward).unsqueeze(-1)
     closed = torch.minimum(_closed(step, one), _closed(step, -one))
     still = torch.where(closed == 1.0, torch.zeros_like(one), one)
@@ -82,7 +82,7 @@ def masked(step: Step) -> Tensor:
 
 
 def stopped(step: Step) -> Tensor:
-    """Fraction of each token that has an advantage but no weight, `[R, G, N, T]`, without factors and penalties."""
+    """Part of each token, 0 to 1, with an advantage but no weight, `[R, G, N, T]`, without factors and penalties."""
     advantage = advantages(step)
     part = _closed(step, advantage)
     return torch.where(advantage != 0, part, torch.zeros_like(part)).expand(step.batch.mask.shape)
@@ -105,7 +105,7 @@ class Ages(NamedTuple):
 
 
 def ages(step: Step) -> Ages:
-    """v_train - v_token in versions; NaN for a sample with an unknown version, 0 for one without tokens."""
+    """Staleness v_train - v_token of every token in versions; NaN for an unknown version, 0 without tokens."""
     mask = step.batch.mask > 0
     age = step.staleness.double().expand(mask.shape)
     oldest = torch.where(mask, age, torch.full((), -math.inf, dtype=age.dtype)).amax(-1)

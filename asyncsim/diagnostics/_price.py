@@ -18,7 +18,7 @@ NOTED = 10**8
 
 
 class Price(NamedTuple):
-    """Names of the metrics that enumerate outcomes, and token counts: at one update of a block, in all, in training."""
+    """Metrics that enumerate outcomes, and token counts: at one update of a block, in all, and in training."""
 
     metrics: tuple[str, ...]
     at_once: int
@@ -55,7 +55,7 @@ def price(metrics: Sequence[Metric], spec: Any) -> Price:
 
 
 def check(cost: Price) -> None:
-    """Refuse a cost beyond the limit."""
+    """Refuse metrics whose enumeration of outcomes costs more than the limit."""
     remedy = "raise every, lower replicates or the horizon, or record batch_return instead"
     names = ", ".join(cost.metrics)
     bound = f"at most {LIMIT:.0e} (about {NANOSECONDS * 1e-9 * LIMIT / 60:.0f} minutes)"

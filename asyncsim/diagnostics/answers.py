@@ -19,7 +19,7 @@ _AT = real(1.0, "reward from which on a sample is solved", remedy="give a reward
 
 @metric("in tokens", POSITIVE, "textbook", subject="batch")
 def response_length(step: Step) -> Tensor:
-    """Mean length of the responses of the batch.
+    """Mean number of tokens in the responses of the batch.
 
     L = E_i of the tokens that the policy chose, the token that ends a response among them. Groups that the method drops
     count too. Blind to what was cut off; see `truncated`.
@@ -100,7 +100,7 @@ class Texts:
     axes: ClassVar[dict[str, tuple[str, ...]]] = {f"texts/{name}": ("row", "sample") for name in ("update", *COLUMNS)}
 
     def fresh(self) -> "Texts":
-        """An empty copy."""
+        """An empty accumulator with the same settings."""
         return dataclasses.replace(self, update=[], rows={})
 
     def observe(self, step: Step) -> None:
@@ -244,7 +244,7 @@ def episodes(step: Step) -> Tensor:
 
 @metric("a pure number, 1 without tools", POSITIVE, "this package", subject="batch")
 def turns(step: Step) -> Tensor:
-    """Mean number of turns of the policy per sample.
+    """Mean number of the policy's turns in a sample.
 
     n = E_i of the runs of own tokens, between which the environment wrote (a tool's reply, say). Groups that the method
     drops count too. Blind to a reply in front of the first turn or behind the last, and to how long replies are.

@@ -17,7 +17,7 @@ from asyncsim.step.step import Step
 
 @metric("in units of advantage per parameter", POSITIVE, "textbook", default=True, subject="policy")
 def gradient_norm(step: Step) -> Tensor:
-    """Norm of the gradient before the update chain.
+    """Norm of the batch gradient, before the update chain changes it.
 
     |g| = sqrt(sum_p g_p^2) over all parameters. Blind to the direction, and to how much of the length is sampling
     noise.
@@ -78,7 +78,7 @@ def exact_cosine(step: Step) -> Tensor:
 
 @metric("in units of advantage per parameter", POSITIVE, "textbook", enumerates=True, subject="policy")
 def bias(step: Step) -> Tensor:
-    """Norm of the method's gradient with infinitely many samples minus the exact gradient.
+    """Norm of the difference between the method's gradient with infinitely many samples and the exact gradient.
 
     |b| = |g(N -> infinity) - grad J(theta)|, both at the weights before the update, data from the batch's own behavior
     versions. Blind to what a finite group adds, such as the factor 1 - 1/N of a group mean (`oracle.moments` has it);
@@ -113,7 +113,7 @@ class Autocorrelogram:
     axes: ClassVar[dict[str, tuple[str, ...]]] = {"autocorrelogram": ("lag",)}
 
     def fresh(self) -> "Autocorrelogram":
-        """An empty copy."""
+        """An empty accumulator with the same settings."""
         return dataclasses.replace(self, ring=None, sums=None, count=0)
 
     def observe(self, step: Step) -> None:

@@ -73,7 +73,7 @@ def clip_dual(step: Step) -> Tensor:
 
 @metric("a pure number in [0, 1], relative to the tokens generated", SHARE, "textbook", READS)
 def masked_tokens(step: Step) -> Tensor:
-    """Fraction of tokens that masks remove from the loss.
+    """Fraction of tokens that the method's masks remove from the loss.
 
     share = E [m_it = 0] over the generated tokens of the step by mass, m = 0 where the method's weight is 0 for A = 1
     and for A = -1, or a factor is 0. Blind to what stops one sign of the advantage only (`clip_active`) and to

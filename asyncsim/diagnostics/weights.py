@@ -135,7 +135,7 @@ applied_mean = mean_weight(
 
 @metric("a pure number in [1/n, 1], 0 for a population", SHARE, "textbook", READS, of=OF)
 def max_weight_share(step: Step, of: str = "sequence") -> Tensor:
-    """Maximum share of one sample in the step's total weight.
+    """Maximum share of one sample in the step's total importance weight.
 
     share = max w / (n E w)
 
@@ -170,7 +170,7 @@ chi_square_token = chi_square("token", doc="Mean squared token ratio minus one."
 
 @metric("a pure number, infinite where it exceeds the largest float", POSITIVE, "textbook", READS)
 def ratio_sd(step: Step, level: Any = LEVEL) -> Tensor:
-    """Standard deviation of the untruncated ratios of the step.
+    """Standard deviation of the untruncated importance ratios of the step.
 
     sd = sqrt(E (w - E w)^2), w = W_i or r_it = pi/mu, by mass. The mean is `mean_weight` or `token_ratio_mean`; (sd /
     mean)^2 = 1/ESS - 1. Blind to a tail that the batch has not drawn: where the second moment is infinite it still
@@ -184,7 +184,7 @@ _BOUND = number(2.0, "a ratio", 0.0, above=True, varies=False, remedy="give a po
 
 @metric("a pure number in [0, 1]", SHARE, "textbook", READS)
 def ratio_above(step: Step, bound: Any = _BOUND, level: Any = LEVEL) -> Tensor:
-    """Fraction of ratios above a bound, before any truncation.
+    """Fraction of importance ratios above a bound, before any truncation.
 
     share = E [w > bound], w = W_i or r_it = pi/mu, by mass. What a cap of this size truncates. A share of ratios that
     were clamped first is 0 whatever happens. Blind to how far above it the ratios are.
@@ -194,7 +194,7 @@ def ratio_above(step: Step, bound: Any = _BOUND, level: Any = LEVEL) -> Tensor:
 
 @metric("a pure number in [0, 1]", SHARE, "textbook", READS)
 def ratio_below(step: Step, bound: Any = _BOUND.but(0.5), level: Any = LEVEL) -> Tensor:
-    """Fraction of ratios below a bound, before any truncation.
+    """Fraction of importance ratios below a bound, before any truncation.
 
     share = E [w < bound], w = W_i or r_it = pi/mu, by mass. Blind to how far below it the ratios are.
     """

@@ -38,7 +38,7 @@ def function(text: str, name: str) -> Callable[..., Any]:
 
 
 def called(fn: Callable[..., Any], method: Method, trainer: str, old: str = "behavior", cap: Any = None) -> Loss:
-    """The loss of five tensors `[B, T]` that the trainer's call of the function defines."""
+    """Loss of five tensors `[B, T]` that calls an exported function as its trainer does."""
 
     def trl(log_prob: Tensor, behavior: Tensor, proximal: Tensor, advantages: Tensor, mask: Tensor) -> Tensor:
         trainer = SimpleNamespace(
@@ -105,7 +105,7 @@ def batches(per_sequence: bool) -> Iterator[tuple[Tensor, ...]]:
 
 
 def difference(loss: Loss, method: Method, log_prob: Tensor, *others: Tensor) -> float:
-    """Maximum relative deviation of a token's gradient from the method's; infinite for NaN."""
+    """Maximum relative deviation of a token's gradient in a loss from the method's gradient; infinite for NaN."""
     behavior, proximal, advantages, mask = others
     ours, theirs = (log_prob.clone().requires_grad_() for _ in range(2))
     expected = method.loss(theirs, behavior, proximal, advantages=advantages, mask=mask, categorical=False)
@@ -115,7 +115,7 @@ def difference(loss: Loss, method: Method, log_prob: Tensor, *others: Tensor) ->
 
 
 def check_step(step: Callable[..., Any], link: Any) -> float:
-    """Maximum relative deviation of steps on random gradients from those of the link; raises `ConformanceError`."""
+    """Maximum relative deviation of an exported step from the link's; raises `ConformanceError` if it is large."""
     draw = torch.Generator().manual_seed(0)
     weights = [torch.nn.Parameter(torch.zeros(size, dtype=torch.float64)) for size in ((2, 3), (4,))]
     optimizer, memory, chain = torch.optim.SGD(weights, lr=1.0), dict[str, Any](), Chain((link,))

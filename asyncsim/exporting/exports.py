@@ -113,7 +113,7 @@ def made(name: str, **settings: Any) -> Method:
 
 @cache
 def exportable() -> dict[str, dict[str, str]]:
-    """For each method or link and trainer (torch for links), why its defaults cannot be exported, or ""."""
+    """For each method and trainer, or link and torch, why its defaults cannot be exported, or ""."""
     found: dict[str, dict[str, str]] = {name: {"torch": ""} for name, about in NAMES.items() if "link" in about}
     for name in sorted({*plugins.summaries("asyncsim.methods"), *NAMES} - {*found}):
         found[name] = dict.fromkeys(TRAINERS, "")
@@ -126,7 +126,7 @@ def exportable() -> dict[str, dict[str, str]]:
 
 
 class Settings(dict[str, Any]):
-    """Settings by name, None for a missing one."""
+    """Settings of a formula by name; a missing setting is None."""
 
     def __getattr__(self, name: str) -> Any:
         return self.get(name)
@@ -145,7 +145,7 @@ class Filled:
 
     @classmethod
     def of(cls, method: Method, trainer: str) -> Filled:
-        """Fill in a method; raise `InputError` if the trainer's hook lacks something."""
+        """Fill a formula with a method's settings; raise `InputError` if the trainer's hook lacks an input."""
         plain, hook = bare(method), TRAINERS[trainer]
         settings = Settings(method.weight.describe())
 
@@ -219,7 +219,7 @@ class Filled:
         return self.settings.cap if "rollout_is_weights" in self.code else None
 
     def symbols(self, formula: str) -> str:
-        """Explain the symbols of a formula, and those used in the explanations."""
+        """Explain the symbols in a formula, and those that the explanations use."""
         told: dict[str, str] = {}
         for pattern, words in TABLE["symbols"].items():
             if re.search(pattern, " ".join([formula, *told.values()])):

@@ -29,7 +29,7 @@ def log_clamp(
     """Stop the gradient of tokens whose log ratio is beyond a clamp, as a clamp inside a loss does."""
 
 def opsm(delta: Number = 0.0001, reference: Literal["behavior", "proximal"] = "behavior") -> Factor:
-    """Off-policy sequence masking: drop sequences with negative advantage that the policy has moved away from."""
+    """Off-policy sequence masking: drop sequences of negative advantage from which the policy has moved away."""
 
 def sequence_mask(low: Number = 0.5, high: Number = 2.0, ratio: Literal["r", "h"] = "r") -> Factor:
     """Drop sequences whose ratio is outside of a band."""
@@ -41,7 +41,7 @@ def staleness_weight(
     after: Number = 0.5,
     average: Number = 0.0,
 ) -> Factor:
-    """Weight tokens by their staleness."""
+    """Weight tokens by their staleness; the weight is 1 at the `average` staleness."""
 
 def token_mask(low: Number = 0.5, high: Number = 2.0, ratio: Literal["r", "h"] = "r") -> Factor:
     """Drop tokens whose ratio is outside of a band (IcePop, masked importance sampling)."""

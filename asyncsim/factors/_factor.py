@@ -22,14 +22,14 @@ _FARTHEST = 1e30
 
 
 class Factor:
-    """Base of factors on score weights. A factor with the proximal policy's ratio has a `ratio` other than "r"."""
+    """Base class of factors on score weights; a `ratio` other than "r" needs the proximal policy."""
 
     @property
     def proximal(self) -> bool:
         return getattr(self, "ratio", "r") != "r"
 
     def factor(self, step: Step, advantage: Tensor) -> Tensor:
-        """Factor on c, `[R, G, N, T or 1]`; values on masked tokens are ignored."""
+        """Factor on the score weight c, `[R, G, N, T or 1]`; values on masked tokens are ignored."""
         raise NotImplementedError
 
     def describe(self) -> dict[str, Any]:
@@ -38,7 +38,7 @@ class Factor:
 
 
 class Mask(Factor):
-    """A factor of 1 or 0; subclasses define which tokens are kept."""
+    """Base class of factors that are 1 or 0; subclasses define which tokens are kept."""
 
     def factor(self, step: Step, advantage: Tensor) -> Tensor:
         """1 for kept tokens, 0 for others, `[R, G, N, T or 1]`."""
@@ -50,7 +50,7 @@ class Mask(Factor):
 
 
 class Band(Mask):
-    """Keeps a ratio inside [low, high]; subclasses define the level: token, sequence, or geometric mean."""
+    """Base class of masks that keep a ratio in [low, high], at the level of tokens, sequences or geometric means."""
 
     level = "token"
 
@@ -59,20 +59,20 @@ class Band(Mask):
     ratio: Any = RATIO
 
     def keep(self, step: Step, advantage: Tensor) -> Tensor:
-        """Whether the ratio is inside its band, bounds included."""
+        """Which tokens or sequences have a ratio inside the band, bounds included."""
         value = at_level(step, log_ratio(step, self.ratio), self.level)
         return (value >= log_bound(self.low)) & (value <= log_bound(self.high))
 
 
 class Bounded(Mask):
-    """Keeps tokens whose divergence, reduced over the sequence, is at most `high`; subclasses define the divergence."""
+    """Base class of masks that keep tokens whose divergence, reduced over the sequence, is at most `high`."""
 
     high: Any = number(2.5, "largest divergence that stays, in nats", 0.0)
     reduce: Any = choice("token", "sum", "mean", "max", words="how tokens of a sequence are put together", usual="mean")
     ratio: Any = RATIO
 
     def keep(self, step: Step, advantage: Tensor) -> Tensor:
-        """Whether the reduced statistic is at most `high`."""
+        """Which tokens have a divergence, reduced over the sequence, of at most `high`."""
         each = self.statistic(log_ratio(step, self.ratio).double())
         if self.reduce == "max":
             each = each.amax(-1, keepdim=True)
@@ -98,7 +98,7 @@ def at_level(step: Step, of_tokens: Tensor, level: str) -> Tensor:
 
 
 def log_bound(bound: Any) -> Any:
-    """Log of a bound on a ratio; a bound of 0 passes every finite log ratio."""
+    """Log of a bound on a ratio; with a bound of 0 every finite log ratio is inside."""
     value = per_sample(bound)
     if isinstance(value, float):
         return math.log(value) if value > 0 else -_FARTHEST

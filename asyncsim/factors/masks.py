@@ -113,7 +113,7 @@ class token_veto(Mask):
 
 @factor("2512.02556, off-policy sequence masking")
 class opsm(Mask):
-    """Off-policy sequence masking: drop sequences with negative advantage that the policy has moved away from.
+    """Off-policy sequence masking: drop sequences of negative advantage from which the policy has moved away.
 
     Mask of sequences: c_t -> c_t (1 - [A < 0 and mean_t(log pi_x - log pi) > delta]). The mean over the sequence's own
     tokens estimates KL(x, pi) from samples of x. The current policy has come to avoid what x drew, and a negative
@@ -215,7 +215,7 @@ class drop_stale(Mask):
 
 @factor("2106.06639, section on staleness scaling (polynomial); FLSim for the rules and the division")
 class staleness_weight(Factor):
-    """Weight tokens by their staleness.
+    """Weight tokens by their staleness; the weight is 1 at the `average` staleness.
 
     Weight by age: c_t -> c_t w(d_t) / w(average), d_t the staleness of the token in versions. "constant": w = 1;
     "threshold": w = 1 up to `cutoff`, `after` beyond; "polynomial": w = (1 + d)^-exponent. The division sets the weight
@@ -247,7 +247,7 @@ class staleness_weight(Factor):
         return torch.where(known, self._weight(age) / self._weight(usual), torch.zeros_like(age))
 
     def describe(self) -> dict[str, Any]:
-        """Header of a run, with only the settings that the rule uses."""
+        """Settings in the header of a run, only those that the weighting rule uses."""
         used = {name: getattr(self, name) for name in _USED[self.rule]}
         return {"factor": plugins.name_of(self), "rule": self.rule, **used}
 

@@ -45,7 +45,7 @@ class AdamInflation(Claim):
     reference = Choice("known", "previous", example="previous", doc="direction along which the gradient is projected")
 
     def joint(self) -> None:
-        """Require strength below 1 for a known reference, and two coordinates for a previous gradient."""
+        """Require strength below 1 with a known reference, and two coordinates with the previous gradient."""
         below, least = (self.strength < 1.0, 1) if self.reference == "known" else (True, 2)
         self.require(below, "strength", "below 1 for a known reference", "leave a part of it")
         checks.integer("dimension", self.dimension, least, "count the coordinates of the mean gradient", 512)

@@ -68,7 +68,7 @@ class Lag1ClosedForm(Claim):
         return {"amplification": power / len(modes) / s.noise**2} | values
 
     def by_mean_curvature(s) -> dict[str, float]:
-        """Both lags by the plain mean of the curvatures."""
+        """Correlations at the last two lags, predicted from the plain mean of the curvatures."""
         half = s.step * float(s.modes.mean()) / 2.0
         return {f"corr[{lag}]": half if lag == s.staleness else -half for lag in s.lags[-2:] if lag >= s.staleness}
 

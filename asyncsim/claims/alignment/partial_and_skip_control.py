@@ -58,7 +58,7 @@ class PartialAndSkipControl(Claim):
         return t, mass / mass.sum()
 
     def predict(s) -> dict[str, float]:
-        """Integrate over one direction: the other gradient's component along it, and its noncentral chi-square rest."""
+        """Integrate over one gradient's direction, and over the other's component along it and chi-square rest."""
         t, mass = s._angles()
         nodes, weights = np.polynomial.legendre.leggauss(_NODES)
         across = (s.signal * np.sin(t))[:, None]
@@ -71,7 +71,7 @@ class PartialAndSkipControl(Claim):
         return {"step": critical(s.staleness) / (1.0 - s.strength) / s.curvature, "skipped": skipped}
 
     def check(s) -> dict[str, float]:
-        """Integrate over both angles to the mean; the cosine of transverse directions is Beta distributed."""
+        """Integrate over two gradients' angles to the mean; the cosine of transverse parts is Beta distributed."""
         t, mass = s._angles()
         needed = (s.high - np.cos(t)[:, None] * np.cos(t)) / (np.sin(t)[:, None] * np.sin(t))
         half = (s.others - 1) / 2.0

@@ -33,7 +33,7 @@ class RandomDelayCosine(Claim):
     step = Positive(example=0.2, unit="parameter per gradient", doc="learning rate")
 
     def joint(self) -> None:
-        """Require probabilities that add up to 1, and a step below the mean-square boundary."""
+        """Require probabilities that add up to 1, and a learning rate below the mean-square boundary."""
         _random.check_law(self.law, _LONGEST)
         self.share = _random.stable(self.step, self.curvature, self.law)
 
@@ -70,7 +70,7 @@ class RandomDelayCosine(Claim):
     )
 
     def reach(self, point: Point) -> str | None:
-        """Refuse steps so close to the mean-square boundary that the fourth moment is infinite and error bars fail."""
+        """Refuse learning rates so near the mean-square boundary that the fourth moment is infinite."""
         share = point["step"] * point["curvature"]
         if share > 2.0 / (len(point["law"]) + 1):
             return f"step * curvature at most {2.0 / (len(point['law']) + 1):.3g}; lower it, tails are heavier beyond"

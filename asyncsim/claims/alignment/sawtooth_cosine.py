@@ -54,7 +54,7 @@ class SawtoothCosine(Claim):
         return s._quantities((2.0 - (n - 1) * a) / (2.0 - n * a), rho, -rho, (n - 2) * rho / n)
 
     def check(s) -> dict[str, float]:
-        """Covariances of all gradients of two cycles, each a row of coefficients of the start and of all noises."""
+        """Covariances of all gradients of two publish cycles, each linear in the start and in all noises."""
         n, start, gradients = s.updates, np.eye(2 * s.updates + 1)[0], []
         for noises in np.split(np.eye(2 * n + 1)[1:], 2):
             gradients.append(s.curvature * start + noises)

@@ -40,7 +40,7 @@ _SIGN = {**_SGD, "optimizer": "sign", "law": (0.0, 0.7, 0.3), "step": 1.0}
 
 @dataclass
 class Stamped:
-    """Mean products of gradients with moves by version, and of moves with themselves, weighted by curvature.
+    """Mean products of gradients with parameter moves by version, and of moves with themselves, times curvature.
 
     Its result, `[R]` each: "after" the version, "before" it, "energy". `kept` iterates reach back to the oldest stamp.
     """
@@ -155,7 +155,7 @@ class VersionIdentity(Claim):
         return {"after": 0.5, "before": -0.5}
 
     def check(s) -> dict[str, float]:
-        """Quantities from the stationary distribution, with each mode's moves weighted by its curvature."""
+        """Predict from the stationary distribution, with each mode's moves weighted by its curvature."""
         mode = s._signs if s.optimizer == "sign" else s._linear
         laws = np.array([mode(h) for h in s.curvatures])
         after, before = -(s.curvatures @ laws[:, 1:]) / (s.curvatures @ laws[:, 0])

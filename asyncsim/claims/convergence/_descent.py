@@ -9,7 +9,7 @@ from asyncsim.claims._recursion import second_moments
 
 
 class Descent(Declared):
-    """Base of points with the largest curvature L, learning rate, noise, start and updates; claims add delays."""
+    """Base class of claim points with maximum curvature L, learning rate, noise, start and updates, without delays."""
 
     curvature = Positive(
         typical=(0.1, 5.0), example=2.0, unit="gradient per parameter", doc="L, maximum curvature of the loss"
@@ -35,7 +35,7 @@ class Descent(Declared):
     }
 
     def budget(self, mean: float, part: float) -> dict[str, float]:
-        """The bound summed over updates, or what exceeds it: integer delays whose running mean tracks the mean."""
+        """Sum of the bound over updates, with integer delays whose running mean tracks the mean delay."""
         energy, terms = (self.step * self.noise) ** 2, []
         late = part * self.step * self.curvature**2 * energy
         for update in range(1, self.updates + 1):

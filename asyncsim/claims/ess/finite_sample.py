@@ -92,7 +92,7 @@ def _integrals(law: _Law, turn: float = 0.0) -> dict[str, float]:
 
 
 def of_normal(variance: float, samples: int) -> float:
-    """E[ESS]/N for normal log weights, on a grid that covers them and where their squares have most of their mass."""
+    """E[ESS]/N for normal log weights, on a grid that covers them and most of the mass of their squared weights."""
     sd = math.sqrt(variance)
     z = np.linspace(-9.0, 9.0 + 2.0 * sd, 2001)
     return _integrals(_Law(sd * z, log_softmax(-z * z / 2.0), samples))["ess"]

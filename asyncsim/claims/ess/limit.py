@@ -52,7 +52,7 @@ class Limit(PolicyPair, Claim):
         return {"ess": float(np.exp(2.0 * logsumexp(log_w, b=mass) - logsumexp(2.0 * log_w, b=mass)))}
 
     def by_variance(s) -> dict[str, float]:
-        """ESS at the rate of small shifts, the variance of a token's log ratio."""
+        """ESS predicted for small shifts of the policy, from the variance of a token's log ratio."""
         change = s.current_logits - s.behavior_logits
         return {"ess": math.exp(-s.tokens * float(s.mu @ (change - s.mu @ change) ** 2))}
 

@@ -21,7 +21,7 @@ AFFINITY = Metric("affinity", lambda step: step.mean(torch.exp(0.5 * step.sequen
 
 
 def replicates_for(spread: float, effect: float, comparisons: int) -> int:
-    """Number of replicates for a relative effect, from one sample's relative standard deviation, up to a limit.
+    """Number of replicates that detect a relative effect, from one sample's relative standard deviation, capped.
 
     Fewer than the effect needs leave a verdict undecided; too few for a normal mean are refused beforehand.
     """

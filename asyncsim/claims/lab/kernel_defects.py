@@ -17,7 +17,7 @@ from asyncsim.systems._system import System, refuse_standstill, stepped
 
 @dataclass(frozen=True)
 class Mistaken(System):
-    """A system whose kernel errs once a fraction `when` of the batches has trained; 1 is after the last batch."""
+    """A system with a kernel defect after a fraction `when` of the batches has trained; 1 is after the last one."""
 
     mistake: str = ""
     when: float = 0.05
@@ -26,7 +26,7 @@ class Mistaken(System):
     def simulate(
         self, batches: int, samples_per_group: int, realization: int, seed: int, *, record: bool = True, warm: int = 0
     ) -> State:
-        """Simulate, inject the mistake, and return the finished kernel state."""
+        """Simulate the system, inject the defect, and return the finished kernel state."""
         size = batches, samples_per_group, realization, seed
         state = self._roomy(samples_per_group).start(*size, drawn=True, record=record, warm=warm)
         # Places for what is freed once too often: they exist, but nobody is given them.

@@ -28,7 +28,7 @@ def task_of(point: Point, rewards: Any = None) -> Any:
 
 
 def listed(point: Point) -> Any:
-    """The same task with the longest horizon that can be enumerated, for deterministic transitions."""
+    """The point's task with the longest horizon that can be enumerated, for deterministic transitions."""
     task = task_of(point)
     affordable = int(math.log(_LISTED) / math.log(task.actions))
     return dataclasses.replace(task, horizon=min(task.horizon, affordable))
@@ -42,7 +42,7 @@ def left_out(task: Any) -> float:
 
 
 def spec_of(task: Any, plant: Plant, method: Method | None = None, **settings: Any) -> Spec:
-    """One population update of length 1 along the direction of a method (default REINFORCE)."""
+    """Spec of one population update at learning rate 1 along the direction of a method (default REINFORCE)."""
     method = method or methods.reinforce(advantages.returns_to_go())
     sampling = "enumerate" if task.enumerable else "monte_carlo"
     options = {"updates": 1, "replicates": 1, "sampling": sampling, "diagnostics": "none", **settings}
@@ -50,7 +50,7 @@ def spec_of(task: Any, plant: Plant, method: Method | None = None, **settings: A
 
 
 def exact(spec: Spec, logits: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Exact returns `[R]` and gradients `[R, S A]` of the product at logits `[R, ...]`."""
+    """Exact returns `[R]` and gradients `[R, S A]` that the simulator computes at logits `[R, ...]`."""
     places = torch.as_tensor(np.array(logits, dtype=np.float64))
     value, gradient = spec.task.exact(spec.trained_policy, places.reshape(len(places), -1))
     return value.numpy(), gradient.numpy()
@@ -63,7 +63,7 @@ def discount_in_advantage(spec: Spec) -> Spec:
 
 
 def why_random(point: Point) -> str | None:
-    """Return why a point cannot be enumerated; else None."""
+    """Return why the action sequences of a point cannot be enumerated; else None."""
     if not task_of(point).enumerable:
         return "transitions that leave nothing to chance; make them certain, every sequence of actions is listed"
     if point["discount"] ** listed(point).horizon > 1e-5:

@@ -32,20 +32,20 @@ def given(version: np.ndarray) -> Imposed:
 
 
 def from_one(curvature: float, system: Any, step: Any, **settings: Any) -> Spec:
-    """Noiseless descent from 1 with the staleness of a system."""
+    """Spec of noiseless gradient descent from parameter 1 with the staleness of a system."""
     task = tasks.quadratic((curvature,), noise=0.0, start=1.0)
     return descent(task, system, updates.sgd(step), **{"sampling": "enumerate", "diagnostics": "none", **settings})
 
 
 def drawn(point: Point, system: Any, replicates: int, seed: int, plant: Plant) -> Trace:
-    """Descent under staleness that a system draws independently for every replicate."""
+    """Trace of noiseless descent under staleness that a system draws independently for every replicate."""
     step = point["share"] / point["curvature"]
     spec = from_one(point["curvature"], system, step, updates=point["updates"], replicates=replicates)
     return run(spec, seed, plant)
 
 
 def mean_of(values: np.ndarray, realization: Any = None) -> Estimate:
-    """Mean over replicates `[R]`, which are all equal if nothing is random."""
+    """Mean of values `[R]` over replicates, which are all equal if nothing is random."""
     return between(values, realization, random=realization is not None)._replace(tolerance=1e-12)
 
 

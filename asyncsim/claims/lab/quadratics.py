@@ -78,7 +78,7 @@ def linear_reach(curvatures: tuple[float, ...], staleness: int, step: float) -> 
 def run_standing(
     dimension: int, signal: float, noise: float, samples: int, updates_: int, replicates: int, seed: int, plant: Plant
 ) -> Trace:
-    """Run at learning rate 0, at distance `signal` from the minimum of a quadratic; record cosines and products."""
+    """Run at learning rate 0, at distance `signal` from a quadratic's minimum; record gradient cosines and products."""
     task = tasks.quadratic((1.0,) * dimension, noise=noise, start=signal / math.sqrt(dimension))
     size = {"samples_per_group": samples, "updates": updates_, "replicates": replicates}
     metrics = ["gradient_cosine", diagnostics.autocorrelogram(lags=1)]
@@ -162,8 +162,8 @@ def changed(kind: type[Any], **changes: Any) -> Plant:
 
 
 def projection(reference: str, strength: Any, dimension: int) -> Link:
-    """Link that projects every gradient along the "previous" one, or along the "known" mean of `dimension` coordinates,
-    with one idle coordinate."""
+    """Link that projects every gradient along the "previous" gradient, or along the "known" mean.
+    The known mean is equal in `dimension` coordinates, and 0 in one idle coordinate."""
     link = updates.align(low=-1.0, high=1.0, strength=strength)
     return link if reference == "previous" else Known(link, (1.0,) * dimension + (0.0,))
 
@@ -193,7 +193,7 @@ def far_away(
     curvature: float, noise: float, others: int, distance: float, links: tuple[Link, ...], staleness: int,
     updates_: int, replicates: int, every: int = 1,
 ) -> Spec:  # fmt: skip
-    """One mode at a distance in units of n / curvature, n^2 = others noise^2; the other modes carry only noise."""
+    """Spec of one mode started `distance` n / curvature away, n^2 = others noise^2; other modes carry only noise."""
     start = distance * float(np.sqrt(others)) * noise / curvature
     task = tasks.quadratic((curvature,) + (IDLE * curvature,) * others, noise=noise, start=start)
     size = {"updates": updates_, "replicates": replicates, "every": every, "diagnostics": [along(1)]}

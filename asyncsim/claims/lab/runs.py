@@ -25,7 +25,7 @@ PLACE = Metric("place", lambda step: step.parameters[:, 0])
 
 
 def run(spec: Spec, seed: int, plant: Plant) -> Trace:
-    """Run a spec after planting, and return its trace."""
+    """Apply a plant to a spec, run it, and return its trace."""
     return running.run(plant(spec), seed=seed, progress=False)
 
 
@@ -59,7 +59,7 @@ def displaced(
     size: tuple[int, int, int],
     method: Method | None = None,
 ) -> Spec:
-    """Fresh batches generated at behavior and scored at the current policy; `places` are both, in this order."""
+    """Spec of fresh batches sampled at the behavior and scored at the current policy; `places` are both, in order."""
     (behavior, current), (samples, batches, replicates) = places, size
     by = current - behavior
     move = Displace(tuple(map(tuple, by)) if by.ndim == 2 else tuple(by))
@@ -117,20 +117,20 @@ def variance_of(trace: Trace, samples: int, name: str = "log_ratio_variance") ->
 
 
 def second_moment_of(trace: Trace) -> Estimate:
-    """E W^2 = 1 + chi^2."""
+    """Estimate of the ratio's second moment, E W^2 = 1 + chi^2."""
     chi_square = mean_of(trace, "chi_square")
     return chi_square._replace(value=1.0 + chi_square.value)
 
 
 def offline(point: Point, method: Method, step: float, count: int) -> Spec:
-    """Population gradient updates on the behavior's data, starting from the behavior."""
+    """Spec of population gradient updates on the behavior policy's data, starting from the behavior policy."""
     rewards = point["rewards"]
     task = tasks.softmax_bandit(len(rewards), rewards, rewards="fixed", logits=point["behavior_logits"])
     return ascent(task, schedules.frozen(), method, step, count)
 
 
 def settled(ending: Callable[[int], np.ndarray], updates: int, tolerance: float) -> np.ndarray:
-    """End point of runs, with the length doubled until the end moves by at most `tolerance`."""
+    """End point of a run, whose length is doubled until the end point moves by at most `tolerance`."""
     most, before = 16 * updates, ending(updates // 2)
     while True:
         after = ending(updates)
@@ -143,5 +143,5 @@ def settled(ending: Callable[[int], np.ndarray], updates: int, tolerance: float)
 
 
 def arms(name: str, values: Any, tolerance: float) -> dict[str, Estimate]:
-    """One estimate per arm."""
+    """Estimates of one number per arm, named `name[0]`, `name[1]`, and so on."""
     return {f"{name}[{k}]": Estimate(float(value), tolerance=tolerance) for k, value in enumerate(values)}

@@ -22,13 +22,13 @@ ROUNDING, SMALLEST = 1e-10, 1e-13
 
 
 def planted(point: Point, method: Method, plant: Plant) -> Spec:
-    """Spec of a point after planting."""
+    """Population spec of a claim's point, with the plant applied."""
     names = ("actions", "horizon", "dependence", "success")
     return plant(population(tasks.token_bandit(**{name: point[name] for name in names if name in point}), method))
 
 
 def places(point: Point) -> tuple[np.ndarray, np.ndarray]:
-    """Flat current and behavior parameters."""
+    """Flat current and behavior logits of a claim's point."""
     return np.ravel(point["current_logits"]), np.ravel(point["behavior_logits"])
 
 
@@ -43,7 +43,7 @@ def limit_of(spec: Spec, point: Point, **settings: Any) -> np.ndarray:
 
 
 def cut_off(task: Any, point: Point, power: float = 1.0, cap: float = math.inf) -> float:
-    """Relative change of E_mu w^power (1 + log(w)^2) caused by the product's limit on log ratios in gradients.
+    """Relative change of E_mu w^power (1 + log(w)^2) by the simulator's limit on log ratios in gradients.
 
     With `cap`, ratios are truncated anyway. Raises `InputError` where it is more than a thousandth: an update says
     nothing of full ratios there.
@@ -65,7 +65,7 @@ def exactly(value: float) -> Estimate:
 
 
 def to_share(values: Mapping[str, float], share: float, samples: int = 1) -> dict[str, Estimate]:
-    """Estimates of numbers with a relative tolerance `share`."""
+    """Estimates of numbers, each with the relative tolerance `share`."""
     return {name: Estimate(float(x), tolerance=share * float(abs(x)), samples=samples) for name, x in values.items()}
 
 

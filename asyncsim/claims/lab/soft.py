@@ -17,13 +17,13 @@ from asyncsim.sampling import oracle
 
 
 def bandit(point: Point, kl_at: str = "behavior", kl: float | None = None) -> Any:
-    """Task of a point, with the KL penalty in the reward at weight `kl` (default the point's)."""
+    """Bandit task of a claim's point with the KL penalty in the reward, at weight `kl` (default: the point's)."""
     penalty = {"kl_coef": point["kl"] if kl is None else kl, "reference": point["reference_logits"], "kl_at": kl_at}
     return tasks.softmax_bandit(len(point["rewards"]), point["rewards"], rewards="fixed", **penalty)
 
 
 def optimum(task: Any) -> np.ndarray:
-    """Logits at which the product's exact gradient of the regularized reward is zero, `[A]`; the first is fixed."""
+    """Logits `[A]` at which the simulator's gradient of the regularized reward is zero; the first logit is fixed."""
     first = np.add(task.reference[0], np.array(task.means[0]) / task.kl_coef)
 
     def gradient(others: np.ndarray) -> np.ndarray:

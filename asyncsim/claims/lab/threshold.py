@@ -30,7 +30,7 @@ _LONGEST = 20_000
 def noiseless_descent(
     curvatures: tuple[float, ...], system: Any, plant: Plant = untouched
 ) -> Callable[[tuple[float, ...], int], Spec]:
-    """A `build` function for the searches below: descent on a quadratic from near its minimum, after planting."""
+    """A `build` function for threshold searches: noiseless descent from near a quadratic's minimum, after planting."""
     task = tasks.quadratic(curvatures, noise=0.0, start=1e-6)
     settings: dict[str, Any] = {"sampling": "enumerate", "diagnostics": ["gradient_norm"]}
 
@@ -87,7 +87,7 @@ def crossing(excess: Callable[[np.ndarray], np.ndarray], low: float, high: float
 
 
 def grown(series: np.ndarray, order: int, noise: float = 1e-12) -> np.ndarray:
-    """Log modulus of the largest root for each column of `[U, R]`."""
+    """Growth rate of each column of `[U, R]`, the log modulus of its recurrence's largest root, in nats per update."""
     largest = np.array([np.abs(roots(column, order, noise)[0]) for column in series.T])
     return np.log(np.maximum(largest, 1e-9))
 
@@ -163,8 +163,8 @@ def step_under(law: Sequence[float], curvatures: Sequence[float], seed: int, pla
 
 
 def passage(point: Point, seed: int, plant: Plant) -> Estimate:
-    """Mean number of updates in which the gradient norm grows by a factor `ratio` beyond the stability boundary,
-    averaged over many initial amplitudes."""
+    """Mean number of updates in which the gradient norm grows by a factor `ratio` beyond the stability boundary.
+    The mean is over many initial amplitudes."""
     ratio, first = point["ratio"], 1e-6 * point["curvature"] * _SETTLED
     # Alarms at levels over as wide a range again, so that every phase of the oscillation has its part.
     levels = first * ratio ** np.linspace(0.0, 1.0, _LEVELS, endpoint=False)
@@ -186,7 +186,7 @@ def _length(point: Point) -> int:
 
 
 def reach(point: Point) -> str | None:
-    """Return why growth is too slow, or too large, for a run; else None."""
+    """Return why a gradient grows too slowly, or too much, for a run of reasonable length; else None."""
     if _length(point) > _LONGEST:
         return f"runs of at most {_LONGEST} updates; take a step farther beyond the boundary"
     return None if point["ratio"] <= 1e60 else "a ratio of at most 1e60; lower it"

@@ -26,7 +26,7 @@ _SPREAD = 2.1
 
 
 def bandit(arms: int, metrics: list[Any], tokens: int = 1) -> Spec:
-    """Population of one softmax, or of sequences of `tokens` equal tokens."""
+    """Population spec of one softmax policy, or of sequences of `tokens` tokens from equal softmax policies."""
     return population(tasks.token_bandit(arms, tokens), methods.full_is()).replace(diagnostics=metrics)
 
 
@@ -43,7 +43,7 @@ def two_arms(share: float, weight: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 def cooled(temperature: float, dimension: int, metrics: list[Any], size: tuple[int, int, int]) -> Spec:
-    """Batches of a policy that never moves; `size` holds samples per group, batches per replicate, and replicates."""
+    """Spec of batches of a policy that never moves; `size`: samples per group, batches per replicate, replicates."""
     place = np.zeros(dimension)
     task = tasks.gaussian_bandit(dimension=dimension)
     policy = policies.gaussian(dimension, temperature=temperature)

@@ -41,7 +41,7 @@ def seconds_or_law(name: str, value: Any) -> Any:
 
 
 def engine(point: Point, **settings: Any) -> System:
-    """System with the point's settings and "places" slots that write one unit per second; `settings` override."""
+    """System with the point's settings and "places" slots of one unit of work per second; `settings` override."""
     given = {name: point[name] for name in _SETTINGS if name in point} | settings
     rates, train_time = (1.0,) * given.pop("places"), seconds_or_law("train_time", given.pop("train_time"))
     return System("places", {}, laws.as_law("length", given.pop("length")), rates, train_time=train_time, **given)
@@ -80,7 +80,7 @@ def mean_over_realizations(values: np.ndarray) -> Estimate:
 
 
 def law_of(heads: np.ndarray, cells: int) -> dict[str, Estimate]:
-    """Fraction of heads `[M, ...]` at each staleness 0 .. cells - 1, and the fraction above."""
+    """Fraction of head stalenesses `[M, ...]` at each value 0 .. cells - 1, and the fraction above."""
     shares = {f"p[{k}]": mean_over_realizations((heads == k).astype(float)) for k in range(cells)}
     return shares | {"tail": mean_over_realizations((heads >= cells).astype(float))}
 

@@ -21,7 +21,7 @@ class Path(NamedTuple):
 
 
 class Permits(_engines.Engines):
-    """Base of live points with K permits and a generator slot each, M groups per batch; every batch is published."""
+    """Base class of live points with K permits, a generator slot each, and M groups per batch; all batches publish."""
 
     through = "live"
     reach = staticmethod(within(tickets=32))

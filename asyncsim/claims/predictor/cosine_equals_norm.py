@@ -65,7 +65,7 @@ class CosineEqualsNorm(Claim):
     reach = staticmethod(within(samples=16))
 
     def measure(self, point: Point, effect: float, seed: int, plant: Plant) -> dict[str, Estimate]:
-        """Start the one mode so far out that its gradient is `signal` times the noise norm of a batch."""
+        """Start the one curved mode where its gradient is `signal` times the noise norm of a batch's gradient."""
         noise = np.sqrt(_PARAMETERS / point["samples"])
         modes, start = (1.0,) + (_FLAT,) * (_PARAMETERS - 1), float(point["signal"] * noise)
         replicates = max(16, units_for(_SPREAD, effect - 2.0 * _FINITE, 3 * len(self.points)))

@@ -26,7 +26,7 @@ class BaselineOffsetImmunity(SoftBandit):
     offset = Real(example=0.1, unit="reward", doc="distance of the baseline below the mean regularized reward")
 
     def joint(self) -> None:
-        """Refuse offsets for which the roots of a mode are not bracketed, with stale fractions far outside [0, 1]."""
+        """Refuse baseline offsets with stale fractions far outside [0, 1], where a mode's roots are not bracketed."""
         fits = -2.0 * self.kl <= self.offset <= 3.0 * self.kl
         self.require(fits, "offset", "between -2 kl and 3 kl", "change the offset")
 

@@ -36,7 +36,7 @@ class RegularizerPlacement(SoftBandit):
     placement = Choice(*_PLACES, example="loss", doc="where the penalty reads log-probs, and whether the ratio weights")
 
     def joint(self) -> None:
-        """Require two arms for the loss form, so that one mode has one stale fraction."""
+        """Require two arms if the regularizer is in the loss, so that the one mode has one stale fraction."""
         fits = self.placement != "loss" or self.rewards.size == 2
         self.require(fits, "rewards", "those of two arms for a loss", "drop the other arms")
 

@@ -19,13 +19,13 @@ class Bound(NamedTuple):
 
 
 def tightest(s: Facts) -> Bound | None:
-    """Return the smallest bound that holds for these settings."""
+    """Return the smallest staleness bound that holds for these settings; None if there is none."""
     known = filter(None, (ticket_bound(s), _waited(s), _cut(s)))
     return min(known, key=lambda each: (each.largest, not each.sorted), default=None)
 
 
 def ticket_bound(s: Facts) -> Bound | None:
-    """Return the bound that permits and order imply together; None if there is none."""
+    """Return the staleness bound that permits and the order of training imply together; None if there is none."""
     if s.tickets is None or s.max_uses != 1:
         return None
     if s.release == "publish" and s.tickets == s.publish:

@@ -26,7 +26,7 @@ ADAPTS = "the number of samples under way follows the staleness"
 
 
 def first(reasons: Mapping[str, Any]) -> str | None:
-    """Return the first reason that holds."""
+    """Return the first reason that holds; None if none holds."""
     return next((reason for reason, holds in reasons.items() if holds), None)
 
 
@@ -135,8 +135,8 @@ class Facts:
         return None
 
     def why_stamps_move(self, crowded: bool = False) -> str | None:
-        """Return why a group's first token may have a later version than its admission; `crowded` ignores waits for a
-        slot."""
+        """Return why a group's first token may have a later version than its admission; else None.
+        `crowded` ignores waits for a slot."""
         reasons = {
             "an install makes samples begin again, and their stamps with them": self.mode == "restart",
             "servers take weights one after the other, so a start may be newer than its admission": self.rolling,

@@ -28,7 +28,7 @@ _TERMS = 100_000
 
 
 def left_over(returned: float, ratio: float, spread: float) -> float:
-    """Bound on E[F] for `returned` permits at once, load `ratio` rho and `spread` c of times; infinite if rho <= 1."""
+    """Bound on mean permits without a slot: `returned` at once, load `ratio`, time `spread`; infinite if ratio <= 1."""
     if ratio <= 1.0 or not math.isfinite(spread):
         return math.inf
     c = max(1.0, spread)
@@ -80,7 +80,7 @@ def find(s: Facts) -> Answer:
 
 
 def of_places(law: Law, samples: int, places: int, returned: int, work: float) -> float:
-    """Bound on the mean number of permits without a slot; a slot writes `work` units between two returns."""
+    """Bound on the mean number of permits without a slot; a slot does `work` units of work between two returns."""
     if heavy(law):
         return math.inf
     ratio = places * work / (law.expected_max(samples) * returned)

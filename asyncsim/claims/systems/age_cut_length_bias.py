@@ -49,7 +49,7 @@ class AgeCutLengthBias(_engines.Engines):
         return {"kept": share, "mean_length": length / share, "period": period}
 
     def solved(s, moments: _Moments) -> dict[str, float]:
-        """All quantities at the period for which as many groups survive the cut as are trained."""
+        """Predictions at the publish period for which as many groups survive the staleness limit as are trained."""
 
         def surplus(log_period: float) -> float:
             period = float(np.exp(log_period))
@@ -63,7 +63,7 @@ class AgeCutLengthBias(_engines.Engines):
         return s.quantities(period, moments)
 
     def moments(s, period: float) -> tuple[float, float]:
-        """E kappa and E[L kappa] in closed form."""
+        """Kept fraction E kappa and mean kept length E[L kappa] of samples, in closed form."""
         high = (s.max_age + 1) * period
         low = high - period
         below = [(s.length.moment_below(p, low), s.length.moment_below(p, high)) for p in (0, 1, 2)]

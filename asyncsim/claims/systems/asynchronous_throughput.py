@@ -70,7 +70,7 @@ class AsynchronousThroughput(_engines.Engines):
         return s.rate(s.group)
 
     def check(s) -> dict[str, float]:
-        """Simulate constant times, for which everything repeats after `places` publishes."""
+        """Simulate constant times, with which all events repeat after `places` publishes."""
         group = s.group_by_quantiles
         sizes = s.places, s.groups_per_batch, s.batches_per_publish, s.sync_time, s.generator_pauses
         staggered = itertools.chain((group * (k + 1) / s.places for k in range(s.places)), itertools.repeat(group))

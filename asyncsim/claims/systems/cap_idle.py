@@ -62,7 +62,7 @@ class CapIdle(_engines.Engines):
         self.require(busy <= largest * (1.0 + 1e-12), "train_time", bound, remedy)
 
     def waiting(s) -> float:
-        """E[(Q - P)^+] as a sum over n, whose terms decay at least as fast as exp(-n P (1 - rho)^2 / 2)."""
+        """Mean excess E[(Q - P)^+], a sum over n whose terms decay at least as fast as exp(-n P (1 - rho)^2 / 2)."""
         last = 64 + int(80.0 / (s.groups_per_batch * (1.0 - s.busy) ** 2))
         n = np.arange(1, last + 1)
         rate, level = n * s.groups_per_batch * s.busy, n * s.groups_per_batch

@@ -83,7 +83,7 @@ class HardBounds(_engines.Engines):
         return {"largest": float(largest)} | ({"spread": float(spread)} if s.strict else {})
 
     def choose(s, ready: _Groups, running: dict[int, int], version: int, batch: int) -> _Groups:
-        """Return the next batch, or an empty list if the rule allows none."""
+        """Return the groups of the next batch, or an empty list if the training rule allows none."""
         # With nothing in generation every version is complete.
         first, in_order = min(running, default=s.tickets + version * s.publish), sorted(ready)
         oldest = running.get(first, version)
@@ -137,7 +137,7 @@ class HardBounds(_engines.Engines):
     wrong = {"the mean taken for the bound": lambda s: s.bounds(-(-s.tickets // s.publish) - 1)}
 
     def scaled(s, regime: str, factor: float) -> dict[str, float]:
-        """The prediction multiplied by a factor if the point is in this regime."""
+        """The prediction, multiplied by a factor if the point is in the given regime."""
         return {name: x * (factor if s.regime == regime else 1.0) for name, x in s.predict().items()}
 
     terms = each_term(scaled, "window:1", "window", "wait", *_STRICT)

@@ -29,16 +29,16 @@ class InFlight(_openloop.Clocked):
     cells = _engines.cells(64, typical=(1, 8), example=6)
 
     def beyond(self, k: int) -> float:
-        """Probability P(L > k tau)."""
+        """Probability P(L > k tau) that a sample is in generation for more than k publish periods."""
         return float(self.length.survival(k * self.period))
 
     def quantities(s, mean: float, tail: Callable[[int], float]) -> dict[str, float]:
-        """The mean, the cells and the remaining tail, from P(D >= k) for k = 1 .. cells."""
+        """Mean staleness, its probabilities and the remaining tail, from P(D >= k) for k = 1 .. cells."""
         tails = [1.0] + [tail(k) for k in range(1, s.cells + 1)]
         return {"mean": mean} | indexed("p", -np.diff(tails)) | {"tail": float(tails[-1])}
 
     def moment(s, power: int, k: int) -> float:
-        """Truncated moment E[L^power; (k - 1) tau < L <= k tau]."""
+        """Truncated moment E[L^power; (k - 1) tau < L <= k tau] of the generation time L."""
         high, low = (s.length.moment_below(power, j * s.period) for j in (k, k - 1))
         return high - low
 

@@ -61,7 +61,7 @@ class TicketThroughput(_engines.Engines):
         checks.integer("tickets", self.tickets, least, reason)
 
     def rate(self, group: float, factor: float = 1.0, term: str = "") -> dict[str, float]:
-        """The bound when a group takes `group` seconds of a slot; one term's seconds are divided by a factor."""
+        """Bound on throughput if a group takes `group` seconds of a slot; a factor divides one term's seconds."""
         share, both = self.sync_time / self.publish, self.generator_pauses
         # Seconds for which a ticket that returns at the install is held at least.
         hold = {
@@ -81,7 +81,7 @@ class TicketThroughput(_engines.Engines):
         return s.rate(s.group)
 
     def check(s) -> dict[str, float]:
-        """Sum the seconds that every group of one publish must use, with its batches trained one after another."""
+        """Sum the slot, trainer and permit seconds of one publish, with its batches trained one after another."""
         group = s.group_by_quantiles
         begins = np.repeat(np.arange(s.batches_per_publish) * s.train_time, s.groups_per_batch)
         install = s.batches_per_publish * s.train_time + (0.0 if s.generator_pauses else s.sync_time)
