@@ -59,7 +59,7 @@ class Baseline:
         return traced(tokens(step, None), getattr(self, "discount", 1.0), 1.0)
 
     def check(self, samples_per_group: float) -> None:
-        """Accept any group size."""
+        """Accept groups of any size."""
 
     def describe(self) -> dict[str, Any]:
         return {"advantage": plugins.name_of(self), **vars(self)}

@@ -53,7 +53,7 @@ def tokens(step: Step, value: Tensor | None) -> Tokens:
 
 
 def goes_on(batch: Batch) -> Tensor:
-    """1 for generated tokens that are followed by another generated token of their episode, `[R, G, N, T]`."""
+    """1 for each generated token that another generated token of its episode follows, else 0, `[R, G, N, T]`."""
     mask = batch.mask
     lasting = torch.ones_like(mask) if batch.ended is None else (~batch.ended).to(mask.dtype)
     if batch.full:

@@ -177,7 +177,7 @@ class pass_at_k(GroupBaseline):
         return found / ((variance / step.unbiased).sqrt() + 1e-6)
 
     def check(self, samples_per_group: float) -> None:
-        """Require a group of at least k samples."""
+        """Require groups of at least k samples."""
         super().check(samples_per_group)
         remedy = f"raise samples_per_group to {self.k}, or lower k"
         bound = f"at least k = {self.k}"

@@ -74,7 +74,7 @@ class opob(GroupBaseline):
         return centered.reshape(step.reward.shape)
 
     def check(self, samples_per_group: float) -> None:
-        """Refuse groups of one sample, unless the baseline is taken over the full step."""
+        """Refuse groups of one sample, unless the baseline is a mean over the full step."""
         if self.scope == "group":
             super().check(samples_per_group)
 

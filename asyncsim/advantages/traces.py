@@ -69,7 +69,7 @@ class reinforce_plus_plus(GroupBaseline):
         return self.finished(step, self.estimate(step))
 
     def estimate(self, step: Step) -> Tensor:
-        """Returns minus the baseline, in units of reward, `[R, G, N, T]`."""
+        """Token returns minus the baseline, in units of reward, `[R, G, N, T]`."""
         returns = self.targets(step)
         if self.baseline == "none":
             return returns
@@ -119,11 +119,11 @@ class gae(Baseline):
 
     @property
     def finishes(self) -> bool:  # type: ignore[override]
-        """Whether the advantages are normalized."""
+        """Whether the advantages are normalized after estimation."""
         return self.normalize
 
     def estimate(self, step: Step) -> Tensor:
-        """Advantages in units of reward."""
+        """Advantages in units of reward, before any normalization."""
         return traced(self._tokens(step), self.discount, self.trace)
 
     def finished(self, step: Step, advantages: Tensor) -> Tensor:

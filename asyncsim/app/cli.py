@@ -90,7 +90,7 @@ def everything(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """Options before any command."""
+    """Options that come before any command."""
 
 
 @command(app, "list")

@@ -188,7 +188,7 @@ def facts(kind: str, name: str) -> dict[str, Any]:
 
 
 def outputs(plot: Path | None = None, **paths: Path | None) -> None:
-    """Check before any work that output files can be written; the suffix of the figure is checked first."""
+    """Check before a command's work that its output files can be written; the figure's suffix is checked first."""
     if plot is not None:
         from asyncsim.plotting import _style
 

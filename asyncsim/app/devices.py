@@ -69,7 +69,7 @@ QUICK = Size(16, 1, 2, 2, 4, 0.0)
 
 
 def check(device: str | torch.device, size: Size | None = None) -> dict[str, Any]:
-    """Check a device and return all results in plain containers; `holds` says whether it agrees with the CPU."""
+    """Results of all checks of a device, in plain containers; `holds` says whether it agrees with the CPU."""
     kind = device.type if isinstance(device, torch.device) else device.partition(":")[0]
     checks.one_of("device", kind, list(SIZES), "choose where to compute")
     checks.require(versions.at_hand(kind), "device", kind, versions.AT_HAND, "use device cpu")
@@ -86,7 +86,7 @@ def check(device: str | torch.device, size: Size | None = None) -> dict[str, Any
 
 
 def driver() -> str | None:
-    """Version of the GPU's driver; None if the driver's own tool is missing."""
+    """Version of the GPU's driver; None if the driver's command-line tool is missing."""
     with suppress(OSError, subprocess.SubprocessError):
         words = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
         return subprocess.run(words, capture_output=True, timeout=10, check=True, text=True).stdout.split()[0]
@@ -118,7 +118,7 @@ def scored(policy: CausalLM, columns: tuple[Tensor, Tensor, Tensor], device: str
 
 
 def agreement(device: str, size: Size) -> Iterator[float]:
-    """Deviations of log-probs, gradient and greedy tokens from the CPU, on at most 256 tokens."""
+    """Deviations of a device's log-probs, gradient and greedy tokens from the CPU's, on at most 256 tokens."""
     # A CPU takes minutes for what a card does in a second.
     size = replace(size, groups=min(4, size.groups), samples=min(4, size.samples), horizon=min(16, size.horizon))
     policy = size.policy()

@@ -29,7 +29,7 @@ PATIENCE = 60.0
 
 @dataclass(frozen=True)
 class Run:
-    """One measurement: its seed, the claim's p-value, and the bettor's wealth after it, starting at 1."""
+    """One measurement of a claim: its seed, its p-value, and the bettor's wealth after it, starting at 1."""
 
     seed: int
     p: float
@@ -74,7 +74,7 @@ class Evidence:
         return "against the claim by its own limit only" if self.greatest >= self.own_limit else "none against it"
 
     def row(self) -> dict[str, Any]:
-        """The evidence as a JSON object."""
+        """The evidence on the claim as a JSON object."""
         names = ("e", "greatest", "own_limit", "limit", "word", "version", "digest")
         return {"runs": len(self.runs)} | {name: getattr(self, name) for name in names}
 
@@ -173,7 +173,7 @@ def _require_fresh(id: str, seed: int, used: Sequence[int]) -> None:
 
 @cache
 def digest_of(id: str) -> str:
-    """16 hexadecimal digits that change with the code of a claim and of everything that it runs."""
+    """Hash, 16 hexadecimal digits, that changes with the code of a claim and of everything that it runs."""
     path = claims.claims()[id].relative_to(Path(__file__).parents[1]).with_suffix("")
     return digests.reached(".".join(["asyncsim", *path.parts]))
 

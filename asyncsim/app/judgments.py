@@ -58,7 +58,7 @@ class Page:
 
     @cached_property
     def holm(self) -> dict[str, float]:
-        """Adjusted p-value of each claim by Holm's method."""
+        """Adjusted p-value of each claim on the page by Holm's method."""
         return validation.holm({v.id: v.p for v in self.verdicts})
 
     @cached_property
@@ -73,7 +73,7 @@ class Page:
 
     @property
     def seed(self) -> int:
-        """The seed of every measurement."""
+        """The seed of every measurement on the page."""
         return int(self.manifest.get("seed") or 0)
 
     def stands(self, verdict: Verdict) -> bool:
@@ -90,7 +90,7 @@ class Page:
         return f"violated by its own rate only: expected once in {pages:.0f} such pages; ask again with --seed"
 
     def json(self) -> dict[str, Any]:
-        """The page as a JSON object: a row for each claim, joint results, random faults, the manifest."""
+        """The page as a JSON object: a row for each claim, joint results, random-fault detection, the manifest."""
         rows = []
         for verdict in self.verdicts:
             row = verdict.row() | {"holm": self.holm[verdict.id], "stands": self.stands(verdict)}
@@ -168,7 +168,7 @@ def measured(row: Comparison | Verdict) -> str:
 
 
 def rate(value: float) -> str:
-    """Format a probability, a very small one as a bound.
+    """Format a probability, and a very small probability as a bound.
 
     >>> rate(0.0004), rate(1e-30), rate(0.0)
     ('0.0004', 'below 1e-06', '0')
@@ -184,7 +184,7 @@ def point_text(point: Mapping[str, Any]) -> str:
 
 
 def status(verdicts: Sequence[Verdict], bets: Mapping[str, evidence.Evidence] | None = None) -> int:
-    """Exit status: 1 if a claim is violated or an injected bug was missed, 3 if a verdict is undecided, else 0."""
+    """Exit status of `verify`: 1 for a violated claim or a missed bug, 3 for an undecided verdict, else 0."""
     violated = [v.id for v in verdicts if v.verdict == "violated" and (not bets or math.isnan(v.p))]
     if violated or evidence.against(bets or {}) or missed(verdicts):
         return VIOLATED
@@ -288,7 +288,7 @@ def bets(page: Page) -> list[str]:
 
 
 def begun(reasons: Mapping[str, str]) -> list[str]:
-    """Claims whose bets restart, grouped by reason."""
+    """Sentences on claims whose bets restart, one for each reason to restart."""
     sentences = []
     for reason in dict.fromkeys(reasons.values()):
         ids = [id for id, own in reasons.items() if own == reason]

@@ -23,7 +23,7 @@ def names() -> list[dict[str, str]]:
 
 
 def writers() -> dict[str, str]:
-    """Functions to paste into trainers whose logs lack stamps, by the trainer's name."""
+    """Functions that write missing stamps, to paste into trainers, by the trainer's name."""
     _, *texts = checks.resource(__file__, "log_writers.txt").split("\n\n\n")
     return {text.removeprefix("def ").partition("(")[0]: f"{text.strip()}\n" for text in texts}
 
@@ -70,7 +70,7 @@ def settings(pairs: list[str]) -> dict[str, Any]:
 def shown(
     path: Path, settings: dict[str, Any], plot: Path | None, staleness: str | None = None
 ) -> tuple[dict[str, Any], str]:
-    """The report of a log as JSON values and as text; unknown versions stay unknown. Draws it if `plot` is given.
+    """Report of a log as JSON values and as text; unknown versions stay unknown. Draws a figure with `plot`.
 
     The report ends with the distribution of the staleness; `staleness` is the expected distribution.
     """

@@ -17,7 +17,7 @@ STDOUT = Path("-")
 
 
 class Options(SimpleNamespace):
-    """The options of a command by name; `given` lists those that the user gave; `files` are the requested outputs."""
+    """Options of one command by name; `given` lists those that the user gave; `files` are the requested outputs."""
 
     given: list[str]
     files: Files

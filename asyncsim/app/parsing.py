@@ -25,16 +25,16 @@ LISTED = 24
 
 
 class Sections(typer.core.TyperGroup):
-    """A group of commands whose help lists the commands by purpose, and then the options."""
+    """A group of commands whose help lists the commands by purpose, and the options below them."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the commands, then the options."""
+        """Write the commands of the group to its help, and the options below them."""
         self.format_commands(ctx, formatter)
         with formatter.section("Options"):
             formatter.write_dl([record for each in self.get_params(ctx) if (record := each.get_help_record(ctx))])
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the commands, a section for each purpose."""
+        """Write the commands to the group's help, with a section for each purpose."""
         for section, names in SECTIONS.items():
             with formatter.section(section):
                 texts = {name: self.commands[name].get_short_help_str(formatter.width) for name in names.split()}
@@ -45,11 +45,11 @@ class Grouped(typer.core.TyperCommand):
     """A command whose help groups the options of a run: experiment, sizes and sampling, output and execution."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """The words after the command's name in its usage line, without the braces around required arguments."""
+        """Words after the command's name in its usage line, without braces around required arguments."""
         return [piece.translate({ord("{"): "", ord("}"): ""}) for piece in super().collect_usage_pieces(ctx)]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the options, a section for each group."""
+        """Write the options of a run to the command's help, with a section for each group of options."""
         sections: dict[str, list[tuple[str, str]]] = {}
         describes = any(each.name == "task" for each in self.params)
         for parameter in self.get_params(ctx):

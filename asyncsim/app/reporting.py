@@ -96,7 +96,7 @@ def html(page: Page, title: str, references: Mapping[str, str], predictions: Map
 
 
 def filled(template: str, filters: Mapping[str, Any], **values: Any) -> str:
-    """Fill a template of this folder with values; a missing value raises an error."""
+    """Text of a template of this folder, filled with values; a missing value raises an error."""
     from jinja2 import Environment, StrictUndefined
 
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
@@ -105,13 +105,13 @@ def filled(template: str, filters: Mapping[str, Any], **values: Any) -> str:
 
 
 def coded(text: str) -> Markup:
-    """Format text between backticks as code."""
+    """Format the parts of a text between backticks as code."""
     parts = text.split("`")
     return Markup("").join(Markup("<code>{}</code>").format(part) if k % 2 else part for k, part in enumerate(parts))
 
 
 def anchor(id: str) -> str:
-    """The id of a claim as an anchor for links."""
+    """HTML anchor of a claim, made from its id, for links."""
     return id.replace("/", "-").replace(" ", "-")
 
 
@@ -195,7 +195,7 @@ def sourced(text: str) -> Markup:
 
 
 def figure(verdict: records.Verdict, predict: _curves.Prediction | None = None) -> Markup:
-    """Panels with predicted curves and measured points, as SVG; empty if no parameter varies."""
+    """SVG figure of a verdict: predicted curves and measured points; empty if no parameter varies."""
     return Markup("".join(_curves.panel(panel) for panel in _curves.panels(verdict, predict)))
 
 
@@ -258,7 +258,7 @@ def _claims(page: Page) -> str:
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table in Markdown."""
+    """Format rows of cells as a table in Markdown."""
     lines = [heads, ["---"] * len(heads), *([escaped(cell) for cell in row] for row in rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 

@@ -36,7 +36,7 @@ LINE = "compiling the event kernel, once after an installation (about ten second
 
 
 class Stream:
-    """A text stream that never raises: after its first failure, output is discarded."""
+    """A text stream that never raises: output after its first failure is discarded."""
 
     def __init__(self, stream: Any) -> None:
         self.stream = stream
@@ -106,7 +106,7 @@ def complain(of: object, written: Callable[[str], str] = str, whole: str = "") -
 
 
 def width(piped: int = sys.maxsize, to: Any = None) -> int:
-    """The columns of the terminal or of COLUMNS, else `piped`: lines of a pipe are not wrapped by default."""
+    """Width in columns of the terminal, or of COLUMNS; else `piped`, since lines of a pipe are not wrapped."""
     return shutil.get_terminal_size().columns if (to or sys.stdout).isatty() or "COLUMNS" in os.environ else piped
 
 
@@ -123,7 +123,7 @@ def show(lines: Iterable[str], hang: int = 4, piped: int = sys.maxsize, to: Any 
 
 
 def load() -> None:
-    """On a terminal, load the libraries for training, with a message, since this takes a second or two."""
+    """On a terminal, import the libraries for training, with a message that this takes a second or two."""
     if sys.stderr is None or not sys.stderr.isatty() or "torch" in sys.modules:
         return
     print("loading torch and numba ...", end="", file=sys.stderr, flush=True)
@@ -140,7 +140,7 @@ def _compiling() -> None:
 
 @contextmanager
 def announced() -> Iterator[None]:
-    """Print one line on stderr if the event kernel is compiled inside the context; nothing if it is cached."""
+    """Context that prints one line on stderr if the event kernel is compiled inside; nothing if it is cached."""
     # numba reports the start of a compilation; loading from disk is no such event.
     from numba.core import event
 
@@ -157,7 +157,7 @@ def announced() -> Iterator[None]:
 
 
 class Files:
-    """Outputs of a command, written one by one; a failure prints a line on stderr and does not affect the others.
+    """Output files of a command, written one by one; a failure prints a line on stderr and affects no other.
 
     `typed` puts the words of Python in a text into those of the command line.
     """
@@ -168,7 +168,7 @@ class Files:
         self.written: list[str] = []
 
     def write(self, name: str, write: Callable[[Path], Any], path: Path | None = None) -> bool:
-        """Write an output with `write(path)` if it is requested; return whether it was written."""
+        """Write one output file with `write(path)` if it is requested; return whether it was written."""
         path = path or self.paths.get(name)
         if path is None:
             return False
@@ -185,15 +185,15 @@ class Files:
         return True
 
     def json(self, value: Any) -> None:
-        """Write the result as JSON."""
+        """Write a result as JSON, if such a file is requested."""
         self.text("json", lambda: json.dumps(records.plain(value), indent=2) + "\n")
 
     def text(self, name: str, text: Callable[[], str]) -> None:
-        """Write a text, which is generated only if its file is requested."""
+        """Write a text to a file; the text is generated only if the file is requested."""
         self.write(name, lambda path: files.write_atomically(path, lambda file: file.write(text().encode())))
 
     def draw(self, value: Any) -> None:
-        """Draw the figure of a value as `sim.plot` does."""
+        """Draw the figure of a value, as `sim.plot` does, if such a file is requested."""
 
         def write(path: Path) -> None:
             from asyncsim.plotting import plot
@@ -203,7 +203,7 @@ class Files:
         self.write("plot", write)
 
     def answer(self, value: Any, status: int = 0) -> int:
-        """Write the JSON object and the figure of an answer, print it, and return the exit status."""
+        """Write an answer's JSON object and figure, print the answer, and return the exit status."""
         self.json(value.row())
         self.draw(value)
         context = contextvars.copy_context()
@@ -213,10 +213,10 @@ class Files:
         return self.status(status)
 
     def say(self, line: str, name: str) -> None:
-        """Print the path of an output if it was written."""
+        """Print the path of an output file if it was written."""
         if name in self.written:
             print(line.format(self.paths[name]))
 
     def status(self, otherwise: int) -> int:
-        """`LOST` if an output is missing, else the given status."""
+        """Exit status: `LOST` if an output file is missing, else the given status."""
         return LOST if self.lost else otherwise

@@ -55,7 +55,7 @@ def sweep(o: Options) -> int:
 
 
 def show(answer: Sweep, files: streams.Files) -> int:
-    """Write and print the answer of a sweep; return the exit status."""
+    """Write and print the answer of a sweep from the command line; return the exit status."""
     files.json(answer.row())
     files.text("csv", lambda: str(answer.table().to_csv(index=False)))
     files.draw(answer)
@@ -93,7 +93,7 @@ def grid_of(words: Sequence[str], grid: Sequence[str]) -> Grid:
 
 
 def values_of(grid: Sequence[str], option: str) -> dict[str, dict[Any, Any]]:
-    """Values by name and label, from NAME=V1,V2 or NAME=LOW:HIGH:COUNT."""
+    """Grid values by name and label, from words NAME=V1,V2 or NAME=LOW:HIGH:COUNT."""
     values: dict[str, dict[Any, Any]] = {}
     for text in grid:
         name, equals, listed = text.partition("=")

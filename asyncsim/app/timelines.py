@@ -18,7 +18,7 @@ REALIZATIONS, SAMPLES = 8, 1 << 20
 
 
 def header(system: "System", samples: int, seed: int) -> dict[str, Any]:
-    """The settings that determine the result, as far as they differ from the defaults of a system."""
+    """Settings that determine the result of `timeline`, if they differ from a system's defaults."""
     usual = {f.name: records.plain(f.default) for f in fields(system)} | {"recommended": {}}
     settings = system.describe_at(samples) | {"seed": seed}
     return {name: value for name, value in settings.items() if name not in usual or value != usual[name]}
@@ -27,7 +27,7 @@ def header(system: "System", samples: int, seed: int) -> dict[str, Any]:
 def timeline(
     system: "System", updates: int, samples: int, seed: int, recorded: bool
 ) -> tuple[dict[str, Any], records.Timeline | None]:
-    """Simulate a system: the result as a JSON object, and the full record if it is requested."""
+    """Simulate a system; return the result as a JSON object, and on request the full record of events."""
     from asyncsim.systems import _summary
 
     checks.integer("updates", updates, 1, "train one batch at least")
@@ -58,7 +58,7 @@ def timeline(
 
 
 def lines(result: Mapping[str, Any], verbose: bool) -> list[str]:
-    """Lines to print: measured and predicted values, then costs."""
+    """Lines that `timeline` prints: measured and predicted values, then costs."""
     without = "" if result["predicted"]["mean"] is not None else "; no formula says the mean of this system"
     law, stale, tail = result["predicted"], result["staleness"], quantiles.Tail(**result["staleness"]["p99"])
     if not result["steady"]:
@@ -145,7 +145,7 @@ def lines(result: Mapping[str, Any], verbose: bool) -> list[str]:
 
 
 def unused(result: Mapping[str, Any]) -> str:
-    """Explain why some sample slots are never used; "" if all are used."""
+    """Explain why some sample slots of a system are never used; "" if all are used."""
     slots, groups, name = result["sample_slots"], result["group_slots"], result["system"]["name"]
     if slots["used"] >= slots["named"] or name not in plugins.summaries("asyncsim.systems"):
         return ""
@@ -161,7 +161,7 @@ def _p99(pmf: Sequence[float]) -> int:
 
 
 def write(record: records.Timeline, outputs: streams.Files) -> None:
-    """Write the requested outputs among `save`, `plot` and `trace`."""
+    """Write the requested outputs of `timeline`, among `save`, `plot` and `trace`."""
     from asyncsim.plotting._perfetto import perfetto
 
     outputs.write("save", record.save)

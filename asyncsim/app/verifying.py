@@ -72,7 +72,7 @@ def verify(
 
 
 def every_claim() -> list[str]:
-    """Ids of all claims, in order."""
+    """Ids of all claims in the catalogue, in order."""
     return sorted(claims.claims())
 
 

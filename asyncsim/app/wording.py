@@ -35,7 +35,7 @@ _KINDS = {"link": "updates", "method": "methods", "task": "tasks", "system": "sy
 
 
 def settings(pairs: Sequence[str], option: str = "--set") -> dict[str, Any]:
-    """Parse KEY=VALUE pairs; values are Python or JSON literals where possible, else strings."""
+    """Settings from KEY=VALUE pairs; values are Python or JSON literals where possible, else strings."""
     values: dict[str, Any] = {}
     for pair in pairs:
         key, equals, text = pair.partition("=")
@@ -85,7 +85,7 @@ def value(text: str) -> Any:
 
 
 def understood(value: Any, default: Any, annotation: Any = "") -> Any:
-    """The value of an argument given as a string: `none` is None, and `inf` is infinity.
+    """Value of a command-line argument given as a string: `none` is None, and `inf` is infinity.
 
     Of an argument whose `default` is text, "none" may be a choice. A count without a limit is None: infinity is, where
     the `annotation` allows None and no fractions.
@@ -104,7 +104,7 @@ def understood(value: Any, default: Any, annotation: Any = "") -> Any:
 
 
 def filled(remedy: str, word: str) -> str:
-    """Replace VALUE in a remedy by the user's word; in a mapping VALUE stays, because the word is a string there."""
+    """Replace VALUE in a remedy by the user's word, but not in a mapping, where the word is a string."""
     return re.sub("(?<!: )VALUE", lambda _: word, remedy)
 
 
@@ -263,7 +263,7 @@ def samples_of(preset: str, knobs: Mapping[str, Any], system: Any = None) -> Any
 
 
 def system(preset: str, knobs: dict[str, Any], model: dict[str, Any], option: str, prefix: str = "") -> System:
-    """A system from a preset or a description file, its knobs, and settings of the event model (given by `option`)."""
+    """System from a preset or a description file, its knobs, and settings of the event model (by `option`)."""
     if is_file(preset):
         from asyncsim.sweeping import advising
 
@@ -448,7 +448,7 @@ def of_words(pairs: Sequence[str], option: str) -> Spec:
 
 
 def names_rate(words: Sequence[str]) -> bool:
-    """Whether some of these words choose a learning rate."""
+    """Whether some of a run's words choose a learning rate."""
     return "lr" in {word.partition("=")[0].strip().rpartition(".")[2] for word in words}
 
 
@@ -645,7 +645,7 @@ def _spelled(text: str) -> str:
 
 
 def words_of(text: str) -> tuple[str, list[str]]:
-    """Name ("" if there is none) and words of an arm; an option such as --system tba is a word, too."""
+    """Name ("" if it has none) and words of an arm; an option such as --system tba is a word, too."""
     between = ("", "vs", "versus", "against", "and")
     several = [word for word in re.split(r"[\s,]+", text) if word.strip(".") not in between]
     listed = {word.replace("-", "_") for word in several} <= {*plugins.summaries("asyncsim.methods")}

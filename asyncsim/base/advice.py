@@ -56,11 +56,11 @@ class Setting(calls.Told):
     defaults: str
 
     def mean(self, name: str) -> float:
-        """Mean of a number over realizations."""
+        """Mean of one number of the setting over realizations."""
         return float(self.numbers[name].mean())
 
     def interval(self, name: str) -> tuple[float, float, float]:
-        """Mean of a number, or the 99th percentile of staleness, with its interval."""
+        """Mean of one number of the setting, or the 99th percentile of staleness, with its interval."""
         if name == "p99":
             return self.p99[:3]
         return mean_interval(self.numbers[name] if name in self.numbers else getattr(self, name))
@@ -134,7 +134,7 @@ class Advice(calls.Told):
 
     @property
     def knee(self) -> Setting:
-        """The recommended setting with today's machines."""
+        """The recommended setting with today's machines: the smallest limit that is fast enough."""
         return self._least(0)
 
     @property
@@ -193,7 +193,7 @@ class Advice(calls.Told):
 
     @property
     def standstill(self) -> str:
-        """Idle seconds per update of both sides at the recommended setting, and which side is the bottleneck."""
+        """Idle seconds per update of trainer and generator at the recommended setting, and the bottleneck."""
         knee, words, busy = self.knee, [], []
         sync, seconds = knee.mean("sync_seconds"), knee.mean("seconds")
         for side, who in (("trainer", "the trainer waits"), ("generator", "a generator slot waits")):
@@ -251,7 +251,7 @@ class Advice(calls.Told):
         return wrap(parts, kept=table)
 
     def row(self) -> dict[str, Any]:
-        """The answer as a JSON object."""
+        """The answer of `advise` as a JSON object."""
         low, high = self.between
         names = ("trainer", "knob", "about", "share", "realizations", "updates", "sentence", "standstill", "gaps")
         own = {name: getattr(self, name) for name in names}

@@ -89,7 +89,7 @@ class Look:
 
 @dataclass(frozen=True)
 class Pair:
-    """An arm compared with the base arm.
+    """One arm of a comparison, compared with the base arm.
 
     A difference is the arm's number less the base's, so where lower is better, a better arm has a negative one.
     `pairing`: how many times larger the variance would be without common draws.
@@ -108,7 +108,7 @@ class Pair:
 
     @property
     def word(self) -> str:
-        """The verdict: better, worse, equal, undecided or "cannot tell"."""
+        """Verdict on the pair of arms: better, worse, equal, undecided or "cannot tell"."""
         return self.looks[-1].word
 
     @property
@@ -117,7 +117,7 @@ class Pair:
         return self.looks[-1]
 
     def sentence(self, word: str, where: str = "") -> str:
-        """The pair in one line: the verdict `word`, the condition `where` it holds, and the numbers."""
+        """Verdict on the pair in one line: the `word`, the condition `where` it holds, and the numbers."""
         last = self.last
         relation = {"better": "is better than", "worse": "is worse than", "equal": "equals"}.get(word, "")
         said = f"{self.arm} {relation} {self.base}{where}" if relation else f"{self.arm}, {self.base}: {word}"
@@ -205,7 +205,7 @@ class OnTask:
 
     @property
     def idle(self) -> tuple[str, str]:
-        """The statement that no replicate, or every replicate, has the event, and what to try; else ("", "")."""
+        """Statement that no replicate, or every replicate, has the event, and what to try; else ("", "")."""
         return idle(self.event, {arm.mean for arm in self.arms})
 
     @property
@@ -247,7 +247,7 @@ class OnTask:
         return [f"  {a.name} and {b.name} have the same curve: they are the same on this task{full}" for a, b in alike]
 
     def word_of(self, pair: Pair) -> str:
-        """The verdict of a pair, or the statement that the task cannot distinguish the arms."""
+        """Verdict on a pair of arms, or the statement that the task cannot distinguish them."""
         return SAME_TASK if pair.word in ("equal", "undecided") and self.blind else pair.word
 
     @property
@@ -292,17 +292,17 @@ class Answer(calls.Told):
 
     @property
     def pairs(self) -> tuple[Pair, ...]:
-        """Pairs of the first task."""
+        """Pairs of arms on the first task."""
         return self.tasks[0].pairs
 
     @property
     def word(self) -> str:
-        """The verdict of the first pair on the first task."""
+        """Verdict on the first pair of arms on the first task."""
         return self.tasks[0].word_of(self.pairs[0])
 
     @property
     def difference(self) -> float:
-        """Difference of the first pair on the first task."""
+        """Difference between the arms of the first pair on the first task."""
         return self.pairs[0].last.difference
 
     @property
@@ -412,7 +412,7 @@ class Answer(calls.Told):
         return aligned([[*lines[0]], *([*each.values()] for each in lines)])
 
     def row(self) -> dict[str, Any]:
-        """The answer as a JSON object."""
+        """The answer of `compare` as a JSON object."""
         tasks = []
         for on in self.tasks:
             pairs = [{**plain(asdict(pair)), "word": on.word_of(pair)} for pair in on.pairs]
@@ -473,7 +473,7 @@ PRINTED = 40
 
 @dataclass(frozen=True)
 class Sweep(calls.Told):
-    """The answer of `sweep`.
+    """The answer of `sweep`: a summary of each metric at each setting, and its units.
 
     `id`, its name in the store at the path `store`; `names` of what was varied, with their `values`; `metrics`, the
     numbers of each replicate; `summary`, a mapping for each setting and metric (see `table`); `units`, the number of
@@ -503,7 +503,7 @@ class Sweep(calls.Told):
     """What a reader has to know of the settings, as of the arms of `Answer`, and why they may show nothing."""
 
     def table(self) -> "pd.DataFrame":
-        """One row per setting and metric.
+        """Table of the sweep, with one row per setting and metric.
 
         Columns: the setting, `metric`, `mean`, `standard_error`, `low`, `high`, `median`, `diverged`, `diverged_at`,
         `replicates`. `low` and `high` are the 95 percent interval of the mean between replicates. `diverged` is the
@@ -524,7 +524,7 @@ class Sweep(calls.Told):
             yield storing.unpack(data, name)[0].to_pandas(use_threads=False)
 
     def row(self) -> dict[str, Any]:
-        """The answer as a JSON object."""
+        """The answer of `sweep` as a JSON object."""
         hidden = {"files", "folder", *(name for name in ("differences", "notes") if not getattr(self, name))}
         return plain({name: value for name, value in vars(self).items() if name not in hidden})
 
@@ -592,7 +592,7 @@ class Sweep(calls.Told):
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Format rows of cells as lines, each column as wide as its longest cell; numbers end and words begin together."""
+    """Format rows of cells as lines with aligned columns: numbers on the right, words on the left."""
     columns = list[list[str]]()
     for column in zip(*rows, strict=True):
         side, width = str.rjust if any(map(NUMBER.match, column[1:])) else str.ljust, max(map(len, column))
@@ -601,7 +601,7 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def cell(value: Any) -> str:
-    """A value of a setting in at most six significant digits."""
+    """Format the value of a setting with at most six significant digits."""
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
@@ -671,7 +671,7 @@ class Boundary(calls.Told):
         return Table(list(self.rows))
 
     def row(self) -> dict[str, Any]:
-        """The answer as a JSON object."""
+        """The answer of `boundary` as a JSON object."""
         return plain(vars(self))
 
     def __str__(self) -> str:

@@ -14,7 +14,7 @@ DOCUMENTED = ("log_prob", "behavior_log_prob", "proximal_log_prob", "advantages"
 
 
 def words_of(words: str) -> frozenset[str]:
-    """Set of the words in a string."""
+    """Set of the words in a string, which spaces separate."""
     return frozenset(words.split())
 
 
@@ -47,7 +47,7 @@ class Binding:
 
     @property
     def asked(self) -> tuple[str, ...]:
-        """Names of the tensors that the loss takes."""
+        """Names of the tensors that the loss takes as arguments."""
         return tuple(self.words.values()) or DOCUMENTED
 
     def of(self, **by_name: Any) -> Any:

@@ -86,7 +86,7 @@ def typed(given: Mapping[str, Any], signature: inspect.Signature, function: Any)
 def bound(
     name: str, signature: inspect.Signature, arguments: Any, settings: Mapping[str, Any], function: Any = None
 ) -> inspect.BoundArguments:
-    """Arguments of a call by name; raises `CallError`, with similar names, for arguments unknown to the function."""
+    """Arguments of a call by name; raises `CallError` for arguments unknown to the function, with similar names."""
     try:
         return signature.bind(*arguments, **settings)
     except TypeError:
@@ -179,7 +179,7 @@ def _fixed(self: Any, name: str, value: Any) -> None:
 def unknown_name(
     place: str, name: str, hint: str, meanings: Mapping[str, str] | None = None, most: int = 8
 ) -> Exception:
-    """The error of a module's `__getattr__`: for `from module import NAME` an ImportError, as Python drops others."""
+    """Error of a module's `__getattr__`; for `from module import NAME` an ImportError, as Python drops others."""
     frame, text = sys._getframe(2), f"{place} has no {name!r}; {hint}"
     code = frame.f_code.co_code[frame.f_lasti] if frame.f_lasti >= 0 else -1
     # Without names, else Python adds its own "Did you mean".
@@ -373,7 +373,7 @@ def written(field: str, value: Any) -> Any:
 
 
 def read(field: str, value: Any, load: Callable[[str], Callable[..., Any]]) -> Any:
-    """Rebuild a value that `written` wrote; `load` returns the function with a given name.
+    """Rebuild a part or value that `written` wrote; `load` returns the function with a given name.
 
     A mapping with one key that names a function (with a dot or a colon in it) is a part.
     """

@@ -72,7 +72,7 @@ class InputError(ValueError):
 
 
 class CallError(InputError, TypeError):
-    """Unknown or missing arguments of a function."""
+    """Error for unknown or missing arguments of a function."""
 
 
 class RunWarning(UserWarning):
@@ -80,7 +80,7 @@ class RunWarning(UserWarning):
 
 
 class ShortRunWarning(RunWarning):
-    """A run is too short for a setting to have an effect."""
+    """Warning that a run is too short for a setting to have an effect."""
 
 
 class RunError(RuntimeError):
@@ -112,7 +112,7 @@ def shown(value: Any) -> str:
 
 
 def plain(text: str) -> str:
-    """A repr with the names of functions and objects instead of their addresses."""
+    """Text form of a value, with names of functions and objects instead of their addresses."""
     text = re.sub(r"\boutside_(\w+)\.", r"\1.py:", text)
     return re.sub(r"<(?:function )?([\w.:]+(?:<[a-z]+>[\w.]*)*)(?: object)? at 0x\w+>", r"\1", text)
 
@@ -138,7 +138,7 @@ def require(condition: bool, field: str, value: Any, bound: str, remedy: str) ->
 
 
 def integer(field: str, value: Any, low: int, remedy: str, high: int | None = None) -> int:
-    """`value` as an int within [low, high]; booleans and fractions are refused."""
+    """Return `value` as an int within [low, high]; booleans and fractions are refused."""
     bound = f"an integer >= {low}" if high is None else f"an integer in [{low}, {high}]"
     if high is not None and high >= LARGEST:
         bound = f"an integer >= {low} and at most {high}"
@@ -173,7 +173,7 @@ def real(
     open_low: bool = False,
     finite: bool = True,
 ) -> float:
-    """`value` as a float within the bounds; NaN, strings and tensors that require a gradient are refused."""
+    """Return `value` as a float within the bounds; NaN, strings and tensors with a gradient are refused."""
     left = "(" if open_low or low == -math.inf else "["
     right = ")" if high == math.inf else "]"
     bound = ("a finite number in " if finite else "a number in ") + f"{left}{low:g}, {high:g}{right}"
@@ -190,7 +190,7 @@ def real(
 
 
 def rate(field: str, value: Any, remedy: str = "state the error rate you accept") -> float:
-    """`value` as a float strictly between 0 and 1."""
+    """Return `value` as a float strictly between 0 and 1, such as an error rate."""
     number = real(field, value, remedy)
     require(0.0 < number < 1.0, field, value, "in (0, 1)", remedy)
     return number
@@ -204,7 +204,7 @@ def _refuse_trained(field: str, value: Any, bound: str, remedy: str) -> None:
 
 
 def boolean(field: str, value: Any, remedy: str) -> bool:
-    """`value` as a bool; numbers and strings are refused."""
+    """Return `value` as a bool; numbers and strings are refused."""
     require(isinstance(value, (bool, np.bool_)), field, value, "True or False", remedy)
     return bool(value)
 
@@ -243,7 +243,7 @@ def available(device: str = "cpu") -> tuple[int, str]:
 
 
 def size_of(variable: str) -> int | None:
-    """Bytes given by an environment variable, as a number or as 500M, 4G, 4GiB; None if it is not set."""
+    """Bytes in an environment variable, given as a number or as 500M, 4G, 4GiB; None if it is not set."""
     text = os.environ.get(variable, "").strip()
     if not text:
         return None
@@ -400,7 +400,7 @@ def each_of(field: str, values: Iterable[Any], allowed: Iterable[Any], remedy: s
 
 
 def finite_array(field: str, value: Any, shape: Sequence[int | None], remedy: str) -> np.ndarray:
-    """`value` as a float64 array of the given shape (None: any length); refuses NaN, infinity, strings and booleans."""
+    """Return `value` as a float64 array of the given shape (None: any length), without NaN or infinity."""
     wanted = "finite numbers of shape [" + ", ".join("any" if s is None else str(s) for s in shape) + "]"
     array = numbers(field, value, wanted, remedy)
     fits = array.ndim == len(shape) and all(s is None or s == n for s, n in zip(shape, array.shape, strict=True))
@@ -409,7 +409,7 @@ def finite_array(field: str, value: Any, shape: Sequence[int | None], remedy: st
 
 
 def numbers(field: str, value: Any, bound: str, remedy: str) -> np.ndarray:
-    """`value` as a float64 array of any shape; strings, booleans and tensors that require a gradient are refused."""
+    """Return `value` as a float64 array of any shape; strings, booleans and tensors with a gradient are refused."""
     _refuse_trained(field, value, bound, remedy)
     try:
         array, kind = np.asarray(value, dtype=np.float64), np.asarray(value).dtype.kind

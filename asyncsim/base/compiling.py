@@ -109,7 +109,7 @@ class Shelf:
             report("kept", _NOWHERE)
 
     def read(self, name: str) -> bytes | None:
-        """The data stored under a name; None if there are none, or if the file is damaged."""
+        """Machine code stored under a name; None if there is none, or if its file is damaged."""
         path = self._path(name)
         if path is None or not path.is_file():
             return None
@@ -125,7 +125,7 @@ class Shelf:
         return data[:-SUM]
 
     def write(self, name: str, data: bytes) -> None:
-        """Store the data under a name if possible."""
+        """Store machine code under a name, if the folder can be written."""
         path = self._path(name)
         if path is None:
             return

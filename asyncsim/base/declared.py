@@ -63,12 +63,12 @@ class Parameter(Generic[T]):
         return self
 
     def read(self, value: Any) -> T:
-        """Convert a value for formulas. Raises `InputError` outside the domain."""
+        """Convert a value of the parameter for formulas. Raises `InputError` outside the domain."""
         return self.check(self.name, value)
 
 
 class Integer(Parameter[int]):
-    """An integer in [low, high]."""
+    """A parameter that is an integer in [low, high]."""
 
     def __init__(self, low: int, high: int | None = None, **details: Any) -> None:
         self.low, self.high = low, high
@@ -89,7 +89,7 @@ def Staleness(low: int = 0, high: int | None = None, **details: Any) -> Integer:
 
 
 class Real(Parameter[float]):
-    """A finite number in [low, high]; `open_low` excludes `low`."""
+    """A parameter that is a finite number in [low, high]; `open_low` excludes `low`."""
 
     def __init__(self, low: float = -np.inf, high: float = np.inf, *, open_low: bool = False, **details: Any) -> None:
         checks.require(low <= high, "high", high, f"{low:g} or more, the low end", "swap the ends")
@@ -104,12 +104,12 @@ class Real(Parameter[float]):
 
 
 def Positive(**details: Any) -> Real:
-    """A number greater than 0."""
+    """A parameter that is a number greater than 0."""
     return Real(0.0, open_low=True, **{"remedy": "give a positive number", **details})
 
 
 class Vector(Parameter[np.ndarray]):
-    """A vector of numbers above `low`, float64 `[length]` (None: any); `sizes`: range of typical lengths."""
+    """A parameter: numbers above `low`, float64 `[length]` (None: any); `sizes`: range of typical lengths."""
 
     def __init__(
         self, low: float = -np.inf, length: int | None = None, sizes: tuple[int, int] = (1, 3), **details: Any
@@ -128,7 +128,7 @@ class Vector(Parameter[np.ndarray]):
 
 
 class Counts(Parameter["list[int]"]):
-    """Distinct integers in [low, high], in the given order; at least `least` of them."""
+    """A parameter: at least `least` distinct integers in [low, high], in the given order."""
 
     def __init__(self, low: int, high: int | None = None, least: int = 2, **details: Any) -> None:
         self.low, self.high, self.least = low, high, least
@@ -146,7 +146,7 @@ class Counts(Parameter["list[int]"]):
 
 
 class Choice(Parameter[str]):
-    """One of the given words."""
+    """A parameter that is one of the given words."""
 
     def __init__(self, *options: str, **details: Any) -> None:
         domain, details = f"one of {', '.join(options)}", {"typical": options, **details}
@@ -154,7 +154,7 @@ class Choice(Parameter[str]):
 
 
 class Flag(Parameter[bool]):
-    """A boolean."""
+    """A parameter that is a boolean."""
 
     def __init__(self, **details: Any) -> None:
         details = {"typical": (False, True), **details}
@@ -162,11 +162,11 @@ class Flag(Parameter[bool]):
 
 
 class Parsed(Parameter[T]):
-    """A value that `check(name, value)` converts or rejects, such as a distribution as text or a table of logits."""
+    """A parameter that `check(name, value)` converts or rejects, such as a distribution or a table of logits."""
 
 
 class Table(Parsed[np.ndarray]):
-    """A table of finite numbers `[rows, columns]`; other parameters give its size."""
+    """A parameter: a table of finite numbers `[rows, columns]`; other parameters give its size."""
 
     def __init__(self, accepts: str, remedy: str, **details: Any) -> None:
         super().__init__(lambda name, value: checks.finite_array(name, value, [None, None], remedy), accepts, **details)
@@ -227,6 +227,6 @@ class Declared:
 
     @classmethod
     def described(cls) -> list[dict[str, Any]]:
-        """Describe the parameters, one row each: name, domain, unit, meaning, example, optional."""
+        """Rows that describe the parameters: name, domain, unit, meaning, example, whether optional."""
         keys = ("domain", "unit", "doc", "example", "optional")
         return [{"name": name, **{key: getattr(p, key) for key in keys}} for name, p in cls.parameters.items()]

@@ -40,7 +40,7 @@ class Facts(NamedTuple):
 
 
 def shape(node: Any) -> Any:
-    """Convert syntax trees to nested lists in ASCII, without docstrings and other bare strings."""
+    """Nested lists of syntax trees in ASCII, without docstrings and other bare strings, for a digest."""
     if isinstance(node, list):
         texts = (isinstance(x, ast.Expr) and isinstance(getattr(x.value, "value", None), str) for x in node)
         return [shape(each) for each, is_text in zip(node, texts, strict=True) if not is_text]
@@ -52,7 +52,7 @@ def shape(node: Any) -> Any:
 
 
 def of(value: Any, digits: int = 16) -> str:
-    """Hexadecimal digest of a value's JSON."""
+    """Hexadecimal digest of a value, from its JSON text."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:digits]
 
 
@@ -69,7 +69,7 @@ def needed(body: list[ast.stmt], roots: Iterable[str], acts: bool = True) -> lis
 
 
 def names(node: ast.stmt) -> set[str]:
-    """Names that a top-level statement defines."""
+    """Names that a top-level statement of a module defines."""
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         return {node.name}
     if isinstance(node, (ast.Import, ast.ImportFrom)):

@@ -54,7 +54,7 @@ class Source:
         return {"name": self.name, "knobs": records.plain(self.knobs), **counts}
 
     def feed(self, batches: int, samples_per_group: int, tokens: int, realizations: int, seed: int) -> Any:
-        """A feed of the system's schedule."""
+        """Feed of the system's schedule, batch by batch."""
         known: Any = self
         return EagerFeed(known.schedule(batches, samples_per_group, tokens, realizations, seed))
 
@@ -83,7 +83,7 @@ class EagerFeed:
             self._retiring[max(int(last[version]), version * schedule.batches_per_publish)].append(version)
 
     def take(self, batch: int, lengths_of: LengthsOf | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Versions and trajectory ids of one batch; `lengths_of` is not called, since every version is known."""
+        """Versions and trajectory ids of one batch; `lengths_of` is unused, since every version is known."""
         checks.integer("batch", batch, 0, "make the schedule with more batches", self.schedule.batches - 1)
         self._taken = max(self._taken, batch + 1)
         return self.schedule.version[:, batch], self.schedule.trajectory[:, batch]
@@ -97,10 +97,10 @@ class EagerFeed:
         return head(self.schedule, self._taken)
 
     def keeping(self) -> None:
-        """Do nothing: the schedule is complete."""
+        """Do nothing, because the feed's schedule is already complete."""
 
     def packed(self) -> dict[str, Any]:
-        """State for a checkpoint: the number of batches taken."""
+        """Feed state for a checkpoint: the number of batches taken."""
         return {"taken": self._taken}
 
     def restore(self, tree: dict[str, Any]) -> None:

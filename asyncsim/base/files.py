@@ -184,7 +184,7 @@ def cleared(fresh: Path) -> Iterator[None]:
 
 @contextmanager
 def locked(place: Path, refusal: Exception, shared: bool = False, patience: float = 0.0) -> Iterator[None]:
-    """Lock a folder, or an empty file created for it; the system releases the lock when the process ends.
+    """Context that locks a folder, or an empty file made for it; the system frees it when the process ends.
 
     `shared`: allow others that share the lock. Raises `refusal` if the lock is held for longer than `patience` seconds.
     Systems and disks without such locks are not protected.
@@ -262,21 +262,21 @@ class Budget:
         self.left = self.most
 
     def fit(self, size: int) -> None:
-        """Raise `InputError` unless `size` bytes, as the file declares, are left."""
+        """Raise `InputError` unless the budget has `size` bytes left, which a file declares."""
         if size > self.left:
             most = f"{self.most} bytes ({self.most / (1 << 30):.3g} GiB)"
             bound = f"one that takes at most {most} of memory when it is read"
             raise checks.InputError("path", str(self.path), bound, f"set {LIMIT} (as 16GiB) to read it all the same")
 
     def take(self, size: int) -> None:
-        """Subtract `size` bytes from the budget."""
+        """Subtract `size` bytes from the memory budget."""
         self.fit(size)
         self.left -= size
 
 
 @contextmanager
 def decoding(path: Where, what: str, remedy: str, field: str = "path") -> Iterator[None]:
-    """Convert any error of a decoder into an `InputError` that names the file; put only decoding inside."""
+    """Context that converts any error of a decoder into an `InputError` that names the file."""
     named(field, path)
     try:
         yield
@@ -370,7 +370,7 @@ def load_arrays(path: Where, kind: str, remedy: str | None = None) -> tuple[dict
 
 
 def kind_of(path: Where) -> str:
-    """The kind of file that `save_arrays` wrote, from its header."""
+    """Kind of a file that `save_arrays` wrote, such as trace or schedule, from its header."""
     remedy = "give the path of a saved trace or of a checkpoint"
     with decoding(path, "saved file", remedy), zipfile.ZipFile(path) as archive:
         entry = archive.getinfo("__header__.npy")

@@ -41,12 +41,12 @@ class Line:
 
     @property
     def compared(self) -> bool:
-        """Whether today's setting has both a forecast and a measurement."""
+        """Whether the quantity has both a forecast and a measurement at today's setting."""
         return self.measured is not None and self.forecasts[0].value is not None
 
     @property
     def missed(self) -> bool:
-        """Whether the forecast band at today's setting does not overlap the measured band."""
+        """Whether the quantity's forecast and measured bands at today's setting do not overlap."""
         now: Any = self.forecasts[0]
         found: Any = self.measured
         return self.compared and (found.high < now.low or found.low > now.high)
@@ -87,7 +87,7 @@ class Forecast(calls.Told):
         return f"{ratio:.2g} times" if ratio >= 1.1 else f"{100.0 * (ratio - 1.0):.1f} %"
 
     def row(self) -> dict[str, Any]:
-        """The forecast as plain values."""
+        """The forecast as plain values, for JSON."""
         return asdict(self) | {"misses": self.misses}
 
     def __str__(self) -> str:

@@ -66,7 +66,7 @@ class Judgment(calls.Told):
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Interval of the difference between settings; NaN if the spread between seeds is unknown."""
+        """Interval of the difference between the two settings; NaN if the spread between seeds is unknown."""
         return self.difference - self.half, self.difference + self.half
 
     @property
@@ -91,7 +91,7 @@ class Judgment(calls.Told):
         return self.text(COLUMNS.get() or 100)
 
     def row(self) -> dict[str, Any]:
-        """The judgment as a JSON object."""
+        """The judgment of two settings as a JSON object."""
         arms = [{key: value for key, value in asdict(arm).items() if key not in OPEN} for arm in self.arms]
         low, high = self.interval
         return dict(plain({**asdict(self), "arms": arms, "low": low, "high": high, "sentence": self.sentence}))

@@ -86,7 +86,7 @@ class Law(calls.Told):
 
     @property
     def random(self) -> bool:
-        """Whether two draws can differ."""
+        """Whether two draws of the distribution can differ."""
         return self.kind != "constant"
 
     @property
@@ -112,7 +112,7 @@ class Law(calls.Told):
         return _moment(self, 1) if self.cut else p[0]
 
     def mean(self) -> float:
-        """Expectation E[X]; raises `InputError` if it is infinite."""
+        """Expectation E[X] of the distribution; raises `InputError` if it is infinite."""
         value = self._mean
         remedy = "choose pareto with alpha > 1, or give explicit times instead of a load"
         checks.require(math.isfinite(value), "law", str(self), "of finite mean", remedy)
@@ -199,7 +199,7 @@ class Law(calls.Told):
         *,
         compiled: bool = False,
     ) -> np.ndarray:
-        """Draw at the coordinates (realization, sample, attempt, draw), float64 in their broadcast shape.
+        """Draws at the coordinates (realization, sample, attempt, draw), float64 in their broadcast shape.
 
         `compiled` uses the numba twin of the generator, faster on blocks and equal but for the rounding of normals.
         """
@@ -226,7 +226,7 @@ class Law(calls.Told):
 
 @calls.named
 def constant(value: float) -> Law:
-    """A constant: every draw is `value` > 0.
+    """Constant distribution: every draw is `value` > 0.
 
     >>> constant(2.0).mean()
     2.0

@@ -125,7 +125,7 @@ def is_number(text: str) -> bool:
 
 
 def number(text: str) -> float | str:
-    """Convert a string to a number if possible; else return the string."""
+    """Convert a table cell to a number if possible; else return the string."""
     try:
         return float(text)
     except ValueError:

@@ -43,7 +43,7 @@ class Knob:
         return inspect.Parameter.empty if self.usual is ... else self.usual
 
     def read(self, name: str, value: Any) -> Any:
-        """Convert a value of the knob. Raises `InputError`, whose message mentions None if None is accepted."""
+        """Convert a value of the knob. Raises `InputError`, which mentions None if None is accepted."""
         if value is None and self.optional:
             return None
         try:
@@ -72,7 +72,7 @@ def number(
     varies: bool = True,
     remedy: str = "",
 ) -> Any:
-    """Declare a number in [low, high], or one per replicate if it `varies`; `above` excludes `low`."""
+    """Declare a knob: a number in [low, high], or one per replicate if it `varies`; `above` excludes `low`."""
     check = knobs.knob if varies else checks.real
     advice = remedy or f"give {'' if words.startswith('how ') else 'the '}{words}"
     domain = f"{'>' if above else '>='} {low:g}" if low > -math.inf else ""
@@ -87,14 +87,14 @@ def number(
 
 
 def real(usual: Any, words: str, low: float = -math.inf, high: float = math.inf, **more: Any) -> Any:
-    """Declare a number as `number` does, the same for all replicates."""
+    """Declare a knob: a number, as `number` does, that is the same for all replicates."""
     return number(usual, words, low, high, varies=False, **more)
 
 
 def whole(
     usual: Any, words: str, low: int, high: int | None = None, *, remedy: str = "", optional: bool = False
 ) -> Any:
-    """Declare an integer of at least `low`."""
+    """Declare a knob: an integer of at least `low`."""
 
     def check(name: str, value: Any) -> int:
         return checks.integer(name, value, low, remedy or words, high)
@@ -103,7 +103,7 @@ def whole(
 
 
 def choice(*options: str, words: str, usual: str = "", remedy: str = "") -> Any:
-    """Declare a choice of words, the first by default; `words` describe the choice, as in "say how it falls"."""
+    """Declare a knob: one of several words, the first by default; `words` describe it, as in "say how it falls"."""
     named = [f'"{option}"' for option in options]
     domain = f"{' or '.join(filter(None, (', '.join(named[:-1]), named[-1])))}, {words}"
 
@@ -114,12 +114,12 @@ def choice(*options: str, words: str, usual: str = "", remedy: str = "") -> Any:
 
 
 def handed_on(usual: Any, words: str, domain: str = "", kind: str = "") -> Any:
-    """Declare a setting that is passed on to another part, which checks it."""
+    """Declare a knob that is passed on to another part, which checks it."""
     return Knob(usual, words, lambda _, value: value, domain, kind=kind)
 
 
 def flag(words: str, usual: bool = False) -> Any:
-    """Declare a boolean; `words` complete "whether ..."."""
+    """Declare a knob: a boolean; `words` complete "whether ..."."""
     says = f"whether {words}"
     return Knob(usual, says, lambda name, value: checks.boolean(name, value, f"say {says}"), kind="bool")
 
@@ -134,13 +134,13 @@ def told(own: Mapping[str, Knob], *also: str) -> str:
 
 
 def documented(doc: str | None, *sentences: str, example: str) -> str:
-    """A docstring followed by sentences that are generated from declarations, and an example."""
+    """A docstring with sentences that declarations generate, and an example."""
     text = textwrap.fill(" ".join(filter(None, sentences)), 116, break_on_hyphens=False, break_long_words=False)
     return "\n\n".join([inspect.cleandoc(doc or ""), text, example])
 
 
 def declared(body: Any) -> dict[str, Knob]:
-    """Knobs declared in the signature of a function, or as attributes of a class and its bases."""
+    """Knobs that the signature of a function declares, or that a class and its bases declare as attributes."""
     if isinstance(body, type):
         known = {name: value for each in reversed(body.__mro__) for name, value in vars(each).items()}
         return {name: value for name, value in known.items() if isinstance(value, Knob)}
@@ -180,7 +180,7 @@ def _field(knob: Knob, metadata: Mapping[str, Any]) -> Any:
 
 
 def factory(name: str, body: Any, own: Mapping[str, Any], make: Callable[..., Any], doc: str) -> Any:
-    """The public function of a part: `make` after a check of every knob; other arguments have plain defaults."""
+    """Public function of a part: it checks every knob and calls `make`; other arguments have plain defaults."""
     declares = {n: k for n, k in own.items() if isinstance(k, Knob)}
     usual = {**own, **{n: k.default for n, k in declares.items()}}
     annotations = getattr(body, "__annotations__", {})

@@ -58,7 +58,7 @@ def by_name(value: Any, folder: str, otherwise: str) -> str:
 
 
 def home_of(package: str, name: str) -> str | None:
-    """The file, without suffix, that defines an object of a plug-in folder; None for an unknown name."""
+    """File, without suffix, that defines an object of a plug-in folder; None for an unknown name."""
     beside = vars(importlib.import_module(package)).get("_beside", {})
     return beside.get(name) or _read_index(package).get(name, (None,))[0]
 
@@ -222,7 +222,7 @@ def name_of(part: Any) -> str:
 
 
 def own(part: Any) -> bool:
-    """Whether a part and everything it calls belong to the package; other functions may do anything."""
+    """Whether a part and everything it calls belong to the package; a user's functions may do anything."""
     if isinstance(part, functools.partial):
         return own(part.func)
     kind = part if inspect.isfunction(part) else type(part)

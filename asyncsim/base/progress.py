@@ -17,7 +17,7 @@ KNOWN = 0.03
 
 
 class Progress:
-    """Counts completed steps out of a total, and shows the progress."""
+    """Counter of completed steps out of a total, which shows the progress."""
 
     def __init__(self, what: str, total: int, wanted: bool | None = None, shorter: str = "") -> None:
         self.what, self.total, self.done, self.before = what, total, 0, 0
@@ -53,7 +53,7 @@ class Progress:
             self.bar.update(self.bar.task_ids[0], completed=steps)
 
     def beat(self, words: str) -> None:
-        """Describe the current work while no step is completed: beside the bar, or in a line if one is due."""
+        """Describe the current work while no step completes: beside the bar, or in a line if one is due."""
         if self.bar is not None:
             self.bar.update(self.bar.task_ids[0], description=f"{self.what} ({words})")
         elif self.spoken and time.monotonic() - self.last >= SECONDS:
@@ -61,7 +61,7 @@ class Progress:
             print(f"asyncsim: {words}, {self.last - self.start:.0f} s so far", file=sys.stderr, flush=True)
 
     def add(self, steps: int = 1) -> None:
-        """Add completed steps."""
+        """Add completed steps to the counter."""
         self.done += steps
         if self.bar is not None:
             self.bar.advance(self.bar.task_ids[0], steps)

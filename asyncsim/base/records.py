@@ -32,7 +32,7 @@ ANY = 1e-6
 
 
 class Estimate(NamedTuple):
-    """A measured number with its error, degrees of freedom and sample size.
+    """A measured number with its standard error, degrees of freedom and sample size.
 
     `error`: standard error of `value`, 0 when nothing was sampled. `freedom`: degrees of freedom of `error`.
     `tolerance`: a systematic allowance in the units of `value` (rounding, half of a bracket). `samples`: the number of
@@ -79,7 +79,7 @@ for _name, _own in (("__getattr__", vars(calls.Told)["__getattr__"]), ("__new__"
 
 
 class Unmeasured(NamedTuple):
-    """Why a point has no estimates, in a sentence, and the resulting verdict.
+    """Why a claim's point has no estimates, in a sentence, and the resulting verdict.
 
     "outside": the trial or a limit of the package prevents a judgment of the point. "violated": a component failed
     where it had measured before; "inconclusive" if nothing indicates either.
@@ -131,7 +131,7 @@ class Claim(calls.Told):
 
 @dataclass(frozen=True)
 class Comparison(calls.Told):
-    """One measured quantity and its prediction, at one point.
+    """One measured quantity and its prediction, at one point of a claim.
 
     `low` and `high` bound the interval of the measurement at level 1 - false_fail. `margin` is the distance to a
     violation in units of the effect, negative if violated. `p`: probability that a true claim deviates as much. Fields
@@ -266,7 +266,7 @@ class Verdict(calls.Told):
         return showing.table([heads, *(row._cells() for row in few)], caption, heading=True)
 
     def row(self) -> dict[str, Any]:
-        """The verdict as a JSON object."""
+        """The verdict on the claim as a JSON object."""
         row = {name: plain(value) for name, value in vars(self).items() if name not in ("points", "terms")}
         return row | {name: [plain(vars(part)) for part in getattr(self, name)] for name in ("points", "terms")}
 

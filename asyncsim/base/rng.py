@@ -48,13 +48,13 @@ class Stream:
 
     @property
     def key(self) -> tuple[int, int]:
-        """The two 32-bit words of the key."""
+        """The two 32-bit words of the stream's Philox key."""
         text = f"{self.seed}:{self.name}".encode()
         word = int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
         return word & MASK, word >> 32
 
     def uniform(self, first: Any, second: Any, third: Any = 0, draw: Any = 0) -> np.ndarray:
-        """Uniform numbers in [0, 1) with 53 random bits, float64, in the broadcast shape of the coordinates."""
+        """Uniform numbers in [0, 1) with 53 random bits, float64, in the coordinates' broadcast shape."""
         first, second, third, draw = broadcast(first, second, third, draw)
         words = philox(self.key, first, second, third, draw >> np.uint64(1))
         odd = (draw & np.uint64(1)).astype(bool)

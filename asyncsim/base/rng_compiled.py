@@ -22,7 +22,7 @@ _SIX = np.uint64(6)
 
 @numba.njit(inline="always")
 def block(k0, k1, c0, c1, c2, c3):
-    """Four 32-bit words of Philox4x32-10, each in a uint64."""
+    """Four 32-bit words of Philox4x32-10 for one counter, each in a uint64."""
     k0, k1 = np.uint64(k0), np.uint64(k1)
     c0, c1, c2, c3 = np.uint64(c0), np.uint64(c1), np.uint64(c2), np.uint64(c3)
     for _ in range(10):
@@ -45,7 +45,7 @@ def fraction(high, low):
 
 @kept()
 def uniform_at(k0, k1, c0, c1, c2, draw):
-    """One uniform number, with the same bits as `rng.Stream.uniform`."""
+    """One uniform number at given coordinates, with the same bits as `rng.Stream.uniform`."""
     draw = np.uint64(draw)
     w0, w1, w2, w3 = block(k0, k1, c0, c1, c2, draw >> _ONE)
     return fraction(w2, w3) if draw & _ONE else fraction(w0, w1)
@@ -53,7 +53,7 @@ def uniform_at(k0, k1, c0, c1, c2, draw):
 
 @kept()
 def normal_at(k0, k1, c0, c1, c2, draw):
-    """One standard normal number, equal to `rng.Stream.normal` to 4 units in the last place."""
+    """One standard normal number at given coordinates, within 4 units in the last place of `Stream.normal`."""
     draw = np.uint64(draw)
     w0, w1, w2, w3 = block(k0, k1, c0, c1, c2, draw >> _ONE)
     radius = math.sqrt(-2.0 * math.log(1.0 - fraction(w0, w1)))
@@ -63,7 +63,7 @@ def normal_at(k0, k1, c0, c1, c2, draw):
 
 @numba.njit(inline="always")
 def pair(k0, k1, c0, c1, c2, c3):
-    """Both uniform numbers of a block, without branches and without conversions that vector units lack."""
+    """Both uniform numbers of a Philox block, without branches and conversions that vector units lack."""
     a, b = np.uint64(k0), np.uint64(k1)
     for _ in range(10):
         p0 = (c0 & _MASK) * _M0
@@ -115,7 +115,7 @@ def fill_normals(k0, k1, first, row, second, third, begin, out):
 
 @kept(nogil=True)
 def fill_parts(k0, k1, first, second, third, out):
-    """Shuffle each row of n items and split it into equal parts, `[parts, R, rows, n / parts]`.
+    """Shuffle each row of n items and split it into equal parts, such as minibatches, `[parts, R, rows, n / parts]`.
 
     Shuffles are Fisher and Yates's: position k is swapped with k + floor(u (n - k)). first [R]. Row m of a replicate
     uses n - 1 draws after those of the rows before it, one per swap. Items are numbered through all rows.

@@ -53,7 +53,7 @@ def code_of(written: Any, *roots: str) -> dict[str, Any]:
 
 
 def changed(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Describe the differences between two results of `code_of`.
+    """Describe the differences in code between two results of `code_of`.
 
     >>> changed({"asyncsim": "1", "code": "a", "files": {"my.py": "b"}}, {"asyncsim": "1", "code": "c", "files": {}})
     ['modules of asyncsim', 'my.py']

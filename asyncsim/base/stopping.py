@@ -24,7 +24,7 @@ _open = False
 
 
 class Stopped(KeyboardInterrupt):
-    """An interrupt with the number of its signal; `text` says where it occurred."""
+    """An interrupt of a run with the number of its signal; `text` says where it occurred."""
 
     def __init__(self, number: int, text: str = "") -> None:
         self.number = number
@@ -55,7 +55,7 @@ def terminate(number: int, frame: FrameType | None) -> None:
 
 @contextmanager
 def terminable() -> Iterator[None]:
-    """Raise on SIGTERM and SIGHUP as on Ctrl-C while the context lasts; ignored signals stay ignored."""
+    """Context in which SIGTERM and SIGHUP raise as Ctrl-C does; ignored signals stay ignored."""
     before: dict[int, Any] = {}
     if threading.current_thread() is threading.main_thread():
         ends = [number for number in NAMES if signal.getsignal(number) is signal.SIG_DFL]  # not so under nohup
@@ -80,7 +80,7 @@ def abandonable(may: bool) -> Iterator[None]:
 
 @contextmanager
 def deferred(patience: float = PATIENCE) -> Iterator[list[int]]:
-    """Collect signals in a list instead of raising them; a second signal is raised.
+    """Context that collects signals in a list instead of raising them; a second signal is raised.
 
     Only Python's own handler of Ctrl-C and `terminate` are replaced, and only in the main thread.
     """

@@ -78,11 +78,11 @@ class Store:
 
     @property
     def folder(self) -> Path | None:
-        """The local folder; None for a bucket."""
+        """Local folder of the store; None for a bucket."""
         return Path(self._root) if self._system is None else None
 
     def write(self, name: str, data: bytes) -> None:
-        """Write a file, replacing a file of the same name."""
+        """Write a file to the store, replacing a file of the same name."""
         with self._reachable():
             if self._system is None:
                 try:
@@ -104,7 +104,7 @@ class Store:
                 self._system.move(fresh, path)
 
     def read(self, name: str) -> bytes:
-        """Read the bytes of a file; raises FileNotFoundError if it does not exist."""
+        """Bytes of a file in the store; raises FileNotFoundError if it does not exist."""
         with self._reachable(reads=True):
             if self._system is None:
                 return Path(self._root, name).read_bytes()
@@ -112,7 +112,7 @@ class Store:
                 return bytes(stream.read())
 
     def read_all(self, names: Iterable[str]) -> Iterator[bytes]:
-        """Read the bytes of many files in order; files of a bucket are fetched in parallel."""
+        """Bytes of many files in order; those of a bucket are fetched in parallel."""
         if self._system is None:
             yield from map(self.read, names)
             return
@@ -122,7 +122,7 @@ class Store:
                 yield from threads.map(self.read, some)
 
     def has(self, name: str) -> bool:
-        """Whether a file exists."""
+        """Whether a file exists in the store."""
         with self._reachable():
             if self._system is None:
                 return Path(self._root, name).is_file()
@@ -152,7 +152,7 @@ class Store:
             yield
 
     def names(self, folder: str = "") -> Iterator[str]:
-        """Names of all files below a folder, in order, without hidden files."""
+        """Names of all files below a folder of the store, in order, without hidden files."""
         if self._system is None:
             with self._reachable():
                 yield from _names(Path(self._root), folder)
@@ -167,7 +167,7 @@ class Store:
                 yield info.path.removeprefix(f"{self._root}/")
 
     def size(self, name: str) -> int:
-        """Size of a file in bytes."""
+        """Size of a file in the store, in bytes."""
         if self._system is None:
             return Path(self._root, name).stat().st_size
         with self._reachable():
@@ -233,7 +233,7 @@ def keys_of(told: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def unit_of(key: str) -> str:
-    """Name of the file of a unit of a sweep."""
+    """File name of a unit of a sweep in the store."""
     return f"units/{key[:2]}/{key}.parquet"
 
 

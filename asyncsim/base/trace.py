@@ -220,8 +220,8 @@ class Trace(calls.Told):
         """Describe how many replicates diverged, at which updates and why; empty if none did.
 
         A diverged replicate keeps the weights before the update that left the finite range. They are very large if the
-        weights grew until they overflowed; else a single update was not finite, or too large. Also given are medians of
-        the last gradient norm, ESS and ratio metrics recorded before.
+        weights grew until they overflowed; else a single update was not finite, or too large. The text also has medians
+        of the last gradient norm, ESS and ratio metrics recorded before.
         """
         lost = np.flatnonzero(self.diverged >= 0)
         if not len(lost):
@@ -256,7 +256,7 @@ class Trace(calls.Told):
 
     @property
     def passes(self) -> int:
-        """Number of updates per batch."""
+        """Number of updates per batch of the run."""
         spec = self.header.get("spec", {})
         return int(spec.get("epochs", 1) * spec.get("minibatches", 1))
 
@@ -272,7 +272,7 @@ class Trace(calls.Told):
         return clock[self.realization][:, self.updates // self.passes].T
 
     def table(self) -> pd.DataFrame:
-        """Tidy table: one row per metric, recorded update and setting.
+        """Tidy table of the trace: one row per metric, recorded update and setting.
 
         Columns: `update`, `metric`, one for each knob that differs between replicates, `mean`, `standard_error`, `low`,
         `high`, `replicates`, `independent`. `low` and `high` are the 95 percent interval inside the metric's range.
@@ -384,7 +384,7 @@ class Trace(calls.Told):
         """Write the trained language model of a replicate with `save_pretrained`: weights, configuration, tokenizer.
 
         `transformers` and inference engines load the folder, as does `policies.causal_lm(folder)`. Raises `InputError`
-        for another policy, a folder that is not empty, and what `policy` misses.
+        for another policy or a folder that is not empty, and where `policy` does.
         """
         self.policy(policy, trust).export(self._row(replicate), folder)
 

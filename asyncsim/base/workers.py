@@ -35,7 +35,7 @@ DEATH_SIGNAL = 1
 
 
 class Died(checks.RunError):
-    """A worker ended during a call: it was killed, or ran out of memory."""
+    """Raised if a worker process ended during a call, because it was killed or ran out of memory."""
 
 
 def cores() -> int:
@@ -44,7 +44,7 @@ def cores() -> int:
 
 
 def number() -> int | None:
-    """The number of this worker, from 0; None in a process that is not a worker."""
+    """Number of this worker process, from 0; None in a process that is not a worker."""
     text = os.environ.get(NUMBER, "")
     return int(text) if text.isdigit() else None
 
@@ -70,7 +70,7 @@ def nested() -> bool:
 
 
 def count_of(workers: int | None, calls: int) -> int:
-    """Number of workers for `calls` calls: as requested, else one per core; 1 means no process beside this one.
+    """Number of worker processes for `calls` calls: as requested, else one per core; 1 starts no process.
 
     >>> count_of(4, 10), count_of(4, 2), count_of(None, 1)
     (4, 2, 1)
@@ -99,11 +99,11 @@ class Crew:
         self.close()
 
     def submit(self, call: str, *arguments: Any) -> Future[Any]:
-        """A future of the function's result, which raises `Died` if its worker dies."""
+        """A future of a call's result, which raises `Died` if the worker process dies."""
         return self._threads.submit(self._ask, pickle.dumps((call, arguments)))
 
     def close(self) -> None:
-        """Kill all workers at once; results of running calls are lost."""
+        """Kill all worker processes at once; results of running calls are lost."""
         with self._lock:
             self._closed = True
             for process in self._all:
@@ -160,7 +160,7 @@ class Crew:
 
 
 def each(call: str, arguments: Iterable[tuple[Any, ...]], workers: int | Crew) -> Iterator[tuple[int, Any]]:
-    """Index and result of every call, in order of completion; with one worker the calls run in this process."""
+    """Index and result of every call, in order of completion; a single worker runs them in this process."""
     ready = Here() if workers == 1 else workers
     with Crew(ready) if isinstance(ready, int) else nullcontext(ready) as crew:
         left = enumerate(arguments)
@@ -180,7 +180,7 @@ class Here:
     places = 1
 
     def submit(self, call: str, *arguments: Any) -> Future[Any]:
-        """A future that already has the function's result."""
+        """A future that already has the result of the call."""
         future = Future[Any]()
         with alone():
             future.set_result(called(call, *arguments))
@@ -191,18 +191,18 @@ class Here:
 
 
 def named(call: str) -> Any:
-    """The function named module:name."""
+    """Function with the name module:name."""
     module, _, name = call.partition(":")
     return getattr(importlib.import_module(module), name)
 
 
 def called(call: str, *arguments: Any) -> Any:
-    """Call the function named module:name."""
+    """Call the function with the name module:name, and return its result."""
     return named(call)(*arguments)
 
 
 def serve(owner: int) -> None:
-    """Run a worker: read calls from its input and write results to its output, until its input or its owner ends."""
+    """Run as a worker: read calls from the input and write results to the output, until input or owner ends."""
     # A terminal sends these to all its processes, and its owner decides what they mean.
     for name in ("SIGINT", "SIGHUP"):
         if hasattr(signal, name):

@@ -43,7 +43,7 @@ def score_norm_squared(probabilities: np.ndarray) -> np.ndarray:
 
 
 def complex_gradient(function: Callable[[np.ndarray], Any], at: np.ndarray) -> np.ndarray:
-    """Derivative of an analytic function by a complex step, exact to rounding; the last axis holds its components."""
+    """Gradient of an analytic function by complex steps, exact to rounding; the last axis holds its components."""
     tiny = 1e-40
     columns = []
     for k in range(at.size):
@@ -54,7 +54,7 @@ def complex_gradient(function: Callable[[np.ndarray], Any], at: np.ndarray) -> n
 
 
 def compositions(total: int, parts: int) -> np.ndarray:
-    """All ways to split `total` into `parts` ordered counts, `[K, parts]`, by stars and bars."""
+    """All ways to write `total` as a sum of `parts` ordered counts, `[K, parts]`, by stars and bars."""
     if parts == 3:
         # By far the fastest way to list many.
         first, second = (x.ravel() for x in np.indices((total + 1, total + 1)))
@@ -66,13 +66,13 @@ def compositions(total: int, parts: int) -> np.ndarray:
 
 
 def counted(total: int, log_chance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """All outcome counts of `total` draws, `[K, A]`, and their log probabilities `[K]`."""
+    """All counts of A outcomes in `total` draws, `[K, A]`, and their log probabilities `[K]`."""
     counts = compositions(total, len(log_chance))
     return counts, gammaln(total + 1.0) - gammaln(counts + 1.0).sum(axis=1) + counts @ log_chance
 
 
 def refuse_equal(rewards: np.ndarray, remedy: str = "equal arms have no gradient") -> None:
-    """Raise `InputError` if all rewards `[A]` are equal."""
+    """Raise `InputError` if the rewards `[A]` of all arms are equal."""
     checks.require(bool(np.ptp(rewards) > 0.0), "rewards", rewards.tolist(), "rewards that differ", remedy)
 
 
@@ -89,12 +89,12 @@ class Arms(Declared):
 
 
 def arm_logits(policy: str, *example: float, most: float = 2.0, sizes: tuple[int, int] = (2, 5)) -> Vector:
-    """Declare a vector of logits, one per arm."""
+    """Declare a parameter that is a vector of logits, one per arm."""
     return Vector(typical=(-most, most), sizes=sizes, example=example, doc=f"logits of the {policy} policy")
 
 
 def arm_rewards(*example: float, doc: str, low: float = 0.0, most: float = 1.0, least: int = 2) -> Vector:
-    """Declare a vector of rewards, one per arm; random points have `least` to 4 arms."""
+    """Declare a parameter that is a vector of rewards, one per arm; random points have `least` to 4 arms."""
     return Vector(typical=(low, most), sizes=(least, 4), example=example, unit="reward", doc=doc)
 
 
@@ -158,13 +158,13 @@ class PaidGroup(PolicyPair):
 
 
 def logit_table(policy: str, *example: tuple[float, ...]) -> Table:
-    """Declare a table of logits, with the number of rows that `dependence` requires."""
+    """Declare a parameter that is a table of logits, with the number of rows that `dependence` requires."""
     accepts, remedy = "a table of logits, a row for each state", "give one row of logits per state"
     return Table(accepts, remedy, typical=(-1.5, 1.5), example=example, doc=f"logits of the {policy} policy")
 
 
 def of_states(doc: str, unit: str, *example: tuple[float, ...]) -> Table:
-    """Declare a table with one row per state of a ring and one column per action."""
+    """Declare a parameter that is a table with one row per state of a ring and one column per action."""
     accepts, remedy = "a table, a row for each state", "give one row for each state"
     return Table(accepts, remedy, typical=(-1.5, 1.5), example=example, unit=unit, doc=doc)
 
@@ -187,7 +187,7 @@ class Sequences(Declared):
             checks.finite_array(name, getattr(self, name).tolist(), shape, remedy)
 
     def rows(self, sequences: np.ndarray) -> np.ndarray:
-        """Row of the logit table for every token, int `[Y, T]`."""
+        """Row of the logit table for every token of every sequence, int `[Y, T]`."""
         if self.dependence == "iid":
             return np.zeros_like(sequences)
         if self.dependence == "position":
@@ -195,7 +195,7 @@ class Sequences(Declared):
         return np.concatenate([np.zeros_like(sequences[:, :1]), 1 + sequences[:, :-1]], axis=1)
 
     def successor(self, row: int, action: int, position: int) -> int:
-        """Row of the next token, after `action` was taken in `row` at `position`."""
+        """Row of the logit table for the next token, after `action` was taken in `row` at `position`."""
         return {"iid": 0, "position": position + 1, "markov": 1 + action}[self.dependence]
 
     def behind(self, values: np.ndarray, position: int, last: float = 0.0) -> np.ndarray:
@@ -274,7 +274,7 @@ def reward(zeros: Any, horizon: int, success: float | None) -> Any:
 
 
 def share_that_pays(example: float | None = None) -> Real:
-    """Declare the fraction of tokens equal to 0 that earns reward 1; with None the reward is the fraction itself."""
+    """Declare the fraction of tokens equal to 0 that earns reward 1; with None, the fraction is the reward."""
     doc, remedy = "fraction of tokens 0 that pays", "give a fraction of the tokens, or None"
     return Real(0.0, 1.0, open_low=True, optional=True, typical=(0.1, 1.0), example=example, doc=doc, remedy=remedy)
 

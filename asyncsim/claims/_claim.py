@@ -54,7 +54,7 @@ class Claim(Declared):
     defects: ClassVar[Mapping[str, Callable[[], Plant | tuple[Plant, Point]]]] = {}
 
     def predict(s) -> Quantities:
-        """Return the predicted quantities by name."""
+        """Return the quantities that the claim predicts at this point, by name."""
         raise NotImplementedError
 
     def check(s) -> Quantities:
@@ -78,7 +78,7 @@ class Claim(Declared):
         return (*self.points, *(self.more if size == "full" else ()))
 
     def planted(self) -> dict[str, tuple[Plant, Point]]:
-        """Return all injected defects by name, each with the point at which it must change the verdict."""
+        """Return all defects to inject by name, each with the point at which it must change the verdict."""
         made = ((name, plant()) for name, plant in self.defects.items())
         return {name: each if isinstance(each, tuple) else (each, self.points[0]) for name, each in made}
 
@@ -148,7 +148,7 @@ PAIR: dict[str, Any] = {"behavior_logits": (0.3, -0.2, 0.5), "current_logits": (
 
 
 def sequence_point(dependence: str, horizon: int, rows: int, **more: Any) -> dict[str, Any]:
-    """Point with two policies on 3 actions, from logit tables of `rows` rows, plus the claim's other parameters."""
+    """Point of a claim with two policies on 3 actions, tables of `rows` rows, and further parameters."""
     shape = {"actions": 3, "horizon": horizon, "dependence": dependence}
     return {**shape, "behavior_logits": BEHAVIOR[:rows], "current_logits": CURRENT[:rows], **more}
 
@@ -159,5 +159,5 @@ FORK: tuple[Rows, ...] = (((0.0, 1.0, 0.0), (0.0, 0.0, 1.0)), ((0.0, 1.0, 0.0),)
 
 
 def process(transition: tuple[Rows, ...], rewards: Rows, discount: float, **logits: Rows) -> dict[str, Any]:
-    """Point with a decision process and logits per state."""
+    """Point of a claim with a decision process and the logits of each state."""
     return {"transition": transition, "rewards": rewards, "discount": discount, **logits}

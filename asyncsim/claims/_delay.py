@@ -17,7 +17,7 @@ from asyncsim.base import checks
 
 
 def critical(tau: int) -> float:
-    """Largest stable a = step * curvature at constant delay tau: 2 sin(pi / (2 (2 tau + 1)))."""
+    """Largest stable a = learning rate * curvature at constant delay tau: 2 sin(pi / (2 (2 tau + 1)))."""
     return 2.0 * math.sin(math.pi / (2.0 * (2 * tau + 1)))
 
 
@@ -71,7 +71,7 @@ def covariance_share(a: float, tau: int, lag: int) -> float:
 
 
 def stable_share(step: float, curvature: float, tau: int) -> float:
-    """Return a = step * curvature; refuse values at or above the boundary, where no stationary distribution exists."""
+    """Return a = step * curvature; refuse values at which no stationary distribution exists."""
     a = step * curvature
     bound = f"below {critical(tau) / curvature:.6g} = a_c({tau}) / curvature"
     checks.require(a < critical(tau), "step", step, bound, "lower the learning rate (step) or the staleness")
@@ -88,7 +88,7 @@ def growth(a: float, tau: int) -> float:
 
 
 def growth_by_newton(a: float, tau: int) -> float:
-    """Growth rate by Newton's method on tau s + log(1 - e^s) = log a with z = e^s, started at the Lambert W rate."""
+    """Growth rate in nats per update by Newton's method on tau s + log(1 - e^s) = log a, from the Lambert W rate."""
     s = complex(lambertw(-a * (tau + 0.5))) / (tau + 0.5)
     for _ in range(60):
         z = cmath.exp(s)
@@ -98,7 +98,7 @@ def growth_by_newton(a: float, tau: int) -> float:
 
 
 def growth_by_lambert(a: float, delay: float) -> float:
-    """Growth rate for long delays, Re W_0(-a T)/T with T = tau + 1/2 updates.
+    """Growth rate in nats per update for long delays, Re W_0(-a T)/T with T = tau + 1/2 updates.
 
     >>> abs(growth_by_lambert(0.2, 16.5) / growth(0.2, 16) - 1.0) < 0.01
     True

@@ -21,12 +21,12 @@ class Engines(Claim):
 
     @property
     def group(self: Any) -> float:
-        """E[T], mean seconds of a group at rate 1, which is the mean of its longest sample."""
+        """E[T], mean seconds in which a slot of rate 1 generates a group, the mean of its longest sample."""
         return _work.longest(self.length, self.samples_per_group)
 
     @property
     def group_by_quantiles(self: Any) -> float:
-        """E[T], mean seconds of a group at rate 1, integrated over quantiles."""
+        """E[T], mean seconds in which a slot of rate 1 generates a group, integrated over quantiles."""
         return _work.longest_by_quantiles(self.length, self.samples_per_group)
 
     @property

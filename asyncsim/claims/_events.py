@@ -15,7 +15,7 @@ import numpy as np
 
 @dataclass
 class Loop:
-    """Small event simulation; `generation` and `training` yield the seconds of the next group and of the next batch."""
+    """Small event simulation; `generation` and `training` yield the seconds of each next group and batch."""
 
     generation: Iterator[float]
     training: Iterator[float]

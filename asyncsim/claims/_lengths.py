@@ -53,14 +53,14 @@ def expectation(
 
 
 def panels(edges: np.ndarray, nodes: int = 16) -> tuple[np.ndarray, np.ndarray]:
-    """Gauss-Legendre nodes and weights on every panel between neighboring edges, `[panels * nodes]` each."""
+    """Gauss-Legendre nodes and weights on every panel between two neighboring edges, `[panels * nodes]` each."""
     places, weights = np.polynomial.legendre.leggauss(nodes)
     half = np.diff(edges) / 2.0
     return ((edges[:-1] + half)[:, None] + half[:, None] * places).ravel(), (half[:, None] * weights).ravel()
 
 
 def frozen(law: laws.Law) -> Any:
-    """Return the distribution as a frozen SciPy distribution."""
+    """Return a length distribution as a frozen SciPy distribution."""
     if law.kind == "pareto":
         return stats.pareto(law.parameters[1], scale=law.parameters[0])
     if law.kind == "lognormal":

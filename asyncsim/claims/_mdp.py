@@ -30,7 +30,7 @@ def _transition(name: str, value: Any) -> np.ndarray:
 
 
 def logits(policy: str, *example: tuple[float, ...]) -> Table:
-    """Declare a table of logits with one row per state."""
+    """Declare a parameter that is a table of logits with one row per state."""
     doc = "logits of the policy" if policy == "policy" else f"logits of the {policy} policy"
     return Table(*_TABLE, example=example, doc=doc)
 
@@ -61,16 +61,16 @@ class Process(Declared):
 
     @classmethod
     def policies(cls) -> list[str]:
-        """Names of the parameters that are tables of logits."""
+        """Names of the parameters of this point that are tables of logits."""
         return [name for name in cls.parameters if name.endswith("logits")]
 
     def resolvent(self, policy: np.ndarray) -> np.ndarray:
-        """Resolvent (I - gamma P_pi)^-1 of a policy `[S, A]`, `[S, S]`."""
+        """Resolvent (I - gamma P_pi)^-1 of a policy given as a table `[S, A]`; the result is `[S, S]`."""
         led = np.einsum("sa,sat->st", policy, self.transition)
         return np.linalg.inv(np.eye(len(policy)) - self.discount * led)
 
     def visits_by_steps(self, policy: np.ndarray) -> np.ndarray:
-        """Resolvent as a sum over steps, which doubles the number of steps at each iteration."""
+        """Resolvent of a policy as a sum over steps; each iteration doubles the number of steps."""
         power = self.discount * np.einsum("sa,sat->st", policy, self.transition)
         total = np.eye(len(policy))
         for _ in range(24):
@@ -82,7 +82,7 @@ class Process(Declared):
         return self.resolvent(policy)[0]
 
     def advantage(self, policy: np.ndarray) -> np.ndarray:
-        """Advantage A(s, a) = Q(s, a) - V(s), `[S, A]`."""
+        """Advantage A(s, a) = Q(s, a) - V(s) of a policy, `[S, A]`."""
         value = self.resolvent(policy) @ (policy * self.rewards).sum(axis=1)
         return self.rewards + self.discount * self.transition @ value - value[:, None]
 

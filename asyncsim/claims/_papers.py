@@ -19,7 +19,7 @@ STATUSES = ("exact", "asymptotic", "conditional", "open", "false as stated")
 
 @dataclass(frozen=True)
 class Statement:
-    """One statement from a paper.
+    """One statement from a paper, with its status, verdict and prediction.
 
     `id`: arXiv id and a name. `text`: the sentence in our words. `claims`: ids of exact results set against it.
     `verdict`: what they say; `when`: conditions, of a conditional one. `number`: the one that decides, predicted.
@@ -45,7 +45,7 @@ class Statement:
 
     @property
     def doc(self) -> str:
-        """Statement, status, verdict and prediction as Markdown; two spaces break a line."""
+        """Markdown of the statement with its status, verdict and prediction; two spaces break a line."""
         condition = [f"Condition: {self.when}."] * bool(self.when)
         about = [f"Status: {self.status}.", f"Verdict: {self.verdict}", *condition, f"Predicted: {self.number()}."]
         commands = ["Exact results, measured by:", *(f"`asyncsim verify {id}`" for id in self.claims)]

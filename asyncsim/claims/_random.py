@@ -33,7 +33,7 @@ def companions(law: np.ndarray, a: float) -> list[np.ndarray]:
 
 
 def averaged(law: np.ndarray, a: float) -> np.ndarray:
-    """Companion matrix averaged over the distribution of delays."""
+    """Companion matrix of the delayed recursion, averaged over the distribution of delays."""
     return np.einsum("d,dij->ij", law, np.array(companions(law, a)))
 
 
@@ -51,7 +51,7 @@ def unit_covariances(law: np.ndarray, a: float, lags: int) -> np.ndarray:
 
 
 def slack(law: np.ndarray, a: float, groups: int = 1) -> float:
-    """Mean-square margin 1 - a^2/B (phi_0 - sum p_d p_e phi_{|d-e|}) for B delays per update; -1 if unstable."""
+    """Mean-square stability margin 1 - a^2/B (phi_0 - sum p_d p_e phi_{|d-e|}) for B delays; -1 if unstable."""
     if np.abs(np.linalg.eigvals(averaged(law, a))).max() >= 1.0:
         return -1.0
     phi = unit_covariances(law, a, len(law) - 1)
@@ -103,14 +103,14 @@ def mean_boundary(law: np.ndarray) -> float:
 
 
 def check_law(law: np.ndarray, longest: int) -> None:
-    """Refuse probabilities that are not a distribution of staleness 0, 1, ..., `longest`."""
+    """Refuse probabilities that do not form a distribution of staleness 0, 1, ..., `longest`."""
     fits = bool((law >= 0.0).all()) and abs(float(law.sum()) - 1.0) < 1e-9 and law[-1] > 0.0
     bound = f"probabilities of at most {longest + 1} values that add up to 1, the last above 0"
     checks.require(fits and len(law) <= longest + 1, "law", law.tolist(), bound, "divide by their sum")
 
 
 def stable(step: float, curvature: float, law: np.ndarray) -> float:
-    """Return a = step * curvature; refuse values at or above the mean-square boundary."""
+    """Return a = step * curvature; refuse values at or above the mean-square stability boundary."""
     a = step * curvature
     if a >= 2.0 or slack(law, a) <= 0.0:
         bound = f"below {mean_square_boundary(law) / curvature:.6g}, the mean-square boundary"

@@ -45,7 +45,7 @@ def marginal_step_mixed(current: np.ndarray, stale: np.ndarray, tau: int) -> flo
 
 
 def marginal_step(field: np.ndarray, tau: int) -> float:
-    """Learning rate at which the spectral radius reaches 1, by root finding between a stable and an unstable value.
+    """Learning rate at which the spectral radius reaches 1, by root finding from a stable to an unstable rate.
 
     `field` has real negative eigenvalues, of which the largest crosses first; rounding of flat modes looks like growth.
     A product step * curvature of 1/(2 (tau + 1)) decays (below the boundary for every delay), one of 4 grows.

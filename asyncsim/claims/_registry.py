@@ -38,7 +38,7 @@ _POINTS = (
 
 
 def own(id: str) -> bool:
-    """Whether a claim is defined outside of this package."""
+    """Whether a claim is a user's, defined outside of this package."""
     return id in _OWN
 
 
@@ -139,7 +139,7 @@ def paged(word: str) -> str:
 
 
 def known(id: str) -> str:
-    """Return the id of a claim; underscores are accepted instead of dashes."""
+    """Return the id of a catalogued claim; underscores are accepted instead of dashes."""
     checks.require(isinstance(id, str), "claim", id, "the id of a claim, family/name", "see `asyncsim list claims`")
     key, name = id.replace("_", "-").lower(), id.replace("-", "_")
     if id in _OWN:

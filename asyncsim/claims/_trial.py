@@ -38,12 +38,12 @@ def overriding(**methods: Callable[..., Any]) -> Any:
 
 
 def untouched(spec: Any) -> Any:
-    """Identity plant, which injects no defect."""
+    """Identity plant, which injects no defect into a spec or system."""
     return spec
 
 
 def replaced(**settings: Any) -> Plant:
-    """Plant that replaces settings of a spec or system."""
+    """Plant that injects a defect by replacing settings of a spec or system."""
     return lambda spec: spec.replace(**settings)
 
 

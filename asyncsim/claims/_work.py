@@ -31,7 +31,7 @@ def law_of(field: str, value: Any) -> Law:
 
 
 def text(field: str, value: Any) -> str:
-    """Return the text of any distribution unchanged."""
+    """Return the text of a distribution unchanged."""
     given = isinstance(value, str) and ":" in value
     checks.require(given, field, value, "the text of a distribution", "write it as name:numbers")
     return str(value)
@@ -55,7 +55,7 @@ def some_seconds(field: str, value: Any) -> float:
 
 
 def longest(law: Law, n: int) -> float:
-    """E[max of n draws]: closed forms for exponential and Pareto distributions, otherwise the integral of 1 - F^n.
+    """E[max of n draws] of a distribution: in closed form if known, else the integral of 1 - F^n.
 
     Exponential of mean mu: mu (1 + 1/2 + ... + 1/n). Pareto of minimum x and index a:
     x Gamma(n + 1) Gamma(1 - 1/a) / Gamma(n + 1 - 1/a).
@@ -69,7 +69,7 @@ def longest(law: Law, n: int) -> float:
 
 
 def exceeded(law: Law, tail: np.ndarray) -> np.ndarray:
-    """Inverse survival function: the value that a draw exceeds with probability `tail` in (0, 1]."""
+    """Inverse survival function of a distribution: the value that a draw exceeds with probability `tail`."""
     p = law.parameters
     if law.kind == "constant":
         return np.full(np.shape(tail), p[0])
@@ -101,5 +101,5 @@ def longest_by_quantiles(law: Law, n: int) -> float:
 
 
 def draws(law: Law, generator: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-    """Independent draws, float64 of the given shape."""
+    """Independent draws of a distribution, float64 of the given shape."""
     return exceeded(law, 1.0 - generator.random(shape))

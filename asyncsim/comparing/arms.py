@@ -30,7 +30,7 @@ PROBED = 8
 
 
 def named(arms: Sequence[Any], clocked: bool = False) -> dict[str, Spec]:
-    """Specs by name: the given names, else those of methods or systems if they differ, else letters.
+    """Specs by arm name: the given names, else those of methods or systems if they differ, else letters.
 
     On a clock (`clocked`) arms may make different numbers of updates. Raises `InputError` for fewer than two arms, and
     for arms that are not specs, do not differ or cannot be paired.
@@ -83,7 +83,7 @@ def named(arms: Sequence[Any], clocked: bool = False) -> dict[str, Spec]:
 def notes(
     reading: Reading, specs: Mapping[str, Spec], seed: int, smallest: float = math.inf, those: str = "arms"
 ) -> tuple[str, ...]:
-    """Notes on arms, or on the settings of a sweep: unequal samples, other parts of methods, seconds not counted."""
+    """Notes on arms or settings of a sweep: unequal samples, other method parts, seconds not counted."""
     sizes = {name: spec.groups * spec.samples_per_group / spec.parts for name, spec in specs.items()}
     lines = [reading.aside] * bool(reading.aside and those == "arms")
     if len(set(sizes.values())) > 1:
@@ -154,7 +154,7 @@ def _begun(spec: Spec, seed: int) -> Schedule:
 
 
 def short_names(specs: Sequence[Spec]) -> list[str]:
-    """Names of the methods or of the systems, if they are distinct; else an empty list."""
+    """Names of the arms' methods or systems, if these are distinct; else an empty list."""
     headers = [spec.describe() for spec in specs]
     methods = [str(header["method"]) for header in headers]
     systems = [str(plugins.name_of(spec.system)) for spec in specs]
@@ -178,7 +178,7 @@ def caution(metric: str, specs: Mapping[str, Spec]) -> str:
 
 
 def content(value: Any) -> Any:
-    """The content of a value in comparable form: `repr` omits the middle of long arrays, laws and systems."""
+    """Content of a setting's value in comparable form; `repr` omits the middle of long arrays and systems."""
     if isinstance(value, (np.ndarray, Tensor)):
         array = np.asarray(value.detach().cpu() if isinstance(value, Tensor) else value)
         return ("array", array.dtype.str, array.shape, array.tobytes() if array.dtype.kind != "O" else repr(array))

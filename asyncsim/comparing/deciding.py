@@ -58,42 +58,42 @@ def compare(
     """Decide whether each arm is better or worse than the first, or equal within `smallest`, at a given error rate.
 
     The learning rate of each arm is first tuned on the same grid, with separate seeds. Then all arms run on fresh seeds
-    with common draws, so that x_i = a_i - b_i of a replicate i is a paired difference. After 64, 128, ... replicates
-    the comparison looks at an interval for its mean, whose error rate covers all looks. It ends when every pair is
-    decided: better or worse once the interval excludes 0, equal once it lies inside (-smallest, smallest). The interval
-    allows for what n replicates cannot exclude, an event in up to some 3/n of them (`intervals.planned`); looks at
-    which that alone prevents a verdict are skipped. With several arms each interval has the level error/(arms - 1), so
-    that all verdicts of a task together err with probability <= error.
+    with common draws, so that x_i = a_i - b_i of a replicate i is a paired difference. After 64, 128, ... replicates an
+    interval for the mean of x_i is computed, whose error rate covers all these looks. It ends when every pair is
+    decided: better or worse once the interval excludes 0, equal once the interval lies inside (-smallest, smallest).
+    The interval allows for rare events that n replicates cannot exclude, in up to about 3/n of them
+    (`intervals.planned`). Looks at which this alone prevents a verdict are skipped. With several arms each interval has
+    the level error/(arms - 1), so that all verdicts of a task together err with probability <= error.
 
     Arguments:
         arms: two or more `Spec`s, or one mapping from names to specs; the others are compared with the first. smallest:
-        the smallest difference that matters, in units of the reading (for "improvement", of a probability). metric: its
-        name in the trace, or a value of `sim.diagnostics`; by default the return of the trained policy, whatever the
-        staleness of its data. over: how its curve becomes a number: "mean" over updates, "end", updates until `target`
-        ("time"), whether it is "reached", or whether the replicate has a "collapse". "seconds": arms at equal simulated
-        seconds of their event systems, whatever their numbers of updates: the mean over the last tenth before the
-        `horizon`, or with a target the seconds until it is reached. A replicate that never reaches it counts as the
-        horizon. "slot-hours": the same at equal cost, slots x seconds / 3600. This counts the sample slots of the
-        system, busy or idle, and `trainer_slots`, the number of slots that the trainer is worth. horizon: in seconds or
-        slot-hours (default: the end of the shortest arm's run). statistic: "mean", "median" (for heavy tails), "iqm"
-        (mean of the middle half) or "improvement" (probability that the arm wins, minus one half). error: probability
-        that any verdict of a task is wrong. tune: the knob tuned for every arm, "lr" or a name such as "adam.lr" or
-        "method.cap"; a mapping from it to the grid; or None. tasks: further tasks for the same comparison. better:
-        "higher" or "lower" (default: lower for a KL, loss, time). interval: "planned" (nearly normal numbers, with room
-        for unseen events), "betting" (bounded numbers, no other assumption) or "auto": betting if it can decide within
-        `max_replicates`. along: one setting of all arms with its values, such as {"staleness": [4, 16, 64]} or
-        {"system.max_staleness": [1, 8]}: an answer for each value, with each arm tuned anew, in a table and in one
-        figure. seed: of all random draws. progress and workers: as in `run`; arms are trained in parallel, and the
+        the smallest difference that matters, in units of the reading (for "improvement", of a probability). metric:
+        name of the compared metric in the trace, or a value of `sim.diagnostics`; default: the trained policy's return.
+        over: how the metric's curve becomes a number: "mean" over updates, "end", updates until `target` ("time"),
+        whether it is "reached", or whether the replicate has a "collapse". "seconds": arms at equal simulated seconds
+        of their event systems, whatever their numbers of updates: the mean over the last tenth before the `horizon`, or
+        with a target the seconds until it is reached. A replicate that never reaches it counts as the horizon.
+        "slot-hours": the same at equal cost, slots x seconds / 3600. This counts the sample slots of the system, busy
+        or idle, and `trainer_slots`, the number of slots that the trainer is worth. horizon: in seconds or slot-hours
+        (default: the end of the shortest arm's run). statistic: "mean", "median" (for heavy tails), "iqm" (mean of the
+        middle half) or "improvement" (probability that the arm wins, minus one half). error: probability that any
+        verdict of a task is wrong. tune: the knob tuned for every arm, "lr" or a name such as "adam.lr" or
+        "method.cap"; a mapping from the knob to its grid; or None. tasks: further tasks for the same comparison.
+        better: "higher" or "lower" (default: lower for a KL, loss, time). interval: "planned" (nearly normal numbers,
+        with room for unseen events), "betting" (bounded numbers, no other assumption) or "auto": betting if it can
+        decide within `max_replicates`. along: one setting of all arms with its values, such as {"staleness": [4, 16,
+        64]} or {"system.max_staleness": [1, 8]}: an answer for each value, with each arm tuned anew, in a table and in
+        one figure. seed: of all random draws. progress and workers: as in `run`; arms are trained in parallel, and the
         answer does not depend on it. store: a folder or an address such as s3://bucket/folder that keeps every training
         run by spec, seed and code (default: nothing is kept). Stored runs are read, so a stopped comparison continues,
         with identical bits, when it is called again.
 
     Returns an `Answer`: print it, `.word`, `.pairs`, `.row()` for JSON, `sim.plot(answer)`. Raises `InputError` for
-    arms that do not differ or cannot be paired, a metric that an arm lacks, or smallest = 0. Also for a best value at
-    the edge of its grid after three extensions. If an arm's mean has heavy tails, or some of its replicates have no
-    value, the verdict is "cannot tell", with the reason. Assumes independent replicates; with random schedules each
-    replicate has its own realization. Planned looks assume that an event which no replicate shows affects one arm only,
-    and, for an unbounded metric, that it is no larger than the answer says. Source: this package; for the intervals see
+    arms that do not differ or cannot be paired, a metric that an arm lacks, smallest = 0, or a best value at the edge
+    of its grid after three extensions. If an arm's mean has heavy tails, or some of its replicates have no value, the
+    verdict is "cannot tell", with the reason. Assumes independent replicates; with random schedules each replicate has
+    its own realization. Planned looks assume that an event which no replicate shows affects one arm only, and, for an
+    unbounded metric, that it is no larger than the answer says. Source: this package; for the intervals see
     `comparing.intervals`.
 
     >>> import asyncsim as sim
@@ -197,7 +197,7 @@ class Question:
 
     @property
     def in_metric(self) -> bool:
-        """Whether differences are in units of the metric."""
+        """Whether differences between arms are in units of the metric."""
         return self.reading.unit == self.reading.metric and self.statistic != "improvement"
 
     @staticmethod
@@ -385,7 +385,7 @@ def _side_by_side(arms: Sequence[Generator[Spec, Trace, Any]], seed: int, site: 
 
 
 class Seen:
-    """Results of the replicates of one arm so far."""
+    """Results of all replicates of one arm so far."""
 
     def __init__(self) -> None:
         self.parts: list[np.ndarray] = []
@@ -395,7 +395,7 @@ class Seen:
         self.places = np.empty(0)
 
     def add(self, trace: Trace, reading: Reading) -> None:
-        """Add the replicates of one more run."""
+        """Add the replicates of one more training run to the arm's results."""
         curve = course(trace, reading.metric, lacking=True)
         self.parts.append(reading.numbers(trace, lacking=True))
         self.places, drawn = reading.drawn(curve, trace)
@@ -406,7 +406,7 @@ class Seen:
 
     @property
     def numbers(self) -> np.ndarray:
-        """Number read from each replicate so far, `[n]`."""
+        """The number read from each of the arm's replicates so far, `[n]`."""
         return np.concatenate(self.parts)
 
     def arm(self, name: str, tuned: Tuned, most: float, event: bool) -> Arm:
@@ -453,7 +453,7 @@ def _word(low: float, high: float, smallest: float, sign: float) -> str:
 
 
 def seed_of(seed: int, stage: int, look: int) -> int:
-    """Independent seeds for tuning (stage 0) and for each look (stage 1)."""
+    """Independent seeds of a comparison, for tuning (stage 0) and for each look (stage 1)."""
     return int(np.random.SeedSequence([seed, stage, look]).generate_state(1, np.uint64)[0] >> 1)
 
 
@@ -524,10 +524,10 @@ def power(
 
     With s the spread of a paired difference and K looks at 64, 128, ..., n replicates,
         r_n + z_power s'/sqrt(n) <= effect,    s' = s sqrt((m - 1)/chi2_{0.05}(m - 1)):
-    an upper bound of the spread, exceeded in 1 of 20 pilots of m. r_n is the half-width of an interval of
-    `intervals.planned` at s', including the unseen events that `compare` would allow for after the pilot. Without a
-    difference the verdict is then "equal" within the effect with probability at least 2 power - 1. Pass that number to
-    `compare` as `max_replicates`: its looks are those planned.
+    s' is an upper bound of the spread, exceeded in 1 of 20 pilots of m replicates. r_n is the half-width of an interval
+    of `intervals.planned` at s', including the unseen events that `compare` would allow for after the pilot. If the
+    arms are equal, the verdict is then "equal" within the effect with probability at least 2 power - 1. Pass this
+    number to `compare` as `max_replicates`, which has the planned looks.
 
     Arguments: `arms`, two or more specs or a mapping, with their present learning rates; `effect` > 0 in units of the
     reading; `power` in (0, 1); `metric`, `over`, `target`, `better`, `error` as in `compare`; `pilot` m, replicates per

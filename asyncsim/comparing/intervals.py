@@ -41,7 +41,7 @@ HEAVY = 0.5
 
 
 class Interval(NamedTuple):
-    """An interval for a mean, share or quantile, in units of the numbers."""
+    """An interval for a mean, share or quantile of numbers, in their units."""
 
     low: float
     high: float
@@ -138,7 +138,7 @@ def _root(keeps: Callable[[float], bool], inside: float, outside: float) -> floa
 
 
 def quantile(values: Any, probability: float = 0.5, alpha: float = 0.05) -> Interval:
-    """Interval for a quantile, valid at every stopping time: q is excluded if #{x <= q} contradicts its probability.
+    """Interval for a quantile, valid at every stopping time: q is excluded if #{x <= q} contradicts it.
 
     The count of numbers at most q is tested as in `share`, so no moment of the numbers has to exist.
 

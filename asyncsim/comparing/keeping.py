@@ -29,7 +29,7 @@ class Kept(Site):
         self.store, self.metric, self.there, self.clocked = storing.opened(where), metric, 0, clocked
 
     def unit(self, spec: Spec, seed: int) -> dict[str, Any]:
-        """Description of the unit of a training run; raises `InputError` for a spec that no file can hold."""
+        """Description of a training run as a stored unit; raises `InputError` for a spec that no file can hold."""
         subject = spec.to_dict()
         about = {"format": storing.FORMAT, "kind": storing.TRAINING, "metric": self.metric, "seed": seed}
         # Weights that are loaded and no part of the parameters are told by their contents.
@@ -59,7 +59,7 @@ class Kept(Site):
         return Trace({self.metric: curve}, updates[:, 0], {}, none[:, None], diverged[0], none, unread, header)
 
     def write(self, told: Mapping[str, Any], trace: Trace) -> None:
-        """Store a training run."""
+        """Store a training run with its curve of the metric."""
         self.store.write(storing.name_of(told), storing.unit_file(columns(trace, self.metric, self.clocked), told))
         self.there += 1
 
@@ -95,7 +95,7 @@ def together(runs: Sequence[tuple[Spec, int]], site: Site) -> list[Trace]:
 
 
 def columns(trace: Trace, metric: str, clocked: bool = False) -> dict[str, np.ndarray]:
-    """The rows of a training run: the metric per replicate and recorded update, and the update of divergence."""
+    """Stored rows of a training run: the metric per replicate and recorded update, and the update of divergence."""
     clock = {"seconds": trace.seconds().reshape(-1)} if clocked else {}
     U, R = trace.metrics[metric].shape
     values = {"value": trace.metrics[metric].reshape(-1), "diverged": np.tile(trace.diverged, U)}

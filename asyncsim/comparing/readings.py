@@ -66,7 +66,7 @@ class Reading:
 
     @property
     def clocked(self) -> bool:
-        """Whether the axis is seconds or cost instead of updates."""
+        """Whether the axis of curves is seconds or cost instead of updates."""
         return self.over in CLOCKS
 
     @property
@@ -76,7 +76,7 @@ class Reading:
 
     @property
     def until(self) -> bool:
-        """Whether the number is a time or cost until the target is reached."""
+        """Whether the number is the time or cost until the target is reached."""
         return self.over == "time" or (self.clocked and self.target is not None)
 
     @property
@@ -86,19 +86,19 @@ class Reading:
 
     @property
     def orientation(self) -> float:
-        """1 if larger numbers are better, else -1."""
+        """1 if larger numbers of the metric are better, else -1."""
         own = 1.0 if self.better == "higher" else -1.0
         return -1.0 if self.until else {"collapse": -1.0, "reached": 1.0}.get(self.over, own)
 
     @property
     def unit(self) -> str:
-        """Unit of differences, in words."""
+        """Unit of differences between the numbers, in words."""
         events = {"time": "updates", "reached": SHARE, "collapse": SHARE}
         return self.over if self.clocked and self.until else events.get(self.over, self.metric)
 
     @property
     def event(self) -> bool:
-        """Whether the number of a replicate is 1 or 0: an event happened in it or not."""
+        """Whether a replicate's number is 1 or 0: the event, such as collapse, happened in it or not."""
         return self.unit == SHARE
 
     def __str__(self) -> str:
@@ -191,13 +191,13 @@ class Reading:
         return float(self.horizon or 0.0) if self.clocked else float(_length(trace))
 
     def bounds(self, trace: Trace, task: Any) -> tuple[float, float]:
-        """Minimum and maximum number that a replicate can have; infinite if unbounded."""
+        """Minimum and maximum of the number read from a replicate; infinite if unbounded."""
         if self.event:
             return 0.0, 1.0
         return (0.0, self._most(trace)) if self.until else self.range(trace, task)
 
     def range(self, trace: Trace, task: Any) -> tuple[float, float]:
-        """Minimum and maximum of the metric; infinite if unbounded."""
+        """Minimum and maximum that the metric can have; infinite if unbounded."""
         return task.earnings if self.metric in RETURNS else trace.range(self.metric)
 
 
@@ -320,5 +320,5 @@ def learned_at(mean: np.ndarray, start: float, best: float) -> np.ndarray:
 
 
 def ending(curve: np.ndarray) -> np.ndarray:
-    """Mean over the last tenth of the recorded updates, `[R]`."""
+    """Mean of a curve over the last tenth of its recorded updates, `[R]`."""
     return np.asarray(curve[-max(1, round(LAST * len(curve))) :].mean(0))

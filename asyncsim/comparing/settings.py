@@ -53,7 +53,7 @@ def with_setting(spec: Spec, name: str, value: Any) -> Spec:
 
 
 def full_name(name: str) -> str:
-    """The canonical name of an argument that has several names."""
+    """Canonical name of a setting that has several names, such as staleness."""
     name = {"staleness": "system.staleness"}.get(name, name)
     if name.startswith("schedule."):
         return f"system.{name.removeprefix('schedule.')}"
@@ -69,7 +69,7 @@ def once(names: Mapping[str, str]) -> None:
 
 
 def whole_first(names: Iterable[str]) -> list[str]:
-    """Sort names so that complete parts come before their arguments, which would otherwise be overwritten."""
+    """Sort settings so that complete parts precede their arguments, which the parts would overwrite."""
     return sorted(names, key=lambda name: (name not in FIELDS, full_name(name).count(".")))
 
 
@@ -83,7 +83,7 @@ def has_knob(spec: Spec, name: str) -> bool:
 
 
 def remade(name: str, part: Any, argument: str, value: Any) -> Any:
-    """A part made again by its own function, with one argument changed."""
+    """A part, made again by the function that made it, with one argument changed."""
     made = calls.of(part)
     remedy = "make the part by one call of sim.KIND.NAME(...), or give whole parts as values"
     if made is None:
@@ -95,7 +95,7 @@ def remade(name: str, part: Any, argument: str, value: Any) -> Any:
 
 
 def by_label(name: str, values: Any) -> dict[Scalar, Any]:
-    """Values by their labels in tables."""
+    """Values of a setting by their labels in tables."""
     remedy = f"write it with its part, as method.{name}"
     checks.require(name not in COLUMNS, "grid", name, "another name than that of a column of the table", remedy)
     if isinstance(values, Mapping):

@@ -57,7 +57,7 @@ def set_knob(spec: Spec, knob: str, value: Any, replicates: int) -> Spec:
 
 
 def start_of(spec: Spec, knob: str) -> float:
-    """The value of the knob in the spec."""
+    """Value of a knob in the spec, before tuning."""
     return float(_knobs(spec)[knob])
 
 

@@ -29,7 +29,7 @@ HOOK_OF = {
 
 
 def tickets_of(batch_size: int, max_staleness: float, batches_per_publish: int) -> int:
-    """Number of permits, floor((eta + 1) M), with a margin against the rounding of fractions such as 0.1."""
+    """Number of permits, floor((eta + 1) M), for M groups per publish and staleness limit eta, safe from rounding."""
     return floor((max_staleness + 1.0) * batch_size * batches_per_publish + 1e-9)
 
 
@@ -50,13 +50,13 @@ class Rules:
 
     @property
     def consumed(self) -> int:
-        """Groups consumed per publish, M."""
+        """M, the number of groups consumed per publish."""
         return self.batch * self.publish
 
 
 @dataclass
 class Counts:
-    """Number of groups in each state."""
+    """Number of groups in each state of a test run: running, accepted, lost."""
 
     version: int = 0
     batches: int = 0
@@ -85,7 +85,7 @@ class Counts:
 
 
 class Violation(AssertionError):
-    """Raised when a controller breaks a rule."""
+    """Raised when an admission controller breaks a rule."""
 
     def __init__(self, rule: str, message: str, value: Any, bound: Any) -> None:
         super().__init__(message)
@@ -117,7 +117,7 @@ class Run:
         self.hooks = Hooks(self.factory(), self.names)
 
     def limits(self) -> dict[str, int]:
-        """Events that are possible now, with the maximum number of groups each."""
+        """Events that are possible now in the test run, with the maximum number of groups for each."""
         now, rules = self.counts, self.rules
         spare = max(now.running, now.ready) if rules.losses is None else rules.losses - now.lost
         over = now.over(rules.oldest)
@@ -186,7 +186,7 @@ class Run:
         return int(value)
 
     def check(self) -> None:
-        """Ask the controller and compare the answer with every rule."""
+        """Ask the controller for its capacity, and compare it with every rule."""
         self.capacity, again = self.look(), self.look()
         now, rules, value = self.counts, self.rules, self.capacity
         if again != value:
@@ -217,7 +217,7 @@ class Run:
 
 
 def replayed(run: Run, events: list[tuple[str, int]]) -> tuple[Run, Violation] | None:
-    """Replay other events on a new controller, skipping impossible ones; None if no rule is broken."""
+    """Replay other events on a new controller, without impossible ones; None if the run breaks no rule."""
     again = Run(run.rules, run.factory, run.names)
     try:
         again.check()
@@ -232,7 +232,7 @@ def replayed(run: Run, events: list[tuple[str, int]]) -> tuple[Run, Violation] |
 
 
 def shortened(run: Run, violation: Violation) -> tuple[Run, Violation]:
-    """Shrink a run to one that breaks the same rule and needs all its events."""
+    """Shrink a failing run to one that breaks the same rule and needs all of its events."""
     best, size = (run, violation), max(len(run.events) // 2, 1)
     while size:
         at, before = 0, len(best[0].events)
@@ -256,7 +256,7 @@ class Searched(NamedTuple):
 
 
 def searched(rules: Rules, factory: Callable[[], Any], names: Names, examples: int, steps: int, seed: int) -> Searched:
-    """Run up to `examples` random event sequences, until one breaks a rule."""
+    """Run up to `examples` random event sequences on controllers, until one breaks a rule."""
     for number in range(examples):
         run, choose = Run(rules, factory, names), random.Random(f"{seed} {number}")
         try:
@@ -294,7 +294,7 @@ _SEVERAL = 2
 
 @dataclass(frozen=True)
 class Law:
-    """One accounting rule: the number of permits (in units of M, plus single ones), and what each event returns.
+    """One accounting rule for permits: how many there are (in M, plus single ones), and what each event returns.
 
     `fail`: of failed groups, None as `lose` says of rejected ones. `later`: losses whose tickets return at the publish.
     """
@@ -339,12 +339,12 @@ class Shadow:
         self.free, self.running, self.lost, self.late = self.limit, 0, 0, 0
 
     def capacity(self) -> int:
-        """Capacity that a controller with this rule would answer."""
+        """Capacity that a controller with this accounting rule would answer."""
         most = self.rules.concurrent
         return self.free if most is None or not self.law.concurrent else min(self.free, most - self.running)
 
     def happen(self, event: str, n: int, version: int, ready: int) -> None:
-        """Update the count for an event; `ready` is the number of accepted groups after it."""
+        """Update the permits for an event; `ready` is the number of accepted groups after the event."""
         law = self.law
         self.lost += n if event in law.later else 0
         if event == "submit":
@@ -386,16 +386,16 @@ class Tickets(Shadow):
     accepted, dropped, consumed = _call("accept", 1), _call("drop", -1), _call("consume", -1)
 
     def version(self) -> int:
-        """Version that the controller assumes."""
+        """Version that this controller takes for the trainer's current version."""
         return self.seen
 
     def published(self, version: int) -> None:
-        """Note that generators have new weights."""
+        """Note that generators have new weights of this version."""
         self.seen = version
         self.happen("publish", 1, version, self.ready)
 
     def recovered(self, version: int, kept: int) -> None:
-        """Note that a crash is over."""
+        """Note that a crash is over, and update the count of permits."""
         self.seen, self.ready = version, kept
         self.happen("crash", 1, version, kept)
 

@@ -40,7 +40,7 @@ class Case:
     keep: Array
 
     def part(self, rows: slice) -> "Case":
-        """The batch restricted to some rows."""
+        """The same test batch, restricted to some rows."""
         return replace(self, **{key: x[rows] for key, x in vars(self).items() if key != "name"})
 
 
@@ -259,7 +259,7 @@ class Entry(NamedTuple):
         return ", ".join([self.name, *(mistake.name for mistake in self.mistakes)])
 
     def value(self, case: Case) -> Array:
-        """The advantage on a batch, `[B, T]`."""
+        """The entry's advantage on a test batch, `[B, T]`."""
         return _value(case, frozenset(self.options.items()))
 
 

@@ -85,7 +85,7 @@ class Case:
 
     @cached_property
     def nearest(self) -> Method:
-        """The nearest method, with the penalties and factors that were found."""
+        """The method nearest to the loss, with the penalties and factors that were found."""
         method = self.best.family.method(self.best.settings, self.evidence.divisor.aggregator)
         assert method is not None
         return self.evidence.full(method)
@@ -187,7 +187,7 @@ class Case:
 
     @cached_property
     def other_anchor(self) -> str | None:
-        """The anchor with which the requested method explains every token, if its own anchor does not."""
+        """The other anchor, if the requested method explains every token only with it; else None."""
         like = self.like
         if like is None or not like.weight.anchored or self.target.exact(self.tolerance):
             return None
@@ -251,7 +251,7 @@ class Case:
 
 
 def read_by(ask: Ask, probes: Sequence[Probe]) -> tuple[str, ...]:
-    """Names of the anchors whose log-probs change the gradient."""
+    """Names of the anchors (mu, pi_prox) whose log-probs change the gradient of a loss."""
     names = []
     for name in ("behavior", "proximal"):
         # A small step stays inside narrow bands; a large one closes the clip of a ratio that cancels otherwise; steps

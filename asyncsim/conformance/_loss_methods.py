@@ -52,7 +52,7 @@ class Family:
     """The only method of the family, where it is the one that was asked for."""
 
     def method(self, settings: Mapping[str, Any], aggregator: str | None = None) -> Method | None:
-        """The method with these settings, score weight only; None if they contradict each other."""
+        """The family's method with these settings, score weight only; None if the settings contradict each other."""
         try:
             return _method_of(self, aggregator, tuple(settings), *settings.values())
         except TypeError:  # one number for each replicate
@@ -78,7 +78,7 @@ def fixed(method: Method) -> Family:
 
 
 def settings_of(method: Method) -> dict[str, Any]:
-    """Settings that determine the weights of a method."""
+    """Settings of a method that determine its weights."""
     settings = {k: v for k, v in method.weight.describe().items() if k not in ("weight", "level")}
     return settings | {"aggregator": method.aggregator} | ({"anchor": method.anchor} if method.weight.anchored else {})
 
@@ -175,7 +175,7 @@ def _takes_numbers(make: Callable[..., Method], key: str) -> bool:
 
 
 class Stack(NamedTuple):
-    """Batches of one shape that are weighed together: their indices and their tensors."""
+    """Batches of one shape, stacked to be weighted together: their indices and tensors."""
 
     places: tuple[int, ...]
     tensors: Received
@@ -358,7 +358,7 @@ def masks(curves: Curves) -> list[Any]:
 
 
 def notation(part: Any) -> str:
-    """The call that makes a factor or penalty, without default arguments."""
+    """The call that makes a factor or penalty, as text without default arguments."""
     (kind, name), *settings = part.describe().items()
     constructor = plugins.load("asyncsim.penalties", name, kind) if kind == "penalty" else None
     usual = {key: p.default for key, p in inspect.signature(constructor).parameters.items()} if constructor else {}

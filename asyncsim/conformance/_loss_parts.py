@@ -110,7 +110,7 @@ class Curves:
         return self.sampled[ladder, sign]
 
     def at(self, ladder: str, sign: int, x: np.ndarray | float) -> np.ndarray:
-        """Weights in units of c(0) at given log ratios."""
+        """Weights at given log ratios of a ladder, in units of c(0)."""
         return (self(points(ladder, float(sign), np.atleast_1d(x))) / self.unit).numpy()
 
     @cached_property
@@ -271,7 +271,7 @@ def idle(curves: Curves, ladder: str) -> np.ndarray:
 
 
 def shape_of(curves: Curves) -> tuple[str, str, float] | None:
-    """Name of the penalty, its reference policy and its coefficient; None if no known penalty fits."""
+    """Name, reference policy and coefficient of a loss's penalty; None if no known penalty fits."""
     curve = idle(curves, "drift")
     if not np.isfinite(curve).all() or np.abs(curve).max() < 1e-12:
         return None
@@ -285,7 +285,7 @@ def shape_of(curves: Curves) -> tuple[str, str, float] | None:
 
 
 def penalty_of(curves: Curves) -> Any:
-    """The penalty as a part of a method; None if there is none, or no known one."""
+    """Penalty of a loss as a part of a method; None if it has no penalty, or no known one."""
     shape = shape_of(curves)
     if shape is None or shape[0] not in plugins.summaries("asyncsim.penalties"):
         return None
@@ -384,7 +384,7 @@ class Divisor:
 
     @property
     def name(self) -> str:
-        """The aggregator with its factor."""
+        """Name of the aggregator, with the extra factor in words."""
         return f"{self.aggregator} {self.rule.text}" if self.rule else self.aggregator or "unknown"
 
     def times(self, probe: Probe, kept: Tensor | None = None) -> Tensor | float:

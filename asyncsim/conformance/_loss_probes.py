@@ -21,7 +21,7 @@ _OTHER_LENGTHS = (7, 8, 13, *range(17, 32), 33, 34, 35, 37, 38, 39)
 
 @lru_cache(8)
 def ordinary(seed: int) -> list[Probe]:
-    """Batches that every loss should handle, of several shapes, with positive, negative and zero advantages."""
+    """Test batches that every loss should handle: several shapes, and advantages of every sign."""
     probes = [_drawn(seed, index, *row) for index, row in enumerate(ORDINARY)]
     # Tokens of middling probability come last, where masks on probabilities bind.
     middling = _likely(seed, 99, "probable tokens", lambda rng: np.log(rng.uniform(0.15, 0.95, (8, 6))))
@@ -122,7 +122,7 @@ def _lengths(seed: int, probe: Probe) -> Probe:
 
 
 def on_policy(probes: Sequence[Probe]) -> list[Probe]:
-    """Batches of different shapes with one common policy."""
+    """Test batches of different shapes, on which all policies are equal."""
     names = ("on policy", "one group", "pairs", "single tokens", "holes in the mask", EMPTIED)
     return [probe.of_one_policy() for probe in probes if probe.name in names]
 
@@ -240,7 +240,7 @@ def grid(ladder: str, thin: int = 1) -> np.ndarray:
 
 
 def sparse(ladder: str) -> np.ndarray:
-    """A few log ratios of a ladder, on which methods are compared."""
+    """A few log ratios of a ladder, at which methods are compared with a loss."""
     near = np.arange(-100, 101)[::9] * 0.02
     if ladder == "probable":
         return near[near < 0.68]

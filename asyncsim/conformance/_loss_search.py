@@ -56,7 +56,7 @@ class Evidence:
 
     @property
     def of(self) -> Callable[[Probe], Probe]:
-        """Transformation of the tensors by the current interpretation."""
+        """Function that changes a batch as the current interpretation says."""
         return self.reading.of if self.reading else methods.as_given
 
     @cached_property
@@ -70,7 +70,7 @@ class Evidence:
         return methods.expected_alone(method, self._singles[rows])
 
     def beside(self, **parts: Any) -> "Evidence":
-        """The same measurements, explained with other penalties, factors or a change of each method."""
+        """The same measurements of the loss, explained with other penalties, factors or method changes."""
         return replace(self, **parts, cache={}, lines={})
 
     def read(self, reading: Reading, divisor: Divisor) -> "Evidence":
@@ -82,7 +82,7 @@ class Evidence:
         return self.plain().beside(reading=reading, divisor=divisor, tolerance=within, points=at, alone=alone)
 
     def plain(self) -> "Evidence":
-        """The same measurements, compared with unmodified methods."""
+        """The same measurements of the loss, compared with unmodified methods."""
         return self.beside(divisor=UNKNOWN, penalties=(), factors=(), change=None, reading=None)
 
     def full(self, method: Method) -> Method:
@@ -94,7 +94,7 @@ class Evidence:
         return method.replace(penalties=penalties, factors=factors)
 
     def fit(self, family: methods.Family, settings: Mapping[str, Any]) -> "Fit":
-        """Fit of a method with these settings to all measurements."""
+        """Fit of a family's method with these settings to all measurements of the loss."""
         key = _key(family, settings)
         if key in self.cache:
             return self.cache[key]
@@ -114,7 +114,7 @@ class Evidence:
         return self.lines[key]
 
     def scan(self, family: methods.Family, settings: Mapping[str, Any], rows: Sequence[dict[str, Any]]) -> list[float]:
-        """`curve` with each row of numbers replacing the settings, many rows per call."""
+        """`curve` for many rows of numbers, each of which replaces some of the settings, in few calls."""
         most, scores = max(_AT_ONCE // len(self.alone), 1), []
         for start in range(0, len(rows), most):
             some, found = rows[start : start + most], None

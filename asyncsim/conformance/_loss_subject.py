@@ -32,7 +32,7 @@ class Probe:
 
     @classmethod
     def of(cls, name: str, tensors: Iterable[Tensor], group: int) -> "Probe":
-        """Make a batch from the five tensors in order."""
+        """Make a test batch from its five tensors in order."""
         now, then, before, advantages, mask = tensors
         return cls(name, now, then, before, advantages, mask, group)
 
@@ -60,7 +60,7 @@ class Probe:
 
 
 class Answer(NamedTuple):
-    """Result of a loss: its value, and -dL/d log_prob of every token `[B, T]`, 0 where masked."""
+    """Answer of a loss on a batch: its value, and -dL/d log_prob of every token `[B, T]`, 0 where masked."""
 
     value: float
     cotangent: Tensor
@@ -90,7 +90,7 @@ class Subject:
         self.given = [name for name, role in zip(TENSORS, DOCUMENTED, strict=True) if role in roles]
 
     def ask(self, probe: Probe) -> Answer:
-        """Return the answer on a batch; raise `InputError` if the loss cannot be evaluated."""
+        """Return the loss's answer on a batch; raise `InputError` if the loss cannot be evaluated."""
         key = probe.mask.shape, *(getattr(probe, name).numpy().tobytes() for name in self.given)
         if key not in self.answers:
             self.answers[key] = self._asked(probe)
@@ -157,7 +157,7 @@ class Subject:
         checks.require(same, "loss", "two gradients of one batch", "a function of its inputs", remedy)
 
     def quietly(self, probe: Probe) -> Answer | None:
-        """Return the answer on a batch that a loss may reject; None if it raises."""
+        """Return the answer on a batch that the loss may reject; None if the loss raises an error."""
         try:
             return self.ask(probe)
         except checks.InputError:

@@ -71,7 +71,7 @@ class Batch:
         return View(x, self.mask, np.sign(self.advantages[:, 0]), self.group, self.rollout)
 
     def but(self, name: str, **changes: Any) -> "Batch":
-        """The same batch with some parts replaced."""
+        """The same test batch with some of its parts replaced."""
         return replace(self, name=name, **changes)
 
     def moved(self, name: str, step: np.ndarray | float, **shares: float) -> "Batch":
@@ -321,7 +321,7 @@ class Entry:
         return (*divisor, *(each for each in (self.mask, self.span, self.change) if each))
 
     def value(self, view: View) -> float:
-        """Value of the metric on a batch."""
+        """Value of the catalogue metric on a batch."""
         return self.divided(self.parts(view))
 
     def parts(self, view: View) -> list[tuple[float, float, View]]:

@@ -36,7 +36,7 @@ _ROLES += "trained_version, staleness, group_ids, rollout_ids"
 
 
 def meaning(name: str) -> str | None:
-    """Role of an argument from its name; "old" if it may be either of two policies, None if unknown.
+    """Role of a metric's argument from its name; "old" if it may be either of two policies, None if unknown.
 
     >>> meaning("rollout_log_probs"), meaning("loss_masks"), meaning("weight_versions"), meaning("trained_version")
     ('behavior_log_prob', 'mask', 'versions', 'trained')
@@ -91,7 +91,7 @@ class Subject:
 
     @property
     def families(self) -> tuple[str, ...]:
-        """Families in the catalogue that its arguments allow."""
+        """Families of the metric catalogue that the function's arguments allow."""
         return ("age",) if self.pairs == (None,) else ("ess", "mean")
 
     def _bind(self) -> None:
@@ -226,7 +226,7 @@ def _in(x: np.ndarray, way: tuple[str, str, str]) -> Any:
 
 
 def quietly(subject: Subject, batch: Batch) -> float:
-    """Value on a batch that a metric may reject; NaN if it raises."""
+    """Value of a metric on a batch that it may reject; NaN if the metric raises an error."""
     try:
         return subject.ask(batch)
     except checks.InputError:
@@ -234,7 +234,7 @@ def quietly(subject: Subject, batch: Batch) -> float:
 
 
 def same(a: float, b: float, tolerance: float) -> bool:
-    """Whether two values agree; NaN agrees with NaN."""
+    """Whether two values of a metric agree; NaN agrees with NaN."""
     if math.isnan(a) or math.isnan(b):
         return math.isnan(a) and math.isnan(b)
     return abs(a - b) <= tolerance * max(abs(a), abs(b)) + 0.01 * tolerance
@@ -377,7 +377,7 @@ class Rule:
 
     @property
     def words(self) -> str:
-        """Description of the ratios that count."""
+        """Description of the ratios that a clip fraction counts."""
         texts = []
         for sign, condition in ((1.0, "A > 0"), (-1.0, "A < 0")):
             low, high = self.bounds[sign]

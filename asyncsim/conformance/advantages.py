@@ -85,7 +85,7 @@ class Subject:
         return tuple(lines)
 
     def unchecked(self, way: Way, others: Sequence[Any]) -> tuple[str, ...]:
-        """Information that the function does not receive, and cases that were not tested."""
+        """What the function does not receive, and cases that were therefore not tested."""
         lines = [f"what else it returns: give key={others[0]!r}"] if others else []
         if self.told and self.base(way)["last"] == "none":
             lines += ["rows that go on behind their last step: it is not given the value there"]
@@ -120,7 +120,7 @@ class Subject:
         return catalogue.trace_cases(seed, masked=masked, ends=self.told, cuts="truncated" in self.every)
 
     def ways(self, layout: str | None) -> Iterator[Way]:
-        """Ways to call the function, most likely first."""
+        """Ways to call the advantage function, most likely first."""
         layouts = ["rows"] if self.family == "group" else [layout] if layout else list(LAYOUTS)
         lengths = ["same"] if {"last", "next_values"} & self.every or "values" not in self.every else ["longer", "same"]
         lengths = lengths[1:] if "mask" in self.every and len(lengths) == 2 else lengths
@@ -149,7 +149,7 @@ class Subject:
         return found
 
     def ask(self, case: Case, way: Way) -> dict[Any, Array]:
-        """Every returned array with the shape of rewards, `[B, T]`, by key."""
+        """Every array that the function returns in the shape of rewards, `[B, T]`, by key."""
         if way[2] == "row" and len(case.mask) > 1:
             parts = [self.ask(case.part(slice(i, i + 1)), way) for i in range(len(case.mask))]
             return {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}

@@ -28,13 +28,13 @@ class Controller(Protocol):
     """
 
     def capacity(self) -> int:
-        """Number of groups that may be submitted now; may take the version."""
+        """Number of groups that may be submitted now; the method may take the current version."""
 
     def submitted(self, n: int) -> None:
-        """n groups start to run."""
+        """Called when n groups start to run."""
 
     def accepted(self, n: int) -> None:
-        """n running groups have finished and wait for training."""
+        """Called when n running groups have finished and wait for training."""
 
 
 class Hooks:
@@ -91,11 +91,11 @@ class Hooks:
         return function(version) if needed else function()
 
     def version(self) -> Any:
-        """Return the version that the controller assumes."""
+        """Return the version that the controller takes for the current one."""
         return self._methods["version"][0]()
 
     def tell(self, event: str, *values: int) -> None:
-        """Report an event with as many of the values as the method takes."""
+        """Report an event to the controller, with as many of the values as its method takes."""
         if event not in self._methods:
             return
         function, _, most = self._methods[event]
@@ -107,7 +107,7 @@ class Hooks:
 
 
 def uncalled(controller: Any, names: Names) -> dict[str, str]:
-    """Public methods that no call reaches, each with the unimplemented call that it resembles ("" for none)."""
+    """Public methods of a controller that no call reaches, each with the call it resembles ("" for none)."""
     calls = (*NEEDED, *OPTIONAL)
     used = {names.get(call, call) for call in calls}
     free = [call for call in calls if call not in names and not callable(getattr(controller, call, None))]

@@ -226,7 +226,7 @@ def _kink_lines(case: Case) -> tuple[str, ...]:
 
 
 def chosen(case: Case, declared: str | None) -> tuple[Case, str]:
-    """The case with the anchor that explains the loss, and a reason if it is not the method's own anchor."""
+    """The case with the anchor that explains the loss, and a reason if that is not the method's own anchor."""
     like = case.like
     if like is None or case.target.exact(case.tolerance):
         return case, ""

@@ -36,7 +36,7 @@ class ConformanceError(AssertionError):
 
 @dataclass(frozen=True)
 class Failure:
-    """One broken rule: `value` was found instead of `bound`, after a minimal list of `events`.
+    """One broken rule of a controller: `value` instead of `bound`, after a minimal list of `events`.
 
     `likely`: known mistakes whose capacity the controller gave at every step of long random runs; () where it gave that
     of none, so that the mistake is unknown, None where nobody looked.
@@ -129,7 +129,7 @@ def called(name: str, settings: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class Finding(calls.Told):
-    """A known property or mistake that a function shows.
+    """A known property or mistake that a tested function shows.
 
     `kind`: "bug", the gradient is not what it is meant to be on ordinary input; "hazard", it breaks on input that a
     trainer may meet; "note", a property to know of.
@@ -214,7 +214,7 @@ class BiasRow:
         return [(name, getattr(self, name), getattr(self, f"method_{name}")) for name in ("bias", "variance", "cosine")]
 
     def line(self, beside: bool) -> str:
-        """Format the row as text."""
+        """Format the gradient moments of the row as text."""
         numbers = [f"{name} {a:.4g}" + (f" [{b:.4g}]" if beside else "") for name, a, b in self._pairs]
         return f"  {self.task}, N = {self.samples}, displacement {self.displacement:g}: {'  '.join(numbers)}"
 
@@ -239,7 +239,7 @@ class Judged(Checked):
 
     @property
     def bugs(self) -> tuple[str, ...]:
-        """Names of the bugs."""
+        """Names of the bugs among the findings."""
         return tuple(finding.name for finding in self.findings if finding.kind == "bug")
 
     def shows(self, name: str) -> bool:
@@ -327,7 +327,7 @@ class LossReport(Judged):
         return lines + ([f"first disagreement: {self.disagreement}"] if self.disagreement else [])
 
     def ending(self) -> list[str]:
-        """Measured kinks and moments, and the parts left unchecked."""
+        """Lines on measured kinks and moments, and on what was not checked."""
         lines = [f"same gradient: {', '.join(self.same)}"] if self.same else []
         terms = f"aggregator: {self.aggregator}; anchor: {self.anchor}; coupling: {self.coupling}"
         lines.append(f"{terms}; scale: {self.scale:.6g}")

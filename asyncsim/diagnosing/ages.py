@@ -29,7 +29,7 @@ class Law(NamedTuple):
 
 
 class Ages(NamedTuple):
-    """Staleness of samples after the warm-up: step index `[K]`, staleness `[K]`, and the number of steps."""
+    """Staleness of samples after the warm-up: step index `[K]` and staleness `[K]`, and the number of steps."""
 
     row: np.ndarray
     staleness: np.ndarray
@@ -73,7 +73,7 @@ def distribution(telemetry: Telemetry) -> Draft:
 
 
 def followed(found: Ages | None, expected: str | None) -> Draft:
-    """Find the named distribution of given stalenesses, or of None if they are missing."""
+    """Find the named distribution of given stalenesses; without them, say that they are missing."""
     if found is None or found.steps < FEWEST:
         action = f"Log the staleness of every sample, over {FEWEST} steps or more after the warm-up."
         return missing(QUESTION, "systems/mean-staleness-identity", unknown(found), action)
@@ -131,7 +131,7 @@ def _expected(
 
 
 def candidates(found: Ages) -> list[Law]:
-    """Named distributions that may fit, simplest first."""
+    """Named distributions that may fit the staleness of a run, simplest first."""
     staleness = found.staleness
     low, high, mean = int(staleness.min()), int(staleness.max()), float(staleness.mean())
     if low == high:

@@ -36,11 +36,11 @@ class Signal:
     `past` > 0 the mean of the `past` numbers before the window is subtracted, so that a change counts and not a level.
     The minimum of k numbers exceeds a level if the metric does so at k updates in a row.
 
-    Arguments: `metric`, its name in the trace or log. `low`: small values are alarming (the sign is -). `log`: of its
-    logarithm. `over`: F of what the sign and the logarithm leave. `window` >= 1 and `past` >= 0, in recorded updates.
-    Called with a mapping of metrics `[U, R]` it returns `[U, R]`: -inf where a number is missing, which raises no
-    alarm. Raises `InputError` for other settings or a missing metric. Assumes that row t was known at update t.
-    Source: this package.
+    Arguments: `metric`, its name in the trace or log. `low`: small values are alarming (the sign is -). `log`: use its
+    logarithm. `over`: F, applied after sign and logarithm. `window` >= 1 and `past` >= 0, in recorded updates. Called
+    with a mapping of metrics `[U, R]` it returns `[U, R]`: -inf where a number is missing, which raises no alarm.
+    Raises `InputError` for other settings or a missing metric. Assumes that row t was known at update t. Source: this
+    package.
 
     >>> Signal("x", low=True, window=2)({"x": np.array([[1.0], [3.0], [0.0]])})[:, 0].tolist()
     [-1.0, -2.0, -1.5]
@@ -135,7 +135,7 @@ def course(returns: np.ndarray, start: float, best: float, window: int = WINDOW)
 
 
 def healthy(found: Course) -> np.ndarray:
-    """Whether a run learned and never fell below half of its gain, `[R]`."""
+    """Whether each run learned and never fell below half of its gain, `[R]`."""
     return (found.learned >= 0) & (found.collapsed < 0) & ~found.recovered
 
 
@@ -157,12 +157,12 @@ def matched(
 
 
 def watched(values: np.ndarray, runs: np.ndarray, times: np.ndarray, watch: int) -> np.ndarray:
-    """Values of a statistic in the `watch` updates before the reference times, on the last axis."""
+    """Values of a statistic in the `watch` updates before each reference time, on the last axis."""
     return values[times[..., None] - watch + np.arange(watch), runs[:, None]]
 
 
 def worst(values: np.ndarray, runs: np.ndarray, times: np.ndarray, watch: int | None, lead: int = 0) -> np.ndarray:
-    """Score per run: maximum of a statistic in the `watch` updates until `lead` before the reference time."""
+    """Score of each run: maximum of a statistic in the `watch` updates until `lead` before the reference time."""
     if watch is None:
         return np.fmax.accumulate(values, axis=0)[times - 1 - lead, runs]
     return watched(values, runs, times - lead, watch - lead).max(axis=-1)

@@ -96,7 +96,7 @@ def _named(table: list[Alias], found: dict[str, tuple[str, str]]) -> dict[str, t
 
 
 def reason(column: str) -> str | None:
-    """Return why a known column is not compared with a prediction; None for an unknown column.
+    """Return why a known column is not compared with a prediction; None for a column that is not known.
 
     >>> reason("timing_s/gen"), reason("train/kl_penalty"), reason("seconds_sync"), reason("loss")
     ('seconds of a part of the step', 'against the reference policy', 'read by `asyncsim calibrate`', None)
@@ -106,7 +106,7 @@ def reason(column: str) -> str | None:
 
 
 def near(column: str) -> list[str]:
-    """Known columns with a similar spelling, in full or after the last slash.
+    """Known column names with a similar spelling, in full or after the last slash.
 
     >>> near("idle_ratio"), near("kl_k33"), near("loss/mean")
     (['trainer/idle_ratio', 'rollouter/idle_ratio'], ['kl_k3'], [])

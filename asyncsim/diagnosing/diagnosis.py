@@ -34,7 +34,7 @@ class Diagnosis(calls.Told):
     """Findings of one run; `columns` maps a quantity to its column and to what each of its values averages over.
 
     `unknown` maps columns that were not understood to known names of similar spelling. `refused` maps known columns
-    that were not used to the reason. `idle`: columns of which no answer but "impossible values" makes use.
+    that were not used to the reason. `idle`: columns that only the question "impossible values" uses.
     """
 
     findings: tuple[Finding, ...]
@@ -64,7 +64,7 @@ class Diagnosis(calls.Told):
 
     @property
     def health(self) -> str:
-        """Columns whose level no finding judges, and the method that judges them instead; "" if there are none."""
+        """Statement on columns whose level has no verdict, and what is judged instead; "" without such columns."""
         grown = [each.question.removeprefix("growth of ") for each in self.findings if each.question[:6] == "growth"]
         named = [c for n, (c, _) in self.columns.items() if n == "ess_clamped" and c not in self.idle]
         by = {"growth judges": grown, "the definition judges": named, "impossible values judge": list(self.idle)}
@@ -84,7 +84,7 @@ class Diagnosis(calls.Told):
         return f"Log {more}one row per token (--tokens) with sampler_log_prob, trainer_log_prob and staleness."
 
     def json(self) -> dict[str, Any]:
-        """All findings as values that JSON can store."""
+        """All findings of the diagnosis as values that JSON can store."""
         about = {name: getattr(self, name) for name in ("unknown", "refused", "idle", "steps", "level")}
         columns = {name: {"column": c, "scope": s} for name, (c, s) in self.columns.items()}
         return {"findings": [each.row() for each in self.findings], "columns": columns, **about, "counts": self.counts}
@@ -154,18 +154,18 @@ def diagnose(
     *differs* is at most 0.002, by Holm's correction over all questions. The 95 percent intervals of means over steps
     come from the spread between stretches of consecutive steps.
 
-    Arguments: `telemetry`, columns by name, or the path of a .csv, .jsonl or .parquet file. A row is a step, under the
-    names of a trainer (docs/diagnose.md), or a token. A token's row has the log-probs of sampler and trainer in nats,
-    its step, staleness in versions, sequence and mask; a cell may be a list. NaN is an empty cell in a table of pandas,
-    and a finding elsewhere. `tokens`: a second such table, beside one of steps. `batch`: weights that the logged ESS
-    counts, at least 1. `staleness`: what is expected, as 4, "constant:4", "sawtooth", "uniform", "geometric" or
-    "capped". `learning_rate` and `curvature`, positive: their product is a pure number. `momentum` in [0, 1), of the
-    logged gradients. `cap` >= 1: the clamp of the logged ESS. `floor`: variance in nats^2 that sampler and trainer may
-    differ by on fresh tokens; the default is three times that of bfloat16 noise on this package's character model.
-    `columns`: what columns are where their names do not say so, ours to theirs, as "kl_k3=my/kl". `run`: the run, where
-    the file of a W&B chart has several. Stamps are judged by the log's own first step, whatever it is.
-    Returns a `Diagnosis`. Raises `InputError` that names column and row of what cannot be read. Assumes a run that is
-    steady over stretches of a twenty-fourth of its steps. Source: this package; each finding names its claim.
+    Arguments: `telemetry`, columns by name, or the path of a .csv, .jsonl or .parquet file. A row is a step, with a
+    trainer's column names (docs/diagnose.md), or a token. A token's row has the log-probs of sampler and trainer in
+    nats, its step, staleness in versions, sequence and mask; a cell may be a list. NaN is an empty cell in a table of
+    pandas, and a finding elsewhere. `tokens`: a second table, of tokens, if the first has steps. `batch`: number of
+    weights in the logged ESS. `staleness`: the expected staleness, as 4, "constant:4", "sawtooth", "uniform",
+    "geometric" or "capped". `learning_rate` and `curvature`, positive: their product is a pure number. `momentum` in
+    [0, 1), of the logged gradients. `cap` >= 1: the clamp of the logged ESS. `floor`: variance in nats^2 that sampler
+    and trainer may differ by on fresh tokens; the default is three times that of bfloat16 noise on this package's
+    character model. `columns`: asyncsim's names for columns of other names, as "kl_k3=my/kl". `run`: the run to read,
+    if the file of a W&B chart has several. Staleness stamps are judged by the log's own first step, whatever its
+    number. Returns a `Diagnosis`. Raises `InputError` that names column and row of what cannot be read. Assumes a run
+    that is steady over stretches of a twenty-fourth of its steps. Source: this package; each finding names its claim.
 
     >>> import asyncsim as sim
     >>> log = {"step": range(9, 49), "rl/ess": [0.9, 0.95] * 20, "staleness_min": [2] * 40, "staleness_max": [2] * 40}

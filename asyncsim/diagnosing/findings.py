@@ -61,7 +61,7 @@ class Saying(NamedTuple):
 
 @dataclass(frozen=True)
 class Draft:
-    """A finding before all p-values are known: `agrees` if p is large, `differs` if p is small."""
+    """A finding before p-values are corrected: `agrees` applies if p is large, `differs` if p is small."""
 
     question: str
     claim: str
@@ -74,7 +74,7 @@ class Draft:
     decisive: bool = True
 
     def settled(self, small: bool) -> Finding:
-        """Make the finding, given whether p is small after correction."""
+        """Make the finding from the draft, given whether its p-value is small after correction."""
         saying = self.differs if small and self.differs is not None else self.agrees
         verdict = "differs" if small else "as predicted" if self.p is not None and self.decisive else "cannot tell"
         low, value, high = interval(self.measured) if self.measured is not None else (None, None, None)
@@ -87,7 +87,7 @@ def missing(question: str, claim: str, sentence: str, action: str) -> Draft:
 
 
 def settle(drafts: list[Draft]) -> list[Finding]:
-    """Decide verdicts at a familywise level over all questions (Holm)."""
+    """Turn drafts into findings, with verdicts at a familywise level over all questions (Holm)."""
     tested = {str(k): draft.p for k, draft in enumerate(drafts) if draft.p is not None}
     adjusted = validation.holm(tested) if tested else {}
     return [draft.settled(adjusted.get(str(k), 1.0) <= LEVEL) for k, draft in enumerate(drafts)]
@@ -100,7 +100,7 @@ def interval(estimate: Estimate) -> tuple[float, float, float]:
 
 
 def mean(series: np.ndarray) -> Estimate | None:
-    """Mean of a series over steps, with the error from means of consecutive blocks; None for too few steps."""
+    """Mean of a series over steps, with its error from means of consecutive blocks; None for too few steps."""
     known = series[np.isfinite(series)]
     return None if len(known) < FEWEST else uncertainty.batch_means(known, batches=min(BATCHES, len(known) // 2))
 

@@ -96,24 +96,24 @@ def judge_runs(
 ) -> Judgment:
     """Judge from the logs of finished runs whether setting B is better than setting A on fresh seeds.
 
-    A run is one number: the mean of its metric over the last share of the steps, or seconds, that all runs have. The
-    interval of the difference is between runs, never between steps (`comparing.judging.between_runs`). With one run of
-    an arm the spread between seeds is unknown, and the word is "cannot tell". What is said then is whether these two
-    runs differ beyond their own noise (`comparing.judging.inside_runs`). So is the spread that would overturn that.
+    Each run gives one number: the mean of its metric over the last share of the steps, or seconds, that all runs have.
+    The difference's interval is computed between runs, never between steps (`comparing.judging.between_runs`). With one
+    run of an arm the spread between seeds is unknown, and the verdict is "cannot tell", with whether the runs differ
+    beyond their own noise (`comparing.judging.inside_runs`), and the spread that would overturn this.
 
     Arguments: `a`, `b`: the runs of an arm, each a path, a pattern of paths, or columns by name; a list of them for
     several seeds. `metric`: a quantity of docs/diagnose.md or a column. `over`: "steps", "seconds", or a column that
     never falls, such as tokens. `last`: share in (0, 1] of the common range; 1 is the area below the curve. `at`: where
     the stretch ends (default: with the shortest run). `better`: "higher" or "lower" (default: lower for a KL, loss,
-    time, staleness or clipped share). `error`: of a wrong word. `within` > 0: differences that do not matter, in units
-    of the metric, without which no arm is equal. `run`: the run, or a pattern of runs, where a W&B file has several;
-    two of them are for A and for B, which may then be the same file. `seed_spread` > 0: known standard deviation
-    between seeds of this number. `pilot`: runs of one setting, two or more, that tell it. `power` in (0, 1):
-    probability with which the seeds of the plan find the difference. `columns`: what a column is in runs that do not
-    say so, ours to theirs, as "reward=my/score".
-    Returns a `Judgment`. Raises `InputError` for another metric or unit of steps in one of the runs, a
-    run that is given twice, a step or clock that goes back, or a constant column. Assumes independent seeds, numbers of
-    runs near normal, and with a spread that is given the same spread in both arms. Source: this package.
+    time, staleness or clipped share). `error`: rate of wrong verdicts. `within` > 0: differences that do not matter, in
+    units of the metric, without which no arm is equal. `run`: the run, or a pattern of runs, where a W&B file has
+    several; two of them are for A and for B, which may then be the same file. `seed_spread` > 0: known standard
+    deviation between seeds of this number. `pilot`: two or more runs of one setting, which measure it. `power` in (0,
+    1): probability with which the seeds of the plan find the difference. `columns`: asyncsim's names for columns of
+    other names, as "reward=my/score". Returns a `Judgment`. Raises `InputError` for another metric or unit of steps in
+    one of the runs, a run that is given twice, a step or clock that goes back, or a constant column. Assumes
+    independent seeds, nearly normal numbers of runs, and, if a spread is given, the same spread in both arms. Source:
+    this package.
 
     >>> import numpy as np, asyncsim as sim
     >>> draw = np.random.default_rng(0).normal

@@ -46,27 +46,27 @@ def predict(
     """Test how well a signal predicts which runs will collapse: AUC, precision, and lead times before collapse.
 
     With m_t the mean of the last `window` returns and p_t its running peak, a run collapses at the first t from which
-    m_t < start + (p_t - start)/2 up to the end; one that comes back has recovered and is counted apart. It has to have
-    learned before, m_t >= start + (best - start)/2. Score of a run: the largest s_t with t < t_c - lead, one number a
-    run. Healthy runs are cut at times drawn from those of collapses: scores of longer watches are larger by chance
-    alone, n_+/(n_+ + n_-) in place of 1/2. Area: P(score of a collapse > that of a healthy run), ties half, with its
-    error between runs.
+    m_t < start + (p_t - start)/2 up to the end; a run that comes back has recovered and is counted separately. Before,
+    it must have learned: m_t >= start + (best - start)/2. A run's score is its largest s_t with t < t_c - lead. Healthy
+    runs are cut at times drawn from those of collapses, since scores over longer times are larger by chance alone,
+    n_+/(n_+ + n_-) in place of 1/2. The area is P(score of a collapsing run > score of a healthy run), ties counted
+    half, with its error between runs.
 
     Arguments: `runs`, a `Trace` with replicates, columns by name (`[U]` or `[U, R]`), the path of a log with a row for
-    each update (.csv, .jsonl, .parquet), or a list of these. `signal`, a metric's name (ESS, entropy, mean ratios and
-    returns are feared low, most others high), a `Signal`, or a list of them. `returns`, the metric that collapses
-    (None: "trained_return" where runs have it at every update, else "batch_return", the behavior policy's, which falls
-    later by its staleness). `start`, return of the initial policy (None: the mean of the first ones), and `best`, the
-    largest there is (None: the largest trailing mean of all runs). `lead`, `watch`, `window` and `confirm` in recorded
-    updates: times before the collapse at which scores end; how many count (None: all); the mean; how many must follow a
-    collapse (None: `window`). `rate`, healthy runs that an alarm may wake, in (0, 1). `cut`: "matched", or "end" for
-    healthy runs watched to their end, to see what time alone would predict. `seed` of the draws.
-    Returns a `Prediction`: it prints the share of collapses without an alarm, and by how many recorded updates the
-    first alarm of the others came ahead (median); with fewer than eight scored runs of either kind it has a reason and
-    no alarm. Its words compare runs at equal times and assume no law of scores: each is wrong with probability 0.05 at
-    most. A run without returns from some update on (it diverged) has fallen there. Raises `InputError` for other
-    values, missing metrics or runs of different lengths. Assumes independent runs, and metrics known at their update.
-    Source: areas, DeLong 1988; words, Hoeffding 1963; band, Massart 1990; the protocol is this package's.
+    each update (.csv, .jsonl, .parquet), or a list of these. `signal`, a metric's name (alarming are low ESS, entropy,
+    mean ratios and returns, but high values of most others), a `Signal`, or a list of them. `returns`, the metric that
+    collapses (None: "trained_return" where runs have it at every update, else "batch_return", the behavior policy's,
+    which falls later by its staleness). `start`, return of the initial policy (None: the mean of the first ones), and
+    `best`, the maximum return (None: the largest trailing mean of all runs). `lead`, `watch`, `window` and `confirm` in
+    recorded updates: lead times at which scores end; updates that a score covers (None: all); length of means; updates
+    that follow a collapse (None: `window`). `rate`, share of healthy runs with a false alarm, in (0, 1). `cut`:
+    "matched", or "end" for healthy runs watched to their end, to see what time alone would predict. `seed` of the
+    draws. Returns a `Prediction`: it prints the share of collapses without an alarm, and the median lead in recorded
+    updates of the first alarm for the others; with fewer than eight scored runs of either kind it gives a reason and no
+    alarm. Verdicts compare runs at equal times, assume no distribution of scores, and each is wrong with probability
+    0.05 at most. A run that diverged, so that its returns end, has fallen there. Raises `InputError` for other values,
+    missing metrics or runs of different lengths. Assumes independent runs, and metrics known at their update. Source:
+    areas, DeLong 1988; words, Hoeffding 1963; band, Massart 1990; the protocol is this package's.
 
     >>> random = np.random.default_rng(0)
     >>> returns, norm = np.ones((60, 400)), random.exponential(size=(60, 400))

@@ -34,7 +34,7 @@ CLOSER = 4.0
 
 
 def size(tokens: Tokens, log_weight: np.ndarray, group: np.ndarray | None = None) -> np.ndarray:
-    """ESS/N of every step `[U]`; with a `group` per token, its mean over the groups of a step."""
+    """ESS/N of the tokens of every step `[U]`; with a `group` per token, its mean over groups."""
     row = tokens.row if group is None else paired(tokens.row, group)
     steps = len(tokens.step) if group is None else int(row.max()) + 1
     top = np.full(steps, -np.inf)
@@ -83,7 +83,7 @@ def shown(telemetry: Telemetry) -> Draft:
 
 
 def named(telemetry: Telemetry) -> Draft:
-    """Identify the definition that reproduces the logged ESS: the plain one, another one, or a known mistake."""
+    """Identify the definition of ESS that reproduces the logged one: the plain, another, or a known mistake."""
     claim, tokens = BY_DEFINITION, telemetry.tokens
     name = next((key for key in ("ess", "ess_clamped") if telemetry.get(key) is not None), None)
     if name is None:

@@ -89,7 +89,7 @@ class Telemetry:
 
     @property
     def steps(self) -> int:
-        """Number of steps, U."""
+        """U, the number of steps in the log."""
         return len(self.quantities["step"]) if "step" in self.quantities else len(self.tokens.step)  # type: ignore[union-attr]
 
 
@@ -103,7 +103,7 @@ class Header(NamedTuple):
     shown: dict[str, str]
 
     def names(self) -> dict[str, str]:
-        """Column of every quantity."""
+        """Column name of every quantity in the log."""
         return {quantity: self.shown[name] for name, (quantity, _) in self.used.items()}
 
 

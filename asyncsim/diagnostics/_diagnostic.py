@@ -318,7 +318,7 @@ class Recorder:
         }
 
     def restore(self, tree: dict[str, Any]) -> None:
-        """Restore the records that `packed` returned."""
+        """Restore the recorded values that `packed` returned."""
         self.updates, self.alive, self.previous = tree["updates"].tolist(), tree["alive"], tree["previous"]
         for name, rows in tree["rows"].items():
             self.rows[name].add(*rows.unbind(0))
@@ -326,7 +326,7 @@ class Recorder:
             vars(accumulator).update(attributes)
 
     def results(self, made: int, whole: bool = True) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-        """Metrics `[U/every, R]` of `made` updates and accumulated arrays `[..., R]`.
+        """Metrics `[U/every, R]` of the `made` updates, and accumulated arrays `[..., R]`.
 
         A stopped run omits what is incomplete: records of a batch that was given up, and arrays that it has reached.
         """

@@ -97,7 +97,7 @@ def _closed(step: Step, advantage: Tensor) -> Tensor:
 
 
 class Ages(NamedTuple):
-    """Staleness of every token `[R, G, N, T]` (0 where masked), and the maximum and minimum of each sample."""
+    """Staleness of every token `[R, G, N, T]` (0 where masked), and its maximum and minimum in each sample."""
 
     token: Tensor
     oldest: Tensor
@@ -115,6 +115,6 @@ def ages(step: Step) -> Ages:
 
 
 def over_samples(step: Step, values: Tensor) -> Tensor:
-    """Mean of values `[R, G, N]` over the samples with tokens, by mass, `[R]`."""
+    """Mean of values `[R, G, N]` over the step's samples with tokens, by mass, `[R]`."""
     share = sample_share(step)
     return torch.where(share > 0, share * values, torch.zeros_like(share)).sum((1, 2))

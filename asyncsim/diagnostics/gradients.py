@@ -58,7 +58,7 @@ def exact_return(step: Step) -> Tensor:
 
 @metric("in units of reward per parameter", POSITIVE, "textbook", enumerates=True, subject="policy")
 def exact_gradient_norm(step: Step) -> Tensor:
-    """Norm of the exact gradient at the current parameters.
+    """Norm of the exact gradient of the return at the current parameters.
 
     |grad J| = sqrt(sum_p (dJ/dtheta_p)^2) before the update, J averaged over prompts. Blind to what the method does;
     small at an optimum and on a plateau alike. Needs a task that can be enumerated.

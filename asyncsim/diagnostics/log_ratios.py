@@ -18,7 +18,7 @@ _TEXTS = checks.table(__file__, "texts.toml")["log_ratios"]
 
 @metric("in nats per sequence", ANY, "textbook", READS)
 def log_ratio_mean(step: Step) -> Tensor:
-    """Mean sequence log ratio of the batch.
+    """Mean of the sequence log ratios in the batch.
 
     E log W = sum_i mass_i log W_i with W_i = pi(y_i) / mu(y_i): minus KL(mu || pi) in expectation. Blind to spread:
     ratios far above and far below 1 cancel.

@@ -134,7 +134,7 @@ class Settings(dict[str, Any]):
 
 @dataclass(frozen=True)
 class Filled:
-    """The formula of a method for a trainer: its code, the policies that it uses, and its settings."""
+    """Formula of a method for a trainer: its code, the policies that it uses, and its settings."""
 
     method: Method
     trainer: str
@@ -210,7 +210,7 @@ class Filled:
 
     @property
     def pooled(self) -> bool:
-        """Whether the formula uses a statistic over the tokens of a call."""
+        """Whether the formula uses a statistic over all tokens of one call, such as a mean ratio."""
         return hasattr(self.method.weight, "scope") or (self.settings.normalize or "none") != "none"
 
     @property

@@ -41,7 +41,7 @@ class Mask(Factor):
     """Base class of factors that are 1 or 0; subclasses define which tokens are kept."""
 
     def factor(self, step: Step, advantage: Tensor) -> Tensor:
-        """1 for kept tokens, 0 for others, `[R, G, N, T or 1]`."""
+        """Factor of each token or sample: 1 if it is kept, else 0, `[R, G, N, T or 1]`."""
         return self.keep(step, advantage).to(step.mask.dtype)
 
     def keep(self, step: Step, advantage: Tensor) -> Tensor:
@@ -86,7 +86,7 @@ class Bounded(Mask):
 
 
 def log_ratio(step: Step, ratio: str) -> Tensor:
-    """Token log ratios, `[R, G, N, T]`, of r = pi/mu or of h = pi_prox/mu."""
+    """Log ratios of tokens, `[R, G, N, T]`, of r = pi/mu or of h = pi_prox/mu."""
     return step.behavior_log_ratio if ratio == "h" else step.log_ratio
 
 

@@ -240,7 +240,7 @@ class staleness_weight(Factor):
         checks.require(bool(fits), "average", average, "of weight above 0", remedy)
 
     def factor(self, step: Step, advantage: Tensor) -> Tensor:
-        """Weight of each token by its staleness, `[R, G, N, T or 1]`, 0 if that is unknown."""
+        """Weight of each token by its staleness, `[R, G, N, T or 1]`, 0 if its staleness is unknown."""
         age, known = _factor.ages(step)
         age = torch.where(known, age, torch.zeros_like(age)).to(step.mask.dtype)
         usual = torch.ones_like(age[:, :1, :1, :1]) * per_sample(self.average)

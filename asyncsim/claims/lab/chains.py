@@ -30,7 +30,7 @@ def replicates_for(spread: float, effect: float, comparisons: int) -> int:
 
 
 def moment_of(behavior: Any, current: Any, power: float, tokens: int = 1) -> float:
-    """E W^power for `tokens` tokens of one softmax, from the logits of both policies."""
+    """E W^power of the ratio W of `tokens` tokens of one softmax, from the logits of both policies."""
     mu, pi = (np.exp(np.asarray(logits) - np.max(logits)) for logits in (behavior, current))
     return float(((pi / pi.sum()) ** power * (mu / mu.sum()) ** (1.0 - power)).sum() ** tokens)
 
@@ -43,7 +43,7 @@ def _parts(moment: Callable[[float], float]) -> tuple[float, float, float]:
 
 
 def bias_of_ess(moment: Callable[[float], float], samples: int) -> float:
-    """Relative bias of a batch's ESS to leading order."""
+    """Relative bias of the ESS of a finite batch, to leading order."""
     second, third, fourth = _parts(moment)
     return abs(second + fourth / second**2 - 2.0 * third / second) / samples
 
@@ -55,7 +55,7 @@ def spread_of_ess(moment: Callable[[float], float]) -> float:
 
 
 def spread_of_square(moment: Callable[[float], float]) -> float:
-    """Relative standard deviation of one squared weight."""
+    """Relative standard deviation of one squared importance weight."""
     second, _, fourth = _parts(moment)
     return math.sqrt(max(fourth / second**2 - 1.0, 1e-6))
 

@@ -21,7 +21,7 @@ _LISTED = 3**7
 
 
 def task_of(point: Point, rewards: Any = None) -> Any:
-    """The point's process as a task, optionally with other rewards, with the horizon that its discount requires."""
+    """The decision process of a point as a task, with the horizon that its discount requires."""
     discount, table = point["discount"], point["rewards"] if rewards is None else rewards
     steps = 1 if discount == 0.0 else max(1, math.ceil(math.log(_LEFT_OUT) / math.log(discount)))
     return tasks.mdp(point["transition"], table, horizon=steps, discount=discount)

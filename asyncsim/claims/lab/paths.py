@@ -22,12 +22,12 @@ ITERATE = Metric("iterate", lambda step: step.weights["parameters"][:, 0])
 
 
 def listed(choices: Sequence[Any], updates_: int) -> np.ndarray:
-    """All sequences of `updates_` choices, `[K, T, ...]`."""
+    """All sequences of `updates_` choices, enumerated, `[K, T, ...]`."""
     return np.array(list(itertools.product(choices, repeat=updates_)))
 
 
 def given(version: np.ndarray) -> Imposed:
-    """Schedule with one realization for each row of versions `[K, T, G]`."""
+    """Schedule with one realization for each row of given versions `[K, T, G]`."""
     return Imposed("given", {}, lambda request: version[..., None], random=True, groups_per_batch=version.shape[2])
 
 

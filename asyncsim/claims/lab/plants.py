@@ -36,12 +36,12 @@ def off_by_one_version(spec: Spec) -> Spec:
 
 
 def with_method(**settings: Any) -> Plant:
-    """Plant that changes settings of the spec's method."""
+    """Plant that injects a defect by changing settings of the spec's method."""
     return lambda spec: spec.replace(method=spec.method.replace(**settings))
 
 
 def with_task(change: Callable[[Any], dict[str, Any]]) -> Plant:
-    """Plant that changes settings of the spec's task, computed from the task."""
+    """Plant that injects a defect by changing settings of the spec's task, computed from the task."""
     return lambda spec: spec.replace(task=replace(spec.task, **change(spec.task)))
 
 
@@ -95,7 +95,7 @@ def engine_replaced(**settings: Any) -> Plant:
 
 
 def with_policy(change: Callable[[Any], Any]) -> Plant:
-    """Plant that changes or wraps the spec's policy."""
+    """Plant that injects a defect by changing or wrapping the spec's policy."""
     return lambda spec: spec.replace(policy=change(spec.trained_policy))
 
 

@@ -156,7 +156,7 @@ class Known:
 
 
 def changed(kind: type[Any], **changes: Any) -> Plant:
-    """Plant that changes settings of all links of one kind."""
+    """Plant that changes settings of all update links of one kind."""
 
     return relinked(lambda *links: tuple(replace(x, **changes) if isinstance(x, kind) else x for x in links))
 
@@ -169,7 +169,7 @@ def projection(reference: str, strength: Any, dimension: int) -> Link:
 
 
 def along(dimension: int) -> Metric:
-    """Metric: mean of the first `dimension` parameters before the update, `[R]`."""
+    """Metric: mean of the first `dimension` parameters before each update, `[R]`."""
     return Metric("along", lambda step: step.parameters[:, :dimension].double().mean(-1))
 
 
@@ -211,7 +211,7 @@ def grown(path: np.ndarray, staleness: int) -> np.ndarray:
 
 
 def largest_step(build: Any, low: float, high: float, staleness: int, seed: int) -> tuple[float, float]:
-    """Bracket of the learning rate at which the mode starts to grow: two grids of 32 rates, one per replicate."""
+    """Bracket of the learning rate at which a mode starts to grow: two grids of 32 rates, one per replicate."""
     length = 24 * (4 * staleness + 2)
     for _ in range(2):
         steps = np.geomspace(low, high, 32)

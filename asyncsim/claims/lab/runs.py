@@ -30,7 +30,7 @@ def run(spec: Spec, seed: int, plant: Plant) -> Trace:
 
 
 def descent(task: Any, schedule: Any, *links: Link, **settings: Any) -> Spec:
-    """Spec of gradient descent on a quadratic, one sample per update, with the given links and `settings`."""
+    """Spec of gradient descent on a quadratic, with one sample per update, the given links and `settings`."""
     return Spec(task, schedule, methods.gradient(), chain(*links), **{"samples_per_group": 1, **settings})
 
 
@@ -97,12 +97,12 @@ def below(label: int, level: float) -> Metric:
 
 
 def mean_of(trace: Trace, name: str, tolerance: float = 0.0) -> Estimate:
-    """Mean of a metric over all batches after the displacement, with its standard error across replicates."""
+    """Mean of a metric over all batches after the displacement of the policy, and its error across replicates."""
     return between(trace[name][1:].mean(axis=0))._replace(tolerance=tolerance)
 
 
 def share_of(values: np.ndarray, samples: int = 1) -> Estimate:
-    """Mean fraction of events `[U, R]`, each over `samples` samples, with its standard error across replicates.
+    """Mean fraction of events `[U, R]`, each over `samples` samples, and its standard error across replicates.
 
     Where few of n are seen, or all but a few, that error is too small: the tolerance is the rate 8/n, of which none
     would be seen once in 3,000.
@@ -111,7 +111,7 @@ def share_of(values: np.ndarray, samples: int = 1) -> Estimate:
 
 
 def variance_of(trace: Trace, samples: int, name: str = "log_ratio_variance") -> Estimate:
-    """Variance of the log ratio, corrected by N/(N - 1) because N samples are centered on their own mean."""
+    """Estimate of the log ratio's variance, times N/(N - 1), since N samples are centered on their own mean."""
     variance, factor = mean_of(trace, name), samples / (samples - 1)
     return variance._replace(value=variance.value * factor, error=variance.error * factor)
 

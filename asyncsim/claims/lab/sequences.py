@@ -38,7 +38,7 @@ def step_of(spec: Spec, point: Point, **settings: Any) -> Step:
 
 
 def limit_of(spec: Spec, point: Point, **settings: Any) -> np.ndarray:
-    """Mean gradient at the point in the limit of infinitely many samples."""
+    """Mean gradient of a method at a claim's point, in the limit of infinitely many samples."""
     return oracle.limit(spec.task, spec.method.replace(**settings), *places(point), spec.policy)
 
 
@@ -60,7 +60,7 @@ def cut_off(task: Any, point: Point, power: float = 1.0, cap: float = math.inf) 
 
 
 def exactly(value: float) -> Estimate:
-    """Estimate of a number that is exact to rounding."""
+    """Estimate for a number that is exact to rounding."""
     return Estimate(value, tolerance=max(SMALLEST, ROUNDING * abs(value)))
 
 

@@ -33,7 +33,7 @@ def optimum(task: Any) -> np.ndarray:
 
 
 def reach(point: Point) -> str | None:
-    """Return why a point is too stale, or its optimum too flat, for a run of reasonable length; else None."""
+    """Return why a bandit is too stale, or its optimum too flat, for a run of reasonable length; else None."""
     logits = optimum(bandit(point))
     second = float(np.sort(np.exp(logits - logits.max()))[-2])
     flat = None if second >= 0.02 else "an optimum with a second arm of at least 0.02; raise kl"
@@ -43,7 +43,7 @@ def reach(point: Point) -> str | None:
 def boundary(
     task: Any, method: Method, start: np.ndarray, kl: float, delay: int, seed: int, plant: Plant
 ) -> dict[str, Estimate]:
-    """Largest stable learning rate around an optimum at a constant delay."""
+    """Largest stable learning rate around the optimum of a bandit at a constant delay."""
     system = schedules.fixed(delay)
     nudge = np.cos(1.0 + np.arange(start.size))
 

@@ -51,7 +51,7 @@ system."""
 
 
 def roots(sequence: np.ndarray, order: int, noise: float = 1e-12) -> np.ndarray:
-    """Complex roots of the linear recurrence of order at most `order` that a sequence `[U]` obeys, largest first.
+    """Complex roots, largest first, of the linear recurrence of order at most `order` that a sequence `[U]` obeys.
 
     Least squares of least norm, without what is smaller than `noise`: roots that the data does not determine lie inside
     the unit circle. Growth by more than `_GROWTH`, beyond which nothing need be linear, gives the root infinity.

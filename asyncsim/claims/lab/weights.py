@@ -61,15 +61,15 @@ def measured(point: Point, dimension: int, points: int, effect: float, seed: int
 
 
 def colder(factor: float) -> Plant:
-    """Plant that multiplies the sampler's temperature by a factor."""
+    """Plant that multiplies the sampler's temperature by a factor, as a defect."""
     return with_policy(lambda policy: dataclasses.replace(policy, temperature=factor * policy.temperature))
 
 
 def with_ess(statistic: Callable[[Step], Tensor], *others: str) -> Plant:
-    """Plant that replaces "ess" by another statistic; the other metrics of the trial stay."""
+    """Plant that replaces the metric "ess" by another statistic; the other metrics of the trial stay."""
     return replaced(diagnostics=[Metric("ess", statistic, ("log_prob",)), *others])
 
 
 def clamped(step: Step) -> Tensor:
-    """ESS of weights clamped to [1/2, 2], which cannot fall below 0.64."""
+    """ESS of importance weights clamped to [1/2, 2], which cannot fall below 0.64."""
     return ratios.ess(step.sequence_log_ratio, step.step_mass, clamp=2.0)

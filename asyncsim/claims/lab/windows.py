@@ -48,7 +48,7 @@ def engine(point: Point, **settings: Any) -> System:
 
 
 def synchronous(point: Point, **settings: Any) -> System:
-    """Synchronous system with the point's work, training and synchronization times."""
+    """Synchronous system with the claim point's work, training and synchronization times."""
     length, train_time = laws.as_law("length", point["length"]), seconds_or_law("train_time", point["train_time"])
     times: dict[str, Any] = {"length": length, "train_time": train_time, "sync_time": float(point["sync_time"])}
     return systems.synchronous(point["groups_per_batch"], **times).replace(**settings)
@@ -117,7 +117,7 @@ def means(
 
 
 def average(rows: Sequence[float], tolerance: float = 0.0) -> Estimate:
-    """Mean of one number per realization, with its standard error across realizations."""
+    """Mean of one number per realization, and its standard error across realizations."""
     return _allowed(uncertainty.between(np.array(rows), np.arange(len(rows)), random=True), tolerance)
 
 
@@ -196,10 +196,10 @@ late_stamp = stamped(
 
 
 def ticket_lost(system: Any) -> Any:
-    """Plant with one permit fewer than the system should have."""
+    """Plant that loses one of the system's permits, as a defect."""
     return system.replace(tickets=system.tickets - 1)
 
 
 def slow_installs(system: System) -> System:
-    """Plant in which an install takes a tenth of a period, and the trainer waits for it."""
+    """Plant in which a weight install takes a tenth of a publish period, and the trainer waits for it."""
     return system.replace(sync_time=0.1 * system.mean_train_time(1), generator_pauses=False)

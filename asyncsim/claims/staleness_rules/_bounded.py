@@ -11,7 +11,7 @@ from asyncsim.claims.staleness_rules._facts import Facts, first
 
 
 class Bound(NamedTuple):
-    """Maximum staleness, the rule that implies it, and whether versions train in order."""
+    """Upper bound of staleness, the rule that implies it, and whether versions train in order."""
 
     largest: int
     rule: str
@@ -81,7 +81,7 @@ def _cut(s: Facts) -> Bound | None:
 
 
 def why_no_mean(s: Facts, crowded: bool = False) -> str | None:
-    """Return why the groups outstanding vary between installs; `crowded` ignores waits for generator slots."""
+    """Return why the number of outstanding groups varies between installs; `crowded` ignores waits for slots."""
     if s.tickets is None:
         return "an open loop has no group permits"
     bound = ticket_bound(s)
@@ -107,7 +107,7 @@ def mean(s: Facts) -> float:
 
 
 def smallest(s: Facts, bound: Bound | None, known: bool) -> int:
-    """Minimum staleness in the steady state; `known` says that `mean` gives the mean."""
+    """Minimum staleness of a system in the steady state; `known` says that `mean` gives its mean."""
     if bound is not None and bound.sorted and known:
         return math.floor(mean(s))
     two_batches = s.tickets is not None and (s.release == "dequeue" or s.tickets >= 2 * s.batch)

@@ -55,7 +55,7 @@ class PredictedStaleness(NamedTuple):
         return f"{'no mean' if self.mean is None else f'mean staleness {self.mean:g}'}, by {self.law}: {self.reason}"
 
     def row(self) -> dict[str, Any]:
-        """Return this prediction as a JSON object."""
+        """Return the predicted staleness as a JSON object."""
         return json.loads(json.dumps(self._asdict()))
 
 
@@ -114,7 +114,7 @@ class Facts:
 
     @property
     def law(self) -> Law:
-        """Distribution of the work of a sample, without the prompt's difficulty factor."""
+        """Distribution of the work of one sample, without the prompt's difficulty factor."""
         return Law.parse(self.length)
 
     def why_dependent(self) -> str | None:

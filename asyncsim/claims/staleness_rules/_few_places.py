@@ -47,7 +47,7 @@ def heavy(law: Law) -> bool:
 
 
 def spread(law: Law, n: int) -> float:
-    """Var T / E[T]^2 for the maximum T of n draws; infinite if there is no variance."""
+    """Squared coefficient of variation Var T / E[T]^2 of the maximum T of n draws; infinite without variance."""
     if heavy(law):
         return math.inf
     atoms = _openloop._atoms(law, n)

@@ -58,7 +58,7 @@ class ListScheduling(_engines.Engines):
         }
 
     def scaled(s, term: str, factor: float) -> dict[str, float]:
-        """The bounds with one term of the seconds per step, or the bounds on extremes, multiplied by a factor."""
+        """The bounds, with a factor on one term of the seconds per step, or on the bounds of the extremes."""
         reduction = (1.0 - factor) * s.parts(s.share).get(term, 0.0)
         values = {name: x * (factor if term == "extremes" else 1.0) for name, x in s.predict().items()}
         return values | {"step_seconds": s.predict()["step_seconds"] - reduction}

@@ -85,7 +85,7 @@ class Little(_engines.Engines):
         self.closed = exponential and single and self.places >= self.tickets
 
     def levels(self, busy: float, generation: float) -> dict[str, float]:
-        """Throughput, mean groups in generation and mean seconds of delay, from the busy fraction of the trainer."""
+        """Throughput, mean groups in generation and mean delay in seconds, from the trainer's busy fraction."""
         rate = busy / self.training
         return {
             "groups_per_second": rate,
