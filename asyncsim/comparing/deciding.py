@@ -523,11 +523,11 @@ def power(
     """Number of replicates that `compare` needs to detect a true difference of `effect`, from a pilot of paired runs.
 
     With s the spread of a paired difference and K looks at 64, 128, ..., n replicates,
-        r_n + z_power s'/sqrt(n) <= effect,    s' = s sqrt((m - 1)/chi2_{0.05}(m - 1)):
-    s' is an upper bound of the spread, exceeded in 1 of 20 pilots of m replicates. r_n is the half-width of an interval
-    of `intervals.planned` at s', including the unseen events that `compare` would allow for after the pilot. If the
-    arms are equal, the verdict is then "equal" within the effect with probability at least 2 power - 1. Pass this
-    number to `compare` as `max_replicates`, which has the planned looks.
+        r_n + z_power s'/sqrt(n) <= effect,    s' = s sqrt((m - 1)/chi2_{0.05}(m - 1)).
+    Here s' is an upper bound of the spread, exceeded in 1 of 20 pilots of m. The half-width of an interval of
+    `intervals.planned` at s' is r_n, including the unseen events that `compare` would allow for after the pilot. If the
+    arms are equal, the verdict is then "equal" within the effect with probability at least 2 power - 1. Pass the number
+    of replicates to `compare` as `max_replicates`, so that its looks are those planned.
 
     Arguments: `arms`, two or more specs or a mapping, with their present learning rates; `effect` > 0 in units of the
     reading; `power` in (0, 1); `metric`, `over`, `target`, `better`, `error` as in `compare`; `pilot` m, replicates per
