@@ -26,7 +26,7 @@ class Tokens(NamedTuple):
 
 
 def recorded_value(batch: Batch, name: str) -> Tensor:
-    """Critic values recorded at sampling; the error without a critic mentions the advantage `name`."""
+    """Critic values recorded at sampling; raises `InputError` for an advantage `name` without a critic."""
     bound = "one that needs no critic, for a policy without the output value"
     remedy = "use a policy with a critic, or advantages.returns_to_go()"
     checks.require("value" in batch.behavior, "advantage", name, bound, remedy)
@@ -63,7 +63,7 @@ def goes_on(batch: Batch) -> Tensor:
 
 
 def next_generated(each: Tensor, mask: Tensor, lasting: Tensor | None = None) -> Tensor:
-    """Value at the next generated token of each token; 0 if none follows, or if `lasting` is 0 in between."""
+    """Value of the next generated token, for each token; 0 if none follows, or if `lasting` is 0 in between."""
     out, last = torch.empty_like(each), torch.zeros_like(each[..., 0])
     for t in range(each.shape[-1] - 1, -1, -1):
         out[..., t] = last
@@ -80,14 +80,14 @@ def traced(trajectory: Tokens, discount: Any, trace: Any) -> Tensor:
 
 
 def behind(trajectory: Tokens, each: Tensor) -> Tensor:
-    """Value at the next generated token of each token, `[R, G, N, T]`; 0 at the last generated one."""
+    """Value of the next generated token, for each token, `[R, G, N, T]`; 0 at the last generated token."""
     if trajectory.mask is None:
         return torch.nn.functional.pad(each[..., 1:], (0, 1))
     return next_generated(each, trajectory.mask)
 
 
 def following(trajectory: Tokens, each: Tensor) -> Tensor:
-    """Value at the next token of the episode, for each token; the bootstrap value where the trajectory ends."""
+    """Value of the next token in the episode, for each token; the bootstrap value where the trajectory ends."""
     return behind(trajectory, each) * trajectory.going + trajectory.beyond
 
 

@@ -43,7 +43,7 @@ def write(diagnosis: "Diagnosis", path: Path, title: str = TITLE) -> None:
 
 
 def measured(finding: "Finding") -> str:
-    """Format a measurement with half its interval and its unit; a dash if there is none."""
+    """Format a finding's measurement with half its interval and its unit; a dash if it has none."""
     if finding.measured is None or finding.low is None or finding.high is None:
         return "—"
     half = (finding.high - finding.low) / 2.0
@@ -51,7 +51,7 @@ def measured(finding: "Finding") -> str:
 
 
 def predicted(finding: "Finding") -> str:
-    """Format the predicted number or range; a dash if there is none."""
+    """Format a finding's predicted number or range; a dash if it has none."""
     if finding.predicted is None:
         return "—"
     low, high = finding.predicted

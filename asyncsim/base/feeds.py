@@ -60,7 +60,7 @@ class Source:
 
 
 class EagerFeed:
-    """Feed of a schedule that is known in advance, such as a saved one.
+    """Feed of a schedule that is known in advance, such as a saved or imposed one.
 
     Version v exists from batch `v * batches_per_publish` on, the first that is trained at it. An unused version
     is retired at that batch. Raises `InputError` for a batch beyond the end of the schedule.

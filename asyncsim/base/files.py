@@ -255,7 +255,7 @@ def limit() -> int:
 
 
 class Budget:
-    """Memory budget in bytes for reading a file, and how much is left; a file that needs more is rejected by name."""
+    """Memory budget in bytes for reading a file, and the part left; errors name a file that needs more."""
 
     def __init__(self, path: Where) -> None:
         self.path, self.most = path, limit()

@@ -15,7 +15,7 @@ ASSUMED = 16 << 30
 
 
 class Free(NamedTuple):
-    """Memory in bytes that this process may still allocate, and a description of the limit."""
+    """Memory in bytes that this process may still allocate, and a description of the limit that applies."""
 
     size: int
     whose: str

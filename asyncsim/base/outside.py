@@ -150,7 +150,7 @@ def user_error(error: BaseException, field: str, value: Any, bound: str, remedy:
 
 
 def fix(error: BaseException) -> str:
-    """The line of a user's file that raised, as a remedy; "" if no such line is known."""
+    """Line of a user's file that raised an error, as a remedy; "" if no such line is known."""
     return "".join(f"fix line {at.tb_lineno} of {_file(at)}{_meant(error, at)}" for at, _ in _own(error)[-1:])
 
 

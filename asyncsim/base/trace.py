@@ -157,7 +157,7 @@ class Trace(calls.Told):
         return parts
 
     def range(self, name: str) -> tuple[float, float]:
-        """Minimum and maximum that a metric can have, infinite if it is unbounded."""
+        """Minimum and maximum that a metric of the run can have, infinite if the metric is unbounded."""
         low, high = (self.header.get("ranges") or {}).get(name, (None, None))
         return -math.inf if low is None else float(low), math.inf if high is None else float(high)
 
@@ -250,7 +250,7 @@ class Trace(calls.Told):
         return text + f" (last recorded before: {', '.join(shown)})" * bool(shown)
 
     def staleness(self) -> np.ndarray:
-        """Share of trajectories with head staleness 0, 1, ... versions, over all batches and realizations."""
+        """Fraction of trajectories at head staleness 0, 1, ... versions, over all batches and realizations."""
         heads = self.schedule.staleness()[..., 0]
         return np.bincount(heads[np.isfinite(heads)].astype(int)) / max(1, np.isfinite(heads).sum())
 

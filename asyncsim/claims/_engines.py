@@ -15,7 +15,7 @@ WORKS = ("constant:2", "exponential:1", "lognormal:1:0.8", "gamma:2:3", "pareto:
 
 
 class Engines(Claim):
-    """Base class of claims on an event system; tests draw the parameters without `typical` as others allow."""
+    """Base class of claims on an event system; tests draw parameters that lack `typical` given the others."""
 
     through = "kernel"
 

@@ -38,7 +38,7 @@ def text(field: str, value: Any) -> str:
 
 
 def law_text(field: str, value: Any) -> Law:
-    """Parse a distribution with finite mean and independent draws from text only."""
+    """Parse a distribution given as text, with finite mean and independent draws."""
     return law_of(field, text(field, value))
 
 

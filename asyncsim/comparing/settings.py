@@ -74,7 +74,7 @@ def whole_first(names: Iterable[str]) -> list[str]:
 
 
 def has_knob(spec: Spec, name: str) -> bool:
-    """Whether the spec has a knob that the name fits."""
+    """Whether the spec has a knob of this full or short name."""
     try:
         grid_knob(spec, name)
     except checks.InputError:

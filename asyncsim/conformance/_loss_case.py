@@ -126,7 +126,7 @@ class Case:
         return lost if self.reading else (*lost, *(group for group in self.further if not one.holds(group)))
 
     def unchecked(self) -> Iterator[str]:
-        """What the batches leave unchecked for this loss."""
+        """Cases that the test batches leave unchecked for this loss."""
         if batches.INSIDE not in self.further:
             yield f"{batches.INSIDE} (it takes one for each row)"
         elif self.exact and self.nearest.weight.rewarded:

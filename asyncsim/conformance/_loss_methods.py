@@ -188,7 +188,7 @@ def as_given(probe: Probe) -> Probe:
 
 @lru_cache(512)
 def stacks(probes: tuple[Probe, ...], of: Callable[[Probe], Probe] = as_given) -> list[Stack]:
-    """Stack batches by shape, as a loss reads them, checked once for all methods."""
+    """Stack batches by shape, as a loss reads them; the tensors are checked once for all methods."""
     shape = {i: (*p.mask.shape, p.group) for i, p in enumerate(probes)}
     found = []
     for key in dict.fromkeys(shape.values()):
@@ -223,7 +223,7 @@ def expected_on(method: Method, batches: Sequence[Stack]) -> list[Tensor]:
 
 
 def singles(at: Points, pair: bool, of: Callable[[Probe], Probe] = as_given) -> Received:
-    """Single tokens, each its own batch (or paired with one of opposite sign), checked once for all methods."""
+    """Single tokens as batches of one (or two of opposite sign); the tensors are checked once for all methods."""
     probe, shape = at.probe(pair), (len(at.log_prob), 1, 1 + pair, 1)
     return _received(of(Probe.of("", (getattr(probe, name).reshape(shape) for name in TENSORS), 1 + pair)))
 
@@ -295,7 +295,7 @@ PAID = Change(lambda m: m.replace(weight=_Changed(m.weight, False)), "without it
 
 @cache
 def pulled() -> tuple[Family, ...]:
-    """Methods whose weight has a term without an advantage."""
+    """Methods whose score weight has a term that no advantage multiplies."""
     at = points("drift", 0.0, np.array([0.3, -0.9]))
     return tuple(one for one in families()[0] if bool(plain(bare(one.make()), at.probe(False)).any()))
 

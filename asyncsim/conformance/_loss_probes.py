@@ -196,7 +196,7 @@ class Points(NamedTuple):
     advantage: Tensor
 
     def probe(self, pair: bool) -> Probe:
-        """All tokens in one batch; with `pair`, each beside a copy with opposite sign."""
+        """One batch of all points; with `pair`, each token is beside a copy whose advantage has the opposite sign."""
         columns = [x.unsqueeze(-1) for x in (self.log_prob, self.behavior, self.proximal, self.advantage)]
         if pair:
             columns = [torch.stack([x, -x if i == 3 else x], 1).reshape(-1, 1) for i, x in enumerate(columns)]

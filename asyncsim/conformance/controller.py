@@ -107,7 +107,7 @@ class Hooks:
 
 
 def uncalled(controller: Any, names: Names) -> dict[str, str]:
-    """Public methods of a controller that no call reaches, each with the call it resembles ("" for none)."""
+    """Public methods of a controller that no check calls, each with the call it resembles ("" for none)."""
     calls = (*NEEDED, *OPTIONAL)
     used = {names.get(call, call) for call in calls}
     free = [call for call in calls if call not in names and not callable(getattr(controller, call, None))]

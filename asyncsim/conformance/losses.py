@@ -270,7 +270,7 @@ class Asked(Weight):
     proximal: ClassVar[bool] = True
 
     def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
-        """c of every token `[R, G, N, T]`; the loss is called once per replicate."""
+        """Score weight c of every token, `[R, G, N, T]`; the loss is called once per replicate."""
         present = step.mask > 0
         policies = (step.current, step.behavior, step.proximal)
         logs = [torch.where(present, x["log_prob"], torch.zeros_like(step.mask)) for x in policies]

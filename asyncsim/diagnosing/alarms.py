@@ -249,7 +249,7 @@ def precision(detections: Estimate, alarms: Estimate, share: float) -> Estimate:
 
 
 def band(samples: int, error: float = 0.05) -> float:
-    """Half width of a confidence band for a full empirical distribution function, such as that of lead times.
+    """Half-width of a confidence band for a full empirical distribution function, such as that of lead times.
 
     e = sqrt(ln(2/error) / (2 n)): P(sup |F_n - F| > e) <= error.
 

@@ -45,7 +45,7 @@ class ProjectionSecondMoment(Claim):
     step = Positive(example=0.17, unit="parameter per gradient", doc="learning rate")
 
     def joint(self) -> None:
-        """Require a learning rate from 1.1 times the stability boundary, for a cycle, to that of the weaker gain."""
+        """Require a learning rate from 1.1 times the boundary, where a cycle forms, to the weaker gain's boundary."""
         # The learning rate in units of the boundary without control.
         self.share = self.step * self.curvature
         self.excess = self.share / critical(self.staleness)

@@ -73,13 +73,13 @@ def _plant(
 
 @_plant()
 def version_off_by_one(system: Mistaken, state: State) -> None:
-    """One install is not counted, so generators stamp the previous version from then on."""
+    """Defect: one install is not counted, so that generators stamp the previous version from then on."""
     state.run.installed -= 1
 
 
 @_plant()
 def publish_counted_twice(system: Mistaken, state: State) -> None:
-    """One install is counted twice, so generators stamp a version that the trainer has not reached."""
+    """Defect: one install is counted twice, so that generators stamp a version that the trainer has not reached."""
     row = state.run.installed
     for table in (state.publish, state.marks):
         table[row] = table[row - 1]
@@ -88,20 +88,20 @@ def publish_counted_twice(system: Mistaken, state: State) -> None:
 
 @_plant(when=1.0)
 def end_stamped_early(system: Mistaken, state: State) -> None:
-    """Samples are stamped at their end with the version before the installed one."""
+    """Defect: samples are stamped at their end with the version before the installed one."""
     for version in (state.sample.v_end, state.group.v_done):
         version -= version > 0
 
 
 @_plant()
 def counter_lost(system: Mistaken, state: State) -> None:
-    """The count of permits in use is lost, as after a crash, and all permits are handed out again."""
+    """Defect: the count of permits in use is lost, as after a crash, and all permits are handed out again."""
     state.run.tickets += state.run.admitted - state.run.gone
 
 
 @_plant(spare=1)
 def place_freed_twice(system: Mistaken, state: State) -> None:
-    """Slots are freed once too often, `times` times in all; each then serves two groups at once."""
+    """Defect: slots are freed once too often, `times` times in all; each then serves two groups at once."""
     run, ring, group = state.run, state.free, state.group
     row, count = run.first_row, system.spare
     while row >= 0 and count > 0:
@@ -113,25 +113,25 @@ def place_freed_twice(system: Mistaken, state: State) -> None:
 
 
 def eight_places_freed_twice(system: System) -> Mistaken:
-    """Eight slots are freed once too often."""
+    """Defect: eight slots are freed once too often."""
     return place_freed_twice(system, times=8)
 
 
 @_plant()
 def slot_freed_twice(system: Mistaken, state: State) -> None:
-    """Every server frees one slot too many, and decodes one sample more than it has slots."""
+    """Defect: every server frees one slot too many, and decodes one sample more than it has slots."""
     state.server.held -= 1
 
 
 @_plant()
 def group_counted_twice(system: Mistaken, state: State) -> None:
-    """One group in generation is counted twice, which changes sums over time but no stamps."""
+    """Defect: one group in generation is counted twice, which changes sums over time but no stamps."""
     state.run.in_flight += 1
 
 
 @_plant(when=1.0)
 def dropped_counted_as_trained(system: Mistaken, state: State) -> None:
-    """Dropped groups are recorded as trained by the next batch after their drop."""
+    """Defect: dropped groups are recorded as trained by the next batch after their drop."""
     group = state.group[: state.run.admitted]
     fate = group.fate
     rows = np.flatnonzero((fate == k.DROPPED_AGE) | (fate == k.DROPPED_OVERFLOW))
@@ -143,7 +143,7 @@ def dropped_counted_as_trained(system: Mistaken, state: State) -> None:
 
 @_plant(when=1.0)
 def keeps_any(system: Mistaken, state: State) -> None:
-    """The record marks the samples with the lowest numbers as kept, whichever finished first."""
+    """Defect: the record marks the samples with the lowest numbers as kept, whichever finished first."""
     phase = state.sample.phase[: state.run.admitted * state.settings.samples].reshape(-1, state.settings.samples)
     finished = (phase == k.CANCELLED).any(axis=1)
     first = np.arange(state.settings.samples) < state.settings.samples - state.settings.redundant
@@ -152,12 +152,12 @@ def keeps_any(system: Mistaken, state: State) -> None:
 
 @_plant(when=1.0)
 def cancelled_counted_as_trained(system: Mistaken, state: State) -> None:
-    """Cancelled samples are recorded with the fate of their group."""
+    """Defect: cancelled samples are recorded with the fate of their group."""
     state.sample.phase[state.sample.phase == k.CANCELLED] = k.OVER_SAMPLE
 
 
 @_plant(when=1.0)
 def cancelled_run_on(system: Mistaken, state: State) -> None:
-    """Cancelled samples are generated to their end before they are discarded."""
+    """Defect: cancelled samples are generated to their end before they are discarded."""
     cancelled = state.sample.phase == k.CANCELLED
     state.sample.wasted[cancelled] = state.sample.work[cancelled]

@@ -111,7 +111,7 @@ def _allowed(estimate: Estimate, tolerance: float) -> Estimate:
 def means(
     records: Iterable[Timeline], numbers: Callable[[Timeline], Mapping[str, float]], tolerance: float = 0.0
 ) -> dict[str, Estimate]:
-    """Means over realizations of the `numbers` of each timeline, by name."""
+    """Means of each timeline's `numbers` over realizations, by name."""
     rows = [numbers(record) for record in records]
     return {name: average([row[name] for row in rows], tolerance) for name in rows[0]}
 
@@ -177,7 +177,7 @@ def completions(point: Point, window: float, realization: int, seed: int, plant:
 
 
 def stamped(table: str, column: str, stamp: Callable[[Timeline], np.ndarray]) -> Plant:
-    """Plant that replaces a column of a timeline's "samples" or "groups" by the values of `stamp`."""
+    """Plant that replaces a column of a timeline's "samples" or "groups" by the values that `stamp` returns."""
 
     def timeline(system: Any, *arguments: Any, **options: Any) -> Timeline:
         record = system.timeline(*arguments, **options)

@@ -69,7 +69,7 @@ class ListScheduling(_engines.Engines):
         return {"excess": share, "load": 1.0, "longest": 1.0, "step_seconds": math.fsum(s.parts(share).values())}
 
     def check(s) -> dict[str, float]:
-        """Largest ratios over instances that attain the bounds, and over random ones, which must not exceed them."""
+        """Largest ratios that the bounds limit, over instances that attain the bounds and over random ones."""
 
         def scheduled(works: np.ndarray) -> float:
             """Makespan of list scheduling: each work goes, in order, to the slot that is free first."""
