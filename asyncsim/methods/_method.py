@@ -109,7 +109,7 @@ def masked(weight: Tensor, factor: Tensor) -> Tensor:
 @calls.named
 @dataclass(frozen=True)
 class Method:
-    """A policy-gradient method: advantage, score weight and aggregator, each of which can be replaced.
+    """A method of policy optimization: advantage, score weight and aggregator, each of which can be replaced.
 
     `at` names the parameters of the pullback: "current", or "behavior" (A3C, asynchronous SGD). `anchor` names the
     policy that ratios refer to. `constants` are cotangents per unit of mass on other outputs: {"loss": -1.0} descends

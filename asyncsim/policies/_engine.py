@@ -168,7 +168,7 @@ class Engines:
 
     @staticmethod
     def bfloat16() -> dict[str, Any]:
-        """A bfloat16 engine with a float32 trainer: logit errors of 0.018 nats, t-distributed with 4.2 degrees.
+        """A bfloat16 engine with a float32 trainer: logit errors of 0.018 nats, t-distributed (4.2 degrees of freedom).
 
         mu(a|s) ~ pi(a|s) exp(e_a), e of standard deviation 0.018, drawn for each state, action and version.
 
@@ -183,7 +183,7 @@ class Engines:
 
     @staticmethod
     def int8() -> dict[str, Any]:
-        """An engine with row-scaled int8 weights: logit errors of 0.017 nats, t-distributed with 4.4 degrees.
+        """An engine with row-scaled int8 weights: logit errors of 0.017 nats, t-distributed (4.4 degrees of freedom).
 
         mu(a|s) ~ pi(a|s) exp(e_a), e of standard deviation 0.017, drawn for each state, action and version.
 

@@ -115,7 +115,7 @@ class CausalLM(Policy):
 
     @cached_property
     def frozen(self) -> str:
-        """Identity of the loaded weights: a folder's files, a revision of the hub, or a pretraining recipe."""
+        """Identity of the loaded weights: hash of a folder's files, revision of the hub, or hash of the weights."""
         header = self._loaded[3]
         return header.get("files") or header.get("revision") or fingerprint(self.model.loaded())
 

@@ -92,7 +92,7 @@ class Late:
         return _Twice(**twice, train_version=schedule.train_version, batches_per_publish=schedule.batches_per_publish)
 
     def arriving(self, batch: Batch, draws: Draws, number: int) -> Batch:
-        """A batch as trained, with draw 0 of a trajectory deciding if its reward is late, draw 1 if it returns later.
+        """Batch as trained now, whose late and returned rewards are decided by draws 0 and 1 of each trajectory.
 
         Of a population the chances themselves are taken. `number`: of the batch; in front of batch `by` nothing can
         come back.

@@ -24,7 +24,7 @@ LEVEL = 0.05
 
 
 class Window(NamedTuple):
-    """Mean of k consecutive delays: its variance divided by that for independent delays; and their maximum."""
+    """Statistics of k consecutive delays: variance of their mean divided by that of independent ones, and maximum."""
 
     size: int
     ratio: Estimate

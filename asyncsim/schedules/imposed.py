@@ -148,7 +148,7 @@ def random(
     groups_per_batch: int = 1,
     batches_per_publish: int = 1,
 ) -> Imposed:
-    """Random staleness min(version, s), with independent draws of s from P(s = k) = p_k per update or trajectory.
+    """Random staleness min(version, s), with s drawn independently from P(s = k) = p_k per batch, group or trajectory.
 
     A run that ends before the version of the largest s warns (`checks.ShortRunWarning`).
 

@@ -28,7 +28,7 @@ _UNSET = {None: "unset, which is a batch", -1: "-1, which is as many batches as 
 
 
 class Trainer(NamedTuple):
-    """Options of a trainer's preset, by the fields of a description for which they stand.
+    """Names of the options of a trainer's preset, by field of a system's description.
 
     `batch`, `running`: options for prompts per batch and in generation at once; with a final `*` they count samples.
     `partial`: the option for partial rollouts, or whether samples always continue. `limits`: the default limits, from

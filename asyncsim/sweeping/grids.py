@@ -19,7 +19,7 @@ STRUCTURES = ("task.", "system.", "schedule.", "model.", "policy.")
 
 @dataclass(frozen=True)
 class Cell:
-    """One structure of a grid: its values by name, as in tables, and its `Spec` or system."""
+    """One combination of a grid's structural settings: their values by name, as in tables, and its `Spec` or system."""
 
     setting: dict[str, settings.Scalar]
     subject: Any
@@ -49,7 +49,7 @@ class Grid:
         return math.prod([len(v) for v in (*self.structures.values(), *self.knobs.values())])
 
     def labels(self) -> Iterator[tuple[settings.Scalar, ...]]:
-        """Labels of every structure in the grid."""
+        """Labels of the structural settings in every combination of the grid."""
         return itertools.product(*self.structures.values())
 
     def cells(self) -> Iterator[Cell]:

@@ -215,7 +215,7 @@ def cut_buffer(state, planned, now):
 
 @compiled
 def eligible(state, row, batch_index):
-    """Whether the buffer's order allows to train the next group now."""
+    """Whether the buffer's order allows training the given group next."""
     settings, run, group = state.settings, state.run, state.group[row]
     first = run.first_row
     if settings.order == _state.TARGETED_ORDER:

@@ -59,7 +59,7 @@ def refuse_more(s: Settings, batches: int, samples: int, groups: int, trained: i
 
 
 def expected(s: Settings, batches: int, samples: int, sharp: bool = True) -> Size:
-    """Expected size of a simulation: groups trained, or all that unrestricted generators produce meanwhile."""
+    """Expected size of a simulation: groups trained, or all that unrestricted generators produce during training."""
     started = samples + s.redundant
     publishes = batches // s.batches_per_publish
     uses = math.inf if s.max_uses is None else s.max_uses

@@ -55,7 +55,7 @@ class GaussianBandit(ContinuousTask):
         checks.require(traits == (self.dimension, True), "policy dimension", traits[0], bound, remedy)
 
     def exact(self, policy: Any, parameters: Tensor, prompt: int | None = None) -> tuple[Tensor, Tensor]:
-        """Return J = -h (|theta - c|^2 + D width^2) / 2 with the policy's width, and its gradient -h (theta - c)."""
+        """Expected return J = -h (|theta - c|^2 + D width^2) / 2, and its gradient -h (theta - c)."""
         error = parameters - self.target
         value = -0.5 * self.curvature * ((error**2).sum(-1) + self.dimension * policy.width**2)
         return value, -self.curvature * error
@@ -117,7 +117,7 @@ class Quadratic(ContinuousTask):
         )
 
     def exact(self, policy: Policy, parameters: Tensor, prompt: int | None = None) -> tuple[Tensor, Tensor]:
-        """Return J = -sum lambda x^2 / 2 and its gradient -lambda x."""
+        """Expected return J = -sum lambda x^2 / 2, minus the loss without noise, and its gradient -lambda x."""
         gradient = -torch.tensor(self.curvatures, dtype=parameters.dtype) * parameters
         return 0.5 * (gradient * parameters).sum(-1), gradient
 

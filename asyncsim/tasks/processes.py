@@ -67,7 +67,7 @@ class TabularMDP(TabularTask):
 
     @cached_property
     def law(self) -> Transitions:
-        """Transition tables of the gymnasium environment."""
+        """Transition tables of the decision process, by default the gymnasium environment's."""
         environment = self.environment()
         law = environment.P
         S, A = len(law), len(law[0])

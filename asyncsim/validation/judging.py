@@ -48,7 +48,7 @@ def p_value(excess: float, error: float, freedom: float, sides: int) -> float:
 
 
 def missed_rate(deviation: float, error: float, tolerance: float, crit: float, freedom: float) -> float:
-    """Probability to miss a true deviation D: P(T' <= c), T' noncentral t with shift (D - 2 tol)/error.
+    """Probability that a true deviation D goes unnoticed: P(T' <= c), T' noncentral t with shift (D - 2 tol)/error.
 
     The tolerance counts twice: it widens acceptance, and the systematic error that it allows can mask an equal
     deviation. The normal distribution where `freedom` is infinite; 0 or 1 where `error` is 0.
