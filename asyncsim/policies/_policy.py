@@ -36,7 +36,7 @@ class Act(NamedTuple):
 
 
 class Moves(NamedTuple):
-    """Transition table of a task's trajectories: next state per state and action, -1 after the last token.
+    """Transition table of trajectories: `following` int64 `[S, A]`, next state per action, -1 after the last token.
 
     `passed` int64 `[1, 1, 1, T]`: the states of all trajectories, where these are the same whatever is chosen.
     """

@@ -96,7 +96,7 @@ def moments(
     prompt: int = 0,
     staleness: int = 0,
 ) -> Moments:
-    """Exact mean, bias and covariance of a method's gradient over all batches of one group of `samples` samples.
+    """Exact mean, bias and covariance of a method's gradient over all batches of one group of N samples.
 
     Every ordered batch of outcomes is one row of the replicate axis; rows are averaged with their probabilities. The
     exact gradient is that of the group's prompt.
