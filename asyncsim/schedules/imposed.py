@@ -115,7 +115,7 @@ def fixed(staleness: int, *, groups_per_batch: int = 1, batches_per_publish: int
 
 
 def sawtooth(batches: int, *, groups_per_batch: int = 1) -> Imposed:
-    """Staleness 0 in versions, but update staleness 0, 1, ..., n - 1 over the n one-update batches between publishes.
+    """Staleness 0 in versions; update staleness 0, 1, ..., n - 1 in the n one-update batches between two publishes.
 
     Arguments: `batches` n between publishes; `groups_per_batch`, a count >= 1. Returns an imposed schedule, versions
     `[M, B, G, N, 1]`. Raises `InputError` for counts below one. Source: OAPL (2602.19362), buffer cleared at every
