@@ -298,7 +298,7 @@ def m2po_mask(
     scope: Literal["step", "micro_batch"] = "step",
     micro_batches: int = 1,
 ) -> Method:
-    """M2PO, mask form: drop the largest log ratios that a step would increase, until the mean square is at most tau."""
+    """M2PO, mask form: drop the most extreme log ratios that a step would increase, until the mean square is <= tau."""
 
 def m2po_waterfill(
     tau: Number = 0.04,

@@ -26,7 +26,7 @@ def _printed(over: str, **_: Any) -> str:
 
 @estimator("2510.01161, algorithm 1", anchored="behavior", status=_printed)
 class m2po_mask(Adaptive):
-    """M2PO, mask form: drop the largest log ratios that a step would increase, until the mean square is at most tau.
+    """M2PO, mask form: drop the most extreme log ratios that a step would increase, until the mean square is <= tau.
 
     Second-moment trust region as a mask: c_it = rho_it A_i, 0 for the harmful tokens with the largest (log rho)^2.
     Harmful: A > 0 and rho > 1, or A < 0 and rho < 1, where a step widens the gap. The largest are dropped until the
