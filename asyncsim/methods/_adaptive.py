@@ -146,7 +146,7 @@ def ordered(values: Tensor, present: Tensor | None, parts: Parts) -> Ordered:
 
 
 class Cut(NamedTuple):
-    """Threshold `[R, K]` above which a micro-batch's largest values are dropped, and the share kept at the threshold.
+    """Threshold `[R, K]` above which a micro-batch's highest values are dropped, and the share kept at the threshold.
 
     `value`: the largest that is left, infinite where nothing is dropped. `share`: how much of the tokens that have it
     is left: which of several equal tokens goes first is nobody's choice, and this is the mean over all orders.
@@ -167,7 +167,7 @@ class Cut(NamedTuple):
 
 
 def cut(step: Step, order: Ordered, tau: Any, rest: tuple[Tensor, Tensor] | None = None, *, below: bool = False) -> Cut:
-    """Drop the largest values one by one until the mean square of the rest is at most tau.
+    """Drop the highest values one by one until the mean square of the rest is at most tau.
 
     `rest`: mass and squares of what stays whatever its size, `[R, K]`. `below`: below tau, and one token stays.
     """

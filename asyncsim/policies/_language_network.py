@@ -116,7 +116,7 @@ class Known(NamedTuple):
 
 
 class Behind(nn.Module):
-    """Stands in for a network's blocks, so that the network computes only the logits of known states `[n, W]`."""
+    """Replaces a network's blocks, so that the network computes only the logits of known states `[n, W]`."""
 
     def __init__(self, states: Tensor) -> None:
         super().__init__()

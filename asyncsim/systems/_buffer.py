@@ -168,7 +168,7 @@ def first_end(state, row):
 
 @compiled
 def over_age(state, row, planned):
-    """Whether a group is staler than the age limit at the planned version; false for a group without a stamp."""
+    """Whether a group exceeds the staleness limit at the planned version; false for a group without a stamp."""
     settings, group = state.settings, state.group[row]
     if settings.age_reference == _state.AT_SUBMIT:
         version = group.v_submit

@@ -145,7 +145,7 @@ def cut_group(state, row, now):
 
 @compiled
 def cut(state, reach, now):
-    """Apply the age limit: drop groups staler than the planned version allows; return whether there were any."""
+    """Apply the staleness limit: drop groups that exceed it at the planned version; return whether there were any."""
     settings, run = state.settings, state.run
     planned = run.packs // settings.batches_per_publish
     changed = cut_buffer(state, planned, now)

@@ -33,7 +33,7 @@ def ramp(system: Settings, samples: int) -> int:
 
 
 def fill(system: Settings, room: float, samples: int) -> float:
-    """Batches until C groups wait: C / ((load - 1) P), or C^2 / 2 P by chance alone; 0 where so many need not wait."""
+    """Batches until C groups wait: C / ((load - 1) P), or C^2 / 2 P at load 1; 0 at clearly lower loads."""
     size, span = system.groups_per_batch, system.batches_per_publish
     used = 0.0 if system.max_uses is None else 1.0 / system.max_uses
     excess = system.accept * _limits.generation(system, span, 1, samples, True)[0] / (size * span) - used
