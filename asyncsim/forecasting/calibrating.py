@@ -53,7 +53,7 @@ SCOPES = ("groups", "samples", "rollouts")
 
 
 class Measured(NamedTuple):
-    """A mean of the run with its 95 % interval, the `column` it comes from, and the number of `steps`."""
+    """Mean of one logged quantity over the run, with its 95 % interval, its log `column` and the number of `steps`."""
 
     value: float
     low: float
@@ -64,14 +64,14 @@ class Measured(NamedTuple):
     scope: str = ""
 
     def row(self) -> dict[str, Any]:
-        """Return plain values for a description."""
+        """Convert the mean, its interval and its origin to plain values for the description that `save` writes."""
         numbers = {name: float(f"{getattr(self, name):.6g}") for name in ("value", "low", "high")}
         about = {"from": self.column, "steps": self.steps, "freedom": self.freedom}
         return {**numbers, **about, **({"scope": self.scope} if self.scope else {})}
 
 
 def mean_of(values: np.ndarray, column: str, scope: str = "", fewest: int = FEWEST) -> Measured | None:
-    """Mean of a correlated series with the wider of two batch-means intervals; None for too few values."""
+    """Mean of an autocorrelated series with the wider of two batch-means intervals; None for too few values."""
     values = values[np.isfinite(values)]
     if len(values) < max(fewest, 4):
         return None
@@ -84,7 +84,7 @@ def mean_of(values: np.ndarray, column: str, scope: str = "", fewest: int = FEWE
 
 @dataclass(frozen=True)
 class Calibration(calls.Told):
-    """Description of a run: `fields` as `advise` takes them, `measured` and `drift` by quantity.
+    """Description of a logged run: `fields` as `advise` takes them, `measured` and `drift` by quantity.
 
     `lengths`, tokens of responses, where the log has them one by one; `notes`, what is assumed or not known; `rows`,
     the seconds of a row and of an update where a row is several updates.
@@ -101,12 +101,12 @@ class Calibration(calls.Told):
     rows: str = ""
 
     def row(self) -> dict[str, Any]:
-        """Return the full description as plain values; lengths are in a separate file."""
+        """Convert the run's full description to plain values, without the response lengths."""
         measured = {name: each.row() for name, each in self.measured.items()}
         return {**self.fields, "measured": measured, "drift": {name: each.row() for name, each in self.drift.items()}}
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the description as YAML, and the lengths beside it as `NAME.lengths.txt`."""
+        """Write the run's description as YAML, and its response lengths beside it as `NAME.lengths.txt`."""
         import yaml
 
         path, row = files.named("path", path), self.row()
@@ -137,7 +137,7 @@ def calibrate(
     stack: str | None = None,
     **given: Any,
 ) -> Calibration:
-    """Estimate response lengths, rates, seconds and drift of a run from its log, for `advise` and `forecast`.
+    """Estimate a run's response lengths, rates, seconds and log-ratio drift from its log, for `advise` and `forecast`.
 
     Means are over the steps after the warm-up, with 95 percent intervals from the spread between stretches of steps.
     Drift is v(s) = floor + a s + b s^2 in nats^2 per token, s in training steps since a token's weights (0 at first).
@@ -243,7 +243,7 @@ def calibrate(
 
 
 def assumed(known: Mapping[str, Any]) -> list[str]:
-    """Describe the values taken from the trainer's preset because nobody gave them; empty if all are given."""
+    """Describe the settings taken from the trainer's preset because the caller gave none; empty if all are given."""
     trainer, machines = advising.TRAINERS[known["trainer"]], known["machines"][0]
     knob, samples, _ = trainer.running.partition("*")
     made, _ = advising.system_of(known, known["staleness_limit"][0], machines, known["partial_rollouts"][0])
@@ -277,7 +277,7 @@ SAMPLED = {"sample_id", "train_version", "train_step", "start_version", "version
 
 @dataclass
 class Read:
-    """Contents of logs: series by quantity `[U]` with their columns, sample rows, and tokens."""
+    """Contents of a run's logs: series by quantity `[U]` with their columns, sample rows, and response lengths."""
 
     series: dict[str, np.ndarray] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
@@ -293,29 +293,29 @@ class Read:
 
     @property
     def steps(self) -> int:
-        """Number of steps in the longest series."""
+        """Number of steps in the longest logged series."""
         return max((len(each) for each in self.series.values()), default=0)
 
     @property
     def rows_of_sync(self) -> int:
-        """Rows from one sync to the next, if they are always as many and the rows between take no sync; else 1."""
+        """Log rows per weight sync, if every two syncs are equally many rows apart; else 1."""
         gaps = np.diff(np.flatnonzero(np.nan_to_num(self.series.get("seconds_sync", np.empty(0))) > 0.0))
         return int(gaps[0]) if len(gaps) and (gaps == gaps[0]).all() else 1
 
     def batches_of(self, known: Mapping[str, Any]) -> int:
-        """Updates per row: verl logs one row per sync, with all seconds since the last."""
+        """Updates per log row; verl logs one row per weight sync, with all seconds since the previous sync."""
         summed = self.rows_of_sync == 1 and any(n.startswith("timing_s/") for n in self.names.values())
         return (self.stride or int(known["publish_every"])) if summed else 1
 
     def why(self, known: Mapping[str, Any]) -> str:
-        """Explain how many updates a row covers, and how to set another number."""
+        """Explain how many updates a log row covers, and how to set another number."""
         if self.stride:
             return TABLE["stride"].format(self.stride)
         return TABLE["sync" if "publish_every" in known["unsaid"] else "said"].format(known["publish_every"])
 
     @property
     def warm(self) -> int:
-        """Number of steps until staleness reaches 90 % of its later mean; at least the first step."""
+        """Number of warm-up steps, until staleness reaches 90 % of its later mean; at least the first step."""
         if self.first > 0:
             return 0
         stale, half = self.series.get("staleness_mean"), self.steps // 2
@@ -435,7 +435,7 @@ def _samples(read: Read, log: Any) -> None:
 
 
 def pauses(start: np.ndarray, end: np.ndarray) -> np.ndarray:
-    """Pauses of a slot between two responses, divided by the mean response time, where nothing else causes delays.
+    """Pauses of a slot between two responses, divided by the mean response time, if only the slot causes the pauses.
 
     The k-th response that ends makes room for the k-th that starts when all slots are in use. Empty where most
     responses wait for the limit, or for others of their group: then short waits are theirs.
@@ -451,7 +451,7 @@ def pauses(start: np.ndarray, end: np.ndarray) -> np.ndarray:
 
 
 def censored(seconds: np.ndarray, known: np.ndarray) -> float:
-    """Kaplan-Meier mean of times, some with only an upper bound, divided by the mean of the known times.
+    """Kaplan-Meier mean of times, some known only by an upper bound, divided by the mean of the known times.
 
     >>> round(censored(np.array([1.0, 3.0, 3.0]), np.array([True, True, False])), 4)
     0.8333
@@ -592,7 +592,7 @@ def _rates(measured: Mapping[str, Measured], known: Mapping[str, Any], given: Co
 
 
 def sigma_of(mean: float, longest: float, number: int) -> float:
-    """Standard deviation of log length for which the longest of `number` responses has this mean; 0 without spread."""
+    """Standard deviation of log length if the longest of `number` responses has this mean length; 0 without spread."""
     from scipy.optimize import brentq
 
     if number < 2 or longest <= mean * (1.0 + 1e-9):
@@ -605,7 +605,7 @@ def sigma_of(mean: float, longest: float, number: int) -> float:
 
 
 def cut_lengths(mean: float, limit: float, share: float) -> np.ndarray:
-    """Quantiles of a log-normal distribution with this mean, truncated at a limit that a given fraction reaches.
+    """Quantiles of log-normal lengths with the given mean, truncated at a limit that a given fraction reaches.
 
     >>> x = cut_lengths(1900.0, 8192.0, 0.02)
     >>> round(float(x.mean())), float(np.mean(x == 8192.0))

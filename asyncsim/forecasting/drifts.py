@@ -29,7 +29,7 @@ SMALLEST = 1e-12
 
 
 class Gauge(NamedTuple):
-    """Conversion of a quantity to a variance of log ratios, and back from variances by staleness with their weights."""
+    """Conversion of a logged quantity to the variance of log ratios, and back from variances by staleness."""
 
     variance: Callable[[np.ndarray], np.ndarray]
     back: Callable[[np.ndarray, np.ndarray], float]
@@ -38,7 +38,7 @@ class Gauge(NamedTuple):
 
 
 def second_moment(v: np.ndarray, share: np.ndarray) -> float:
-    """E w^2 = E e^v of ratios w with log variance v, averaged with weights `share`."""
+    """E w^2 = E e^v of normal log ratios with variance v, averaged over the weights `share`."""
     return float(share @ np.exp(np.minimum(v, 50.0)))
 
 
@@ -60,14 +60,14 @@ GAUGES = {
 
 
 class Fit(NamedTuple):
-    """Coefficients of `TERMS` (0 for terms not in the fit), their covariance `[3, 3]`, and its degrees of freedom."""
+    """Fitted coefficients of `TERMS` (0 for terms not in the fit), their covariance `[3, 3]` and degrees of freedom."""
 
     values: np.ndarray
     covariance: np.ndarray
     freedom: float
 
     def drawn(self, random: np.random.Generator) -> np.ndarray:
-        """Draw coefficients from their sampling distribution, none below 0, so that correlated terms trade off."""
+        """Draw coefficients of the fit from their joint sampling distribution, none of them below 0."""
         size, axes = np.linalg.eigh(self.covariance)
         for _ in range(TRIES):
             scale = math.sqrt(self.freedom / random.chisquare(self.freedom))
@@ -79,7 +79,7 @@ class Fit(NamedTuple):
 
 
 class Drift(NamedTuple):
-    """Fits that the data do not exclude, best first; `noise` is a mean's relative error times the root of its steps.
+    """Fits of log-ratio variance on staleness that the data do not exclude, best first, with the `noise` of one step.
 
     `seen`: largest mean age of a step; `steps`, how many steps; `column`, where they are from. `trend`: change of
     the log of the level per update, where it is sure; `learns`, see `learning`.
@@ -94,7 +94,7 @@ class Drift(NamedTuple):
     learns: float = 0.0
 
     def row(self) -> dict[str, Any]:
-        """Return plain values for a description."""
+        """Convert the coefficients, their intervals and all fits to plain values for a run's description."""
         terms = {
             name: {"value": _rounded(v), "low": _rounded(low), "high": _rounded(high)}
             for name, v, (low, high) in zip(TERMS, self.fits[0].values, self.ranges(), strict=True)
@@ -108,32 +108,32 @@ class Drift(NamedTuple):
         return {**terms, **more, "fits": fits}
 
     def ranges(self) -> list[tuple[float, float]]:
-        """95 % interval of each coefficient over all fits that are not excluded."""
+        """95 % interval of each drift coefficient over all fits that the data do not exclude."""
         values = np.array([fit.values for fit in self.fits])
         error = [np.sqrt(np.maximum(np.diag(fit.covariance), 0.0)) for fit in self.fits]
         half = np.array([critical(0.05, fit.freedom) * each for fit, each in zip(self.fits, error, strict=True)])
         return list(zip(np.maximum(values - half, 0.0).min(0), (values + half).max(0), strict=True))
 
     def words(self) -> list[str]:
-        """Format the best fit's coefficients with their intervals."""
+        """Format the coefficients of the best drift fit, each with its 95 % interval."""
         ends = zip(self.fits[0].values, self.ranges(), strict=True)
         return [f"{value:.2g} [{low:.2g}, {high:.2g}]" for value, (low, high) in ends]
 
     @property
     def identified(self) -> bool:
-        """Whether at least one term is in every fit."""
+        """Whether at least one term occurs in every drift fit that the data do not exclude."""
         return len(self.fits) == 1 or bool(np.logical_and.reduce([fit.values > 0.0 for fit in self.fits]).any())
 
 
 def of_row(row: Mapping[str, Any]) -> Drift:
-    """Restore a drift from the values of a description."""
+    """Restore a `Drift` from the values in a run's description."""
     fits = [Fit(np.array(f["values"]), np.array(f["covariance"]), float(f["freedom"])) for f in row["fits"]]
     about = float(row["seen"]), int(row["steps"]), str(row["from"])
     return Drift(tuple(fits), float(row["noise"]), *about, *(float(row.get(n, 0.0)) for n in MOVES))
 
 
 def fitted(v: np.ndarray, first: np.ndarray, second: np.ndarray, column: str) -> Drift | None:
-    """Fit a drift to variances `[U]`, given the mean and mean squared staleness of their steps; None for too few.
+    """Fit log-ratio variances `[U]` to the mean and mean squared staleness of their steps; None for too few steps.
 
     Least squares with the noise of a step in proportion to its variance. Errors are widened by the autocorrelation of
     residuals, between stretches. Every choice of terms with positive coefficients that is not excluded is kept.
@@ -213,7 +213,7 @@ def _misfit(values: np.ndarray, x: np.ndarray, y: np.ndarray, weight: np.ndarray
 
 
 def variances(coefficients: np.ndarray, levels: int) -> np.ndarray:
-    """Variance v at staleness 0 .. levels - 1, `[S]`."""
+    """Variance of log ratios at staleness 0 .. levels - 1, `[S]`."""
     s = np.arange(levels)
     return np.asarray(coefficients @ np.stack([np.ones(levels), s, s**2]))
 

@@ -125,7 +125,7 @@ def forecast(
 
 
 class Drawn(NamedTuple):
-    """One simulated draw: numbers, and the distribution of ages in training steps over trained tokens `[S]`."""
+    """Result of one simulation: its numbers, and the distribution of trained tokens over staleness in steps `[S]`."""
 
     numbers: dict[str, float]
     share: np.ndarray
@@ -180,7 +180,7 @@ def _simulated(
 
 
 def smooth(law: laws.Law) -> bool:
-    """Whether untruncated single lengths are consistent with a log-normal distribution, tested at level 0.05."""
+    """Whether single untruncated response lengths are consistent with a log-normal distribution at level 0.05."""
     x = np.array(law.parameters if law.kind == "empirical" else ())
     single = len(x) >= SINGLE and (x == x.max()).mean() < 2.0 / len(x)
     return bool(single and normaltest(np.log(x)).pvalue > 0.05)
@@ -208,7 +208,7 @@ def _scaled(value: Any, factor: float) -> Any:
 
 
 def band_of(values: Any, most: float = math.inf) -> Band:
-    """Mean and 95 % prediction band of a further draw, clipped to the range of the quantity.
+    """Mean of simulated values and 95 % prediction band of one further value, clipped to the quantity's range.
 
     >>> band_of([1.0, 1.0, 1.0])
     Band(value=1.0, low=1.0, high=1.0, why='')
@@ -305,7 +305,7 @@ def _size(each: list[Drawn], unit: str) -> float:
 
 
 def resolved(low: float, high: float, seen: float, later: float) -> tuple[float, float]:
-    """Ends of a share's band, no narrower than `seen` tokens of a log allow for the share of `later` ones.
+    """Ends of a fraction's band, widened to what a log of `seen` tokens can resolve about `later` tokens.
 
     Normal log ratios may say 1e-200, but a log cannot exclude other rare tokens. If T of all are outside, the log has
     none of them with probability (later / (seen + later))^T at most: 0.025 at T = log 40 / log(1 + seen / later).

@@ -16,7 +16,7 @@ ELEMENT = {"f": "double", "i": "i64", "b": "i1"}
 
 
 class Writer:
-    """Writes the instructions of one function, on values of `width` replicates."""
+    """Writes the LLVM instructions of one function, whose values are vectors of `width` replicates."""
 
     def __init__(self, width: int, prefix: str = "v") -> None:
         self.width, self.prefix = width, prefix
@@ -24,7 +24,7 @@ class Writer:
         self.declared: dict[str, None] = {}
 
     def type(self, kind: str) -> str:
-        """LLVM's type for a kind: "f" float64, "i" int64, "b" booleans."""
+        """LLVM's type for a kind of values: "f" float64, "i" int64, "b" booleans."""
         return f"<{self.width} x {ELEMENT[kind]}>"
 
     def number(self, value: float | int | bool, kind: str = "f") -> Name:
@@ -33,21 +33,21 @@ class Writer:
         return f"<{', '.join([f'{ELEMENT[kind]} {text}'] * self.width)}>"
 
     def each(self, values: Sequence[int]) -> Name:
-        """Integer constants, one per replicate."""
+        """Vector of integer constants, one per replicate."""
         return f"<{', '.join(f'i64 {value}' for value in values)}>"
 
     def line(self, text: str) -> Name:
-        """Write an instruction with a result."""
+        """Write an LLVM instruction that has a result."""
         name = f"%{self.prefix}{len(self.lines)}"
         self.lines.append(f"  {name} = {text}")
         return name
 
     def do(self, text: str) -> None:
-        """Write an instruction without a result."""
+        """Write an LLVM instruction that has no result."""
         self.lines.append(f"  {text}")
 
     def two(self, operation: str, a: Name, b: Name, kind: str = "f") -> Name:
-        """Write an instruction on two values of a kind, by LLVM's name."""
+        """Write an LLVM instruction, given by name, on two values of a kind."""
         return self.line(f"{operation} {self.type(kind)} {a}, {b}")
 
     def compare(self, sign: str, a: Name, b: Name, kind: str = "f") -> Name:
@@ -55,15 +55,15 @@ class Writer:
         return self.line(f"{'fcmp' if kind == 'f' else 'icmp'} {sign} {self.type(kind)} {a}, {b}")
 
     def select(self, condition: Name, a: Name, b: Name, kind: str = "f") -> Name:
-        """Select a where the condition holds, else b."""
+        """Select the first value where the condition holds, else the second."""
         return self.line(f"select {self.type('b')} {condition}, {self.type(kind)} {a}, {self.type(kind)} {b}")
 
     def turn(self, operation: str, a: Name, source: str, kind: str) -> Name:
-        """Convert a value to another kind, by LLVM's name."""
+        """Convert a value to another kind with the LLVM instruction of the given name."""
         return self.line(f"{operation} {self.type(source)} {a} to {self.type(kind)}")
 
     def call(self, name: str, *operands: Name) -> Name:
-        """Call an intrinsic function on numbers, by LLVM's name."""
+        """Call an LLVM intrinsic function, given by name, on numbers."""
         kind = self.type("f")
         full = f"@llvm.{name}.v{self.width}f64"
         self.declared[f"declare {kind} {full}({', '.join([kind] * len(operands))})"] = None
@@ -77,7 +77,7 @@ class Writer:
         return self.line(f"call {integers} {name}({numbers} {x})")
 
     def function(self, name: str, *operands: Name) -> Name:
-        """Call a function of the same module."""
+        """Call a function of the same LLVM module."""
         kind = self.type("f")
         return self.line(f"call {kind} @{name}({', '.join(f'{kind} {x}' for x in operands)})")
 
@@ -92,7 +92,7 @@ _LN2_LOW = float.fromhex("0x1.a39ef35793c76p-33")
 
 
 def polynomial(w: Writer, x: Name, coefficients: list[float]) -> Name:
-    """c0 + c1 x + c2 x^2 + ... by Horner's method."""
+    """Polynomial c0 + c1 x + c2 x^2 + ... by Horner's method."""
     total = w.number(coefficients[-1])
     for coefficient in reversed(coefficients[:-1]):
         total = w.call("fma", total, x, w.number(coefficient))
@@ -196,7 +196,7 @@ NEEDS = {"expm1": ("exp",), "log1p": ("log",), "sigmoid": ("exp",), "tanh": ("ex
 
 
 def philox(w: Writer) -> tuple[Name, Name]:
-    """Both uniform numbers of a block of Philox4x32-10, from 32-bit counter words %c0 to %c3 and key words %k0, %k1."""
+    """Both uniform numbers of a Philox4x32-10 block, from 32-bit counter words %c0 to %c3 and key words %k0, %k1."""
     c, k = [f"%c{place}" for place in range(4)], ["%k0", "%k1"]
     mask, shift = w.number(rng.MASK, "i"), w.number(32, "i")
     for _ in range(10):
@@ -219,7 +219,7 @@ def _fraction(w: Writer, high: Name, low: Name) -> Name:
 
 
 def defined(names: set[str], width: int, inline: bool) -> tuple[list[str], dict[str, None]]:
-    """Definitions of functions and of the functions they call, and their declarations."""
+    """LLVM definitions of the named functions and of the functions they call, and the declarations that they need."""
     lines: list[str] = []
     declared: dict[str, None] = {}
     how = "alwaysinline" if inline else "noinline"

@@ -23,7 +23,7 @@ Lanes = list[Name]
 
 
 def ordered(outputs: list[Var]) -> list[Var]:
-    """All nodes that the outputs depend on, operands first."""
+    """All graph nodes that the outputs depend on, operands before the operations that use them."""
     order: list[Var] = []
     seen: set[int] = set()
     stack: list[tuple[Var, bool]] = [(var, False) for var in reversed(outputs)]
@@ -39,7 +39,7 @@ def ordered(outputs: list[Var]) -> list[Var]:
 
 
 def described(order: list[Var], outputs: list[Var]) -> str:
-    """Describe a graph as text, equal for graphs with equal programs."""
+    """Describe a graph as text that is equal for graphs with equal programs."""
     number = {id(var): place for place, var in enumerate(order)}
     rows = []
     for var in order:
@@ -52,7 +52,7 @@ def described(order: list[Var], outputs: list[Var]) -> str:
 
 
 class Registers:
-    """Writes the instructions of one program on values in registers."""
+    """Writes the LLVM instructions of one program whose values are in registers."""
 
     def __init__(self, used: list[int], width: int) -> None:
         self.used = used
@@ -62,7 +62,7 @@ class Registers:
         self.pointers: dict[tuple[str, int], Name] = {}
 
     def prepare(self, order: list[Var]) -> None:
-        """Write what is equal for all replicates: addresses of inputs, and settings."""
+        """Write the instructions that are equal for all replicates: addresses of inputs, and settings."""
         # Only numbers that are used: an equal program may be told fewer.
         self.numbers: dict[int, Name] = {}
         for var in order:
@@ -282,7 +282,7 @@ class Registers:
 
 
 def bytes_of(stored: str) -> int:
-    """Bytes of a number in memory, by its type."""
+    """Bytes of one number in memory, by the number's type."""
     return 1 if stored == "i8" else 8
 
 
@@ -380,7 +380,7 @@ _OPERATIONS: dict[str, Callable[..., Name]] = {
 
 
 def applied(w: Writer, operation: str, kind: str, operands: Sequence[Name]) -> Name:
-    """One lane of an elementwise operation."""
+    """Apply an elementwise operation to one lane of its operands."""
     if operation in COMPARED:
         equal = operation in ("eq", "ne")
         sign = ("u" if operation == "ne" else "o") if kind == "f" else "" if equal else "u" if kind == "b" else "s"

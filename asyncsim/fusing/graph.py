@@ -12,12 +12,12 @@ LARGEST = 131_072
 
 
 class Unfit(Exception):
-    """A function that cannot be compiled: it reads values of tensors, or uses an operation without a rule."""
+    """Raised for a function that cannot be compiled: it reads values of tensors, or an operation has no rule."""
 
 
 @dataclass(eq=False)
 class Var:
-    """Numbers of one replicate: `shape` is that of the tensor, `axis` that of the replicates (None: shared by all).
+    """Graph node with the values of one tensor: `shape` with all replicates, on `axis` (None: all share the values).
 
     `kind`: "f" float64, "i" integers, "b" booleans. `operands` of the operation; `about`: its other settings.
     """
@@ -31,7 +31,7 @@ class Var:
 
     @property
     def inner(self) -> Shape:
-        """Sizes of all axes except that of the replicates."""
+        """Sizes of all axes except the replicate axis."""
         return tuple(size for place, size in enumerate(self.shape) if place != self.axis)
 
     @property
@@ -47,7 +47,7 @@ class Var:
 
 @dataclass
 class Graph:
-    """Operations, each made once; inputs are in the order of their first use."""
+    """Graph of tensor operations without duplicates; inputs are in the order of their first use."""
 
     known: dict[Any, Var] = field(default_factory=dict)
     scalars: list[float] = field(default_factory=list)
@@ -55,7 +55,7 @@ class Graph:
     def make(
         self, operation: str, operands: tuple[Var, ...], shape: Shape, axis: int | None, kind: str, about: Any = None
     ) -> Var:
-        """Result of an operation, the same object for the same operation on the same operands."""
+        """Node of an operation, the same node whenever operation and operands are the same."""
         known = about.tobytes() if isinstance(about, np.ndarray) else about
         key = (operation, tuple(id(x) for x in operands), tuple(shape), axis, kind, known)
         if key not in self.known:
@@ -66,7 +66,7 @@ class Graph:
         return self.known[key]
 
     def fill(self, value: float | int | bool, shape: Shape = (), axis: int | None = None) -> Var:
-        """A constant in every element."""
+        """Node with one constant in every element."""
         kind = "b" if isinstance(value, bool) else "i" if isinstance(value, int) else "f"
         about: Any = value
         if kind == "f" and not (math.isinf(value) or math.isnan(value) or value in (0.0, 1.0, -1.0, 0.5, 2.0)):
@@ -77,11 +77,11 @@ class Graph:
         return self.make("fill", (), shape, axis, kind, about)
 
     def cast_fill(self, value: float | int | bool, shape: Shape, axis: int | None, kind: str) -> Var:
-        """A constant in every element, converted to a kind."""
+        """Node with one constant in every element, converted to a kind."""
         return self.fill({"f": float, "i": int, "b": bool}[kind](value), shape, axis)
 
     def arranged(self, source: Var, places: np.ndarray, shape: Shape, axis: int | None) -> Var:
-        """Rearrange the lanes of a value: `places` has the index of the lane for each element of the result."""
+        """Rearrange the lanes of a node: `places` has the index of the source lane for each element of the result."""
         flat = np.ascontiguousarray(places).reshape(-1)
         if source.operation == "fill":
             return self.make("fill", (), shape, axis, source.kind, source.about)
@@ -92,11 +92,11 @@ class Graph:
         return self.make("arrange", (source,), shape, axis, source.kind, flat)
 
     def cast(self, value: Var, kind: str) -> Var:
-        """Convert numbers to another kind."""
+        """Convert the numbers of a node to another kind."""
         return value if value.kind == kind else self.make("cast", (value,), value.shape, value.axis, kind)
 
     def broadcast(self, value: Var, shape: Shape, axis: int | None) -> Var:
-        """Broadcast a value to the shape of a result with replicates on `axis`; a shared value keeps size 1 there."""
+        """Broadcast a node to the shape of a result with replicates on `axis`; a shared node keeps size 1 there."""
         ahead = len(shape) - len(value.shape)
         own = None if value.axis is None else value.axis + ahead
         if own is not None and own != axis:

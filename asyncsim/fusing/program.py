@@ -26,7 +26,7 @@ Way = tuple[Any, ...]
 
 
 def leaves(tree: Any, path: Way = ()) -> Iterator[tuple[Way, Tensor]]:
-    """All tensors in dictionaries, lists and tuples, with their paths; other values are skipped."""
+    """All tensors inside nested dictionaries, lists and tuples, with their paths; other values are skipped."""
     if isinstance(tree, Tensor):
         yield path, tree
     elif isinstance(tree, dict):
@@ -38,14 +38,14 @@ def leaves(tree: Any, path: Way = ()) -> Iterator[tuple[Way, Tensor]]:
 
 
 def at(tree: Any, path: Way) -> Any:
-    """The value at a path."""
+    """The value at a path inside nested containers."""
     for step in path:
         tree = tree[step]
     return tree
 
 
 def builder(tree: Any, numbers: dict[Way, int], path: Way = ()) -> Callable[[Sequence[Any]], Any]:
-    """A function that puts a list of tensors into the same containers; other values are kept."""
+    """Return a function that puts a list of tensors into containers like the given ones and keeps other values."""
     if isinstance(tree, Tensor):
         number = numbers[path]
         return lambda made: made[number]
@@ -180,7 +180,7 @@ def _made_by() -> str:
 
 
 def compiled(description: str, text: Callable[[], str]) -> Any:
-    """Compiled function of a module, and the bytes that it needs, by its description; cached in memory and on disk."""
+    """Machine code for a described program, and its scratch memory in bytes; cached in memory and on disk."""
     key = hashlib.blake2b(f"{_made_by()}\n{description}".encode(), digest_size=16).hexdigest()
     if key not in _compiled:
         code = _shelf().read(key)

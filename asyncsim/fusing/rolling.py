@@ -29,7 +29,7 @@ LOOPED = 8
 
 
 def held(order: list[Var]) -> int:
-    """Maximum number of lanes of values in registers."""
+    """Maximum number of lanes for a value to stay in registers, such that the program does not become too long."""
     sizes = [var.lanes for var in order if var.operation not in FREE]
     for most in HELD:
         written = sum(size if size <= most else LOOPED for size in sizes)
@@ -39,7 +39,7 @@ def held(order: list[Var]) -> int:
 
 
 def emitted(order: list[Var], outputs: list[Var], used: list[int], width: int) -> str:
-    """LLVM text of a module with two functions: the program, and `scratch()`, the bytes that it needs between loops.
+    """LLVM text of a module with two functions: the program, and `scratch()`, the program's scratch memory in bytes.
 
     The program is (first, last, step, inputs, constants, scalars, outputs, scratch), for `width` replicates or more:
     from `first`, then from `first + step` and so on, and finally from `last` on. `used`: numbers of inputs in order.
@@ -52,7 +52,7 @@ def emitted(order: list[Var], outputs: list[Var], used: list[int], width: int) -
 
 
 class Body(Registers):
-    """Writes the loop over replicates of one program."""
+    """Writes the loop over replicates of one compiled program."""
 
     def __init__(self, order: list[Var], outputs: list[Var], used: list[int], width: int) -> None:
         super().__init__(used, width)
@@ -64,7 +64,7 @@ class Body(Registers):
         self.block, self.loops = "replicates", 0
 
     def text(self) -> list[str]:
-        """LLVM text of the function."""
+        """LLVM text of the program's loop over replicates."""
         arguments = ", ".join(f"ptr %{name}" for name in ("inputs", "constants", "scalars", "outputs", SCRATCH))
         return [
             f'define void @{NAME}(i64 %first, i64 %last, i64 %step, {arguments}) "prefer-vector-width"="512" {{',
@@ -86,7 +86,7 @@ class Body(Registers):
         ]
 
     def write(self) -> None:
-        """Write all instructions, step by step."""
+        """Write the LLVM instructions of all nodes, one step of the plan after another."""
         self.prepare(self.plan.order)
         self.targets = [self._address("outputs", number) for number in range(len(self.plan.outputs))]
         for how, nodes in self.plan.steps():

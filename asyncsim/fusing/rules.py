@@ -21,7 +21,7 @@ FUNCTIONS = (
 
 
 def together(tape: Tape, operation: str, out: Tensor, values: list[Var]) -> Var:
-    """An elementwise operation, in the shape and kind of the result."""
+    """Graph node of an elementwise operation on nodes, in the shape and kind of the result."""
     shape = tuple(out.shape)
     axes = {v.axis + len(shape) - len(v.shape) for v in values if v.axis is not None}
     if len(axes) > 1:
@@ -32,7 +32,7 @@ def together(tape: Tape, operation: str, out: Tensor, values: list[Var]) -> Var:
 
 
 def elementwise(tape: Tape, operation: str, out: Tensor, operands: list[Any], inside: str | None = None) -> Var:
-    """An elementwise operation on tensors and numbers, computed in the kind of the result, or in the kind `inside`."""
+    """Graph node of an elementwise operation on tensors and numbers, computed in the result's kind or in `inside`."""
     values = [tape.graph.cast(tape.var(x), inside or tape.kind(out)) for x in operands]
     return together(tape, operation, out, values)
 
@@ -43,7 +43,7 @@ def _in_place(tape: Tape, target: Tensor, var: Var) -> Var:
 
 
 def forms(name: str, *overloads: str, out: tuple[str, ...] = ()) -> Callable[[Rule], Rule]:
-    """Make a function the rule of an operation, of its in-place form, and of its forms with `out`."""
+    """Make a function the rule of a torch operation, of its in-place form, and of its forms with `out`."""
 
     def register(work: Rule) -> Rule:
         def change(tape: Tape, result: Tensor, first: Tensor, *others: Any, **more: Any) -> Var:
@@ -345,7 +345,7 @@ def _dims(dim: Any, ndim: int) -> tuple[int, ...]:
 
 
 def reduced(tape: Tape, operation: str, out: Tensor, var: Var, dim: Any) -> Var:
-    """Reduce numbers along axes, as a tree of halves."""
+    """Reduce a node along axes, as a binary tree of halves."""
     graph, kind, ndim = tape.graph, tape.kind(out), len(var.shape)
     dims = _dims(dim, ndim)
     if var.axis in dims:

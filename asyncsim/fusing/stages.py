@@ -25,7 +25,7 @@ REDUCTIONS = ("sum", "amax", "amin", "any", "all")
 
 @dataclass(eq=False)
 class Node:
-    """A value to compute: at `step` (three per stage), and read from memory until step `last`."""
+    """A value that a program computes at `step` (three per stage), and keeps in memory until step `last`."""
 
     var: Var
     reads: "list[Read]"
@@ -38,13 +38,13 @@ class Node:
 
     @property
     def remembered(self) -> bool:
-        """Whether another node reads the value from memory."""
+        """Whether another node reads this node's value from memory."""
         return self.last >= 0
 
 
 @dataclass(eq=False)
 class Read:
-    """Lanes that are read: element k is lane `places[k]` of `sources[which[k]]`."""
+    """Operand of a node: element k of the operand is lane `places[k]` of `sources[which[k]]`."""
 
     sources: list[Node]
     which: np.ndarray
@@ -53,22 +53,22 @@ class Read:
 
     @property
     def constant(self) -> bool:
-        """Whether all elements are the same lane."""
+        """Whether all elements of the operand are the same lane."""
         return len(self.sources) == 1 and bool((self.places == self.places[0]).all())
 
     @property
     def few(self) -> bool:
-        """Whether an entry is looked up by comparing its index with that of each lane."""
+        """Whether a table has so few entries that lookups compare the index with that of each entry."""
         return len(self.places) <= SMALL
 
     @property
     def plain(self) -> bool:
-        """Whether these are all lanes of one value in order."""
+        """Whether the operand is all lanes of one value, in order."""
         lanes = self.sources[0].var.lanes
         return len(self.sources) == 1 and np.array_equal(self.places, np.arange(lanes))
 
     def at(self, places: np.ndarray) -> "Read":
-        """The lanes at given elements, without the sources that they do not use."""
+        """The operand restricted to given elements, and to the sources that these elements use."""
         kept, which = np.unique(self.which[places], return_inverse=True)
         return Read([self.sources[n] for n in kept], which.reshape(-1), self.places[places])
 
@@ -83,7 +83,7 @@ def _joined(parts: list[Read]) -> Read:
 
 @dataclass
 class Plan:
-    """The steps of a graph with values of up to `most` lanes in registers, for `width` replicates in parallel."""
+    """Order of computing a graph, for `width` replicates in parallel with values of up to `most` lanes in registers."""
 
     order: list[Var]
     outputs: list[Var]
@@ -105,7 +105,7 @@ class Plan:
         self._place()
 
     def steps(self) -> Iterator[tuple[int, list[Node]]]:
-        """The steps in order: how they are computed, and the nodes of each."""
+        """The steps of a plan in order: how the nodes of each step are computed, and these nodes."""
 
         def together(node: Node) -> tuple[int, int]:
             return node.step, node.var.lanes if node.how == LOOP else 0
@@ -219,12 +219,12 @@ class Plan:
 
 
 def lane_bytes(kind: str, width: int) -> int:
-    """Bytes of a lane in memory; a boolean takes one bit."""
+    """Bytes of one lane in memory; a lane of booleans takes one bit."""
     return (width + 7) // 8 if kind == "b" else 8 * width
 
 
 def told(source: Node) -> bool:
-    """Whether entries of a table are looked up directly in an input."""
+    """Whether a table is an input or a constant, so that lookups can read its memory directly."""
     return source.var.operation in ("input", "constant") and source.var.kind != "b"
 
 

@@ -32,28 +32,28 @@ _running = _Running()
 
 
 def surely(shortcut: Callable[[], bool]) -> bool:
-    """Whether a shortcut with an equal result is possible; False during recording, which must serve any numbers."""
+    """Whether a shortcut that gives an equal result may be taken; False during recording, which must fit all values."""
     return not _running.tapes and shortcut()
 
 
 def none(flag: Tensor) -> bool:
-    """Whether a flag is False everywhere on the CPU, as in `surely`; reading a flag on a GPU would have to wait."""
+    """Whether a flag on the CPU is False everywhere; False on a GPU and during recording, which never read flags."""
     return surely(lambda: flag.device.type == "cpu" and not bool(flag.any()))
 
 
 def recording() -> "Tape | None":
-    """The tape that records now, or None."""
+    """The tape that records operations now, or None."""
     return _running.tapes[-1] if _running.tapes else None
 
 
 def refuse(what: str) -> None:
-    """Raise `Unfit` during recording, because the function needs something outside tensors."""
+    """Raise `Unfit` during recording, because a function needs something other than tensors."""
     if _running.tapes:
         raise Unfit(what)
 
 
 class Varies:
-    """A placeholder for a value that differs between calls and is not a tensor; a program cannot read it."""
+    """Placeholder for a value that is no tensor and differs between calls; a compiled program cannot read it."""
 
     def _refuse(self, *_: Any, **__: Any) -> Any:
         raise Unfit("a value that is known at the call only")
@@ -90,17 +90,17 @@ class Tape(TorchDispatchMode):
         self.constants: list[Tensor] = []
 
     def input(self, tensor: Tensor, number: int, axis: int | None) -> None:
-        """Declare a tensor that differs between calls, with replicates on `axis`: 0, or None if they share it."""
+        """Declare a tensor that differs between calls, with replicates on `axis`: 0, or None if all share it."""
         self.tell(tensor, self.graph.make("input", (), tuple(tensor.shape), axis, self.kind(tensor), number))
 
     def kind(self, tensor: Tensor) -> str:
-        """The kind of a tensor's numbers."""
+        """The kind of a tensor's numbers: float, integer or boolean."""
         if tensor.dtype not in KINDS or tensor.device.type != "cpu":
             raise Unfit(f"{tensor.dtype} on {tensor.device.type}")
         return KINDS[tensor.dtype]
 
     def tell(self, tensor: Tensor, var: Var) -> None:
-        """Set the node that a tensor represents from now on."""
+        """Set the graph node that a tensor represents from now on."""
         self._note(tensor)
         self.vars[tensor] = var
 
@@ -116,7 +116,7 @@ class Tape(TorchDispatchMode):
         return [other for other in alive if other is not None]
 
     def var(self, value: Any) -> Var:
-        """The node of a tensor or a number."""
+        """The graph node of a tensor or a number."""
         if not isinstance(value, Tensor):
             return self.graph.fill(value)
         if value in self.untold:
@@ -143,7 +143,7 @@ class Tape(TorchDispatchMode):
         return self.graph.make("constant", (), tuple(tensor.shape), axis, kind, len(self.constants) - 1)
 
     def fill(self, value: float | int | bool, like: Tensor, axis: int | None = None) -> Var:
-        """A constant in the shape of a tensor.
+        """Graph node of a constant in the shape of a tensor.
 
         If the first axis is as long as the number of replicates, it is used as theirs, which is correct for a constant.
         """
@@ -153,7 +153,7 @@ class Tape(TorchDispatchMode):
         return self.graph.cast_fill(value, shape, axis, self.kind(like))
 
     def changed(self, tensor: Tensor, var: Var) -> None:
-        """Update a tensor that was changed in place, and the other tensors that use the same memory."""
+        """Update the nodes of a tensor that was changed in place, and of other tensors on the same memory."""
         if tensor not in self.vars:
             raise Unfit("a constant changed in place")
         here = _places(tensor, self.vars[tensor].axis)
@@ -226,7 +226,7 @@ def _several(value: Any) -> list[Any]:
 
 @contextlib.contextmanager
 def off(tape: Tape) -> Iterator[None]:
-    """Operations inside the context are not recorded."""
+    """Context in which operations on tensors are not recorded."""
     with _disable_current_modes(), _paused(tape):
         yield
 
@@ -257,7 +257,7 @@ _READING = (torch.Tensor.numpy, torch.Tensor.tolist, torch.Tensor.__array__)
 
 @contextlib.contextmanager
 def record(tape: Tape) -> Iterator[None]:
-    """Record all operations inside the context."""
+    """Context in which a tape records all operations on tensors."""
     _running.tapes.append(tape)
     try:
         with _Closed(), tape:
@@ -267,7 +267,7 @@ def record(tape: Tape) -> Iterator[None]:
 
 
 def rule(*names: str) -> Callable[[Rule], Rule]:
-    """Make a function the rule of operations of torch."""
+    """Make a function the rule by which the named torch operations are recorded."""
 
     def register(function: Rule) -> Rule:
         for name in names:
@@ -279,7 +279,7 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
 
 @contextlib.contextmanager
 def primitive(rule: Rule, *operands: Tensor) -> Iterator[Callable[..., Tensor]]:
-    """Record everything inside as one operation of the graph; `done(result)` sets its result, or one of several."""
+    """Record all operations inside the context as one graph node; `done(result)` sets its result, or one of several."""
     tape = recording()
     if tape is None or not any(tape.knows(x) for x in operands):
         yield lambda result, *which: result
@@ -295,7 +295,7 @@ def primitive(rule: Rule, *operands: Tensor) -> Iterator[Callable[..., Tensor]]:
 
 
 def entries(table: Tensor, index: Tensor) -> Tensor:
-    """Entries of a table at indices of any shape; indices run through the tables `[..., R, n]` of all replicates."""
+    """Entries of the tables `[..., R, n]` at indices of any shape, counted through the tables of all replicates."""
     with primitive(_entries, table, index) as done:
         return done(table.reshape(-1).index_select(0, index.reshape(-1)).reshape(index.shape))
 
@@ -307,7 +307,7 @@ def _entries(tape: Tape, out: Tensor, table: Var, index: Var) -> Var:
 
 
 def rows_of(table: Tensor, row: Tensor) -> Tensor:
-    """Complete rows of tables `[..., R, S, A]` at row indices that run through all replicates, `[..., A]`."""
+    """Complete rows of the tables `[..., R, S, A]`, `[..., A]`, at row indices counted through all replicates."""
     with primitive(_rows_of, table, row) as done:
         return done(table.reshape(-1, table.shape[-1])[row])
 
@@ -319,7 +319,7 @@ def _rows_of(tape: Tape, out: Tensor, table: Var, row: Var) -> Var:
 
 
 def repeated(tape: Tape, out: Tensor, table: Var, row: Var, counted: str) -> Var:
-    """Rows of a table as the last axis, looked up one number at a time."""
+    """Graph node of table rows as the last axis, looked up one number at a time."""
     size = out.shape[-1]
     places = np.repeat(row.places()[..., None], size, -1)
     wide = tape.graph.arranged(row, places, tuple(out.shape), row.axis)
@@ -329,7 +329,7 @@ def repeated(tape: Tape, out: Tensor, table: Var, row: Var, counted: str) -> Var
 
 
 def first_places(replicates: int, size: int) -> Tensor:
-    """Index of the first entry of each replicate's table, counted through all replicates, int64 `[R, 1, 1, 1]`."""
+    """Index of the first entry of each replicate's table, counted through all tables, int64 `[R, 1, 1, 1]`."""
     places = (torch.arange(replicates) * size).reshape(-1, 1, 1, 1)
     tape = recording()
     if tape is not None and replicates == tape.replicates:
@@ -340,7 +340,7 @@ def first_places(replicates: int, size: int) -> Tensor:
 
 
 def added(tape: Tape, out: Tensor, values: Var, index: Var) -> Var:
-    """The rule for adding values to tables `[..., R, n]` at indices counted through all replicates."""
+    """Graph node that adds values to tables `[..., R, n]` at indices counted through all replicates."""
     shape = tuple(out.shape)
     axis = 1 if len(shape) > 1 and shape[0] == 1 else 0
     if index.axis is None or shape[axis] != tape.replicates:
@@ -350,7 +350,7 @@ def added(tape: Tape, out: Tensor, values: Var, index: Var) -> Var:
 
 
 def counted(below: float) -> Rule:
-    """The rule for drawing: the number of entries in a row of a table that do not exceed a number.
+    """Recording rule of inverse-CDF sampling: how many entries of a table row do not exceed a number.
 
     uniform and state `[R, G, N]`, table `[1, R, S, A]`; numbers are clipped to `below` times the row's last entry.
     """
@@ -384,7 +384,7 @@ def _alike(tape: Tape, shape: tuple[int, ...], *values: Var) -> tuple[Var, ...]:
 
 
 def drawn(token: int, number: int) -> Rule:
-    """The rule for both draws of a Philox block: ids `[R or 1, G, N]`, replicates `[R]`, the stream's key `[2]`."""
+    """Recording rule of both draws of a Philox block from ids `[R or 1, G, N]`, replicates `[R]` and a key `[2]`."""
 
     def work(tape: Tape, out: Tensor, ids: Var, replicates: Var, key: Var, half: int) -> Var:
         graph, shape = tape.graph, tuple(out.shape)

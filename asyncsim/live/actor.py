@@ -35,7 +35,7 @@ PATIENCE = 5.0
 
 
 class Sheet(NamedTuple):
-    """One tensor on the board."""
+    """Name, shape and type of one weight tensor in the shared memory of a `Board`."""
 
     name: str
     shape: tuple[int, ...]
@@ -43,13 +43,13 @@ class Sheet(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Size in bytes."""
+        """Size of the weight tensor in bytes."""
         return math.prod(self.shape) * np.dtype(self.dtype).itemsize
 
 
 @dataclass(frozen=True)
 class Board:
-    """A sequence lock with a checksum: one process writes, all read, and a killed process blocks nobody.
+    """Shared memory with the published weights: one process writes, all read, and a killed process blocks nobody.
 
     The turn is odd while the board is written. A reader takes its copy if the turn was even and the checksum fits.
     Memory without a name ends with the last process that holds it, however that ends.
@@ -60,7 +60,7 @@ class Board:
 
     @classmethod
     def of(cls, room: Callable[[int], Any], weights: Weights) -> "Board":
-        """Create a board for weights of these names and shapes; `room` returns a given number of zeroed bytes."""
+        """Create shared memory for weights of these names and shapes; `room` returns a given number of zeroed bytes."""
         sheets = tuple(Sheet(name, tuple(tensor.shape), str(tensor.numpy().dtype)) for name, tensor in weights.items())
         board = cls(room(8 * HEAD + sum(sheet.size for sheet in sheets)), sheets)
         board.write(0, weights)
@@ -70,11 +70,11 @@ class Board:
         return np.frombuffer(self.memory, np.int64, HEAD), np.frombuffer(self.memory, np.uint8, offset=8 * HEAD)
 
     def version(self) -> int:
-        """Version on the board, or the one that is being written."""
+        """Version of the published weights, or the version that is being written."""
         return int(self._parts()[0][VERSION])
 
     def write(self, version: int, weights: Weights) -> None:
-        """Publish a version."""
+        """Publish a version of the weights to all actor processes."""
         head, body = self._parts()
         data = b"".join(weights[sheet.name].numpy().tobytes() for sheet in self.sheets)
         head[TURN] += 1
@@ -83,7 +83,7 @@ class Board:
         head[TURN] += 1
 
     def read(self) -> tuple[int, Weights]:
-        """Newest complete version and a copy of its weights; raise `EOFError` if a write never finishes."""
+        """Newest complete version and a copy of its weights; raises `EOFError` if a write never finishes."""
         head, body = self._parts()
         last = time.monotonic() + PATIENCE
         while time.monotonic() < last:
@@ -108,7 +108,7 @@ TRIAL = 0
 
 
 class Order(NamedTuple):
-    """Order to generate a group: its number, slot and, if time is simulated, the seconds of each sample."""
+    """Order to an actor process for one group: its number, slot and, with simulated time, seconds per sample."""
 
     group: int
     place: int
@@ -116,7 +116,7 @@ class Order(NamedTuple):
 
 
 class Done(NamedTuple):
-    """A finished group: time stamps, versions of tokens int32 `[N, T]`, and its columns as arrays `[1, 1, N, ...]`."""
+    """A finished group: time stamps, token versions int32 `[N, T]`, and its data as arrays `[1, 1, N, ...]`."""
 
     group: int
     place: int
@@ -139,7 +139,7 @@ class _Growing:
 
 @dataclass
 class Actor:
-    """The groups generated in one process, each on its own clock.
+    """Generates groups in one actor process, each group on its own clock.
 
     A response of T tokens reaches token t at the fraction t / T of its seconds; there it takes the newest weights where
     the mode lets it. What it says is computed when its group ends, in one call, from the weights it held at each token.
@@ -158,11 +158,11 @@ class Actor:
         self.store = versions.Store(self.sampler.realization)
 
     def now(self) -> float:
-        """Seconds since the run began."""
+        """Seconds since the live run began."""
         return time.monotonic() - self.zero
 
     def serve(self, pipe: Any) -> None:
-        """Take orders until they end, or until the sender has disconnected."""
+        """Take orders for groups until the orders end or the sender has disconnected."""
         while True:
             if pipe.poll(max(0.0, self.due[0][0] - self.now()) if self.due else None):
                 order = pipe.recv()
@@ -175,7 +175,7 @@ class Actor:
                     pipe.send(done)
 
     def begin(self, order: Order) -> None:
-        """Start a group with the weights that are on the board now."""
+        """Start generating a group with the weights that are published now."""
         start, newest = self.now(), self._newest()
         shape = (self.sampler.samples, self.sampler.task.horizon)
         version = np.full(shape, newest, dtype=np.int32)
@@ -184,7 +184,7 @@ class Actor:
             self._wait(order, sample, 1 if self.moving and order.seconds is not None else shape[1])
 
     def advance(self, group: int, sample: int, token: int) -> Done | None:
-        """Continue a response at a token under the newest weights, or end it; return the group if it is finished."""
+        """Continue a response at a token under the newest weights, or end it; return its group if that is finished."""
         growing, horizon = self.growing[group], self.sampler.task.horizon
         if token < horizon:
             growing.version[sample, token:] = self._newest()
@@ -221,7 +221,7 @@ class Actor:
 
 
 def unpacked(rows: Trajectories, reward: torch.Tensor) -> dict[str, Any]:
-    """Trajectories as arrays, with everything that a learner needs."""
+    """Convert trajectories and rewards to named arrays, with everything that a learner needs."""
     columns: dict[str, Any] = {"state": rows.state, "action": rows.action, "mask": rows.mask, "reward": reward}
     columns |= {"inserted": rows.inserted, "broken": rows.broken}
     columns |= {f"output {name}": value for name, value in rows.outputs.items()}
@@ -230,7 +230,7 @@ def unpacked(rows: Trajectories, reward: torch.Tensor) -> dict[str, Any]:
 
 
 def joined(groups: list[dict[str, Any]]) -> tuple[Trajectories, torch.Tensor]:
-    """Concatenate groups, `[1, G, N, ...]`, with their rewards."""
+    """Concatenate the trajectories of groups, `[1, G, N, ...]`, and their rewards."""
 
     def join(name: str) -> torch.Tensor | None:
         return torch.from_numpy(np.concatenate([each[name] for each in groups], axis=1)) if name in groups[0] else None
@@ -247,7 +247,7 @@ def joined(groups: list[dict[str, Any]]) -> tuple[Trajectories, torch.Tensor]:
 
 
 def main(pipe: Any, board: Board, sampler: Sampler, moving: bool, zero: float) -> None:
-    """Entry point of the process; it ignores Ctrl-C, and ends with its parent process."""
+    """Entry point of an actor process, which ignores Ctrl-C and ends with its parent process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         with torch.no_grad(), versions.threads(1):
@@ -271,7 +271,7 @@ Crew = tuple[Board, list[Any], list[Any]]
 
 @contextmanager
 def started(count: int, weights: Weights, sampler: Any, zero: float, moving: bool) -> Iterator[Crew]:
-    """Context with board, processes and pipes, which are all closed at its end."""
+    """Context with the shared weights, actor processes and their pipes, which are all closed at its end."""
     methods = multiprocessing.get_all_start_methods()
     context: Any = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
     if "forkserver" in methods:
@@ -306,7 +306,7 @@ def _plain_main() -> Iterator[None]:
 
 
 def end(processes: list[Any], pipes: list[Any], closing: bool = False) -> None:
-    """Tell actors that there are no more orders, and kill those that do not end.
+    """Tell actor processes that no more orders come, and kill the processes that do not end.
 
     `closing`: no thread reads the pipes. A new run's pipe may get the number of a closed one, and lose what it says.
     """

@@ -22,7 +22,7 @@ from asyncsim.systems._settings import Settings
 
 
 class Permits(Tickets):
-    """Controller of a preset: its K permits, slots and release rule, with the permit accounting of `conformance`."""
+    """Admission controller of a preset: K permits, slots and release rule, with the accounting of `conformance`."""
 
     def __init__(self, system: Settings, more: int = 0) -> None:
         tickets = checks.LARGEST if system.tickets is None else system.tickets
@@ -35,7 +35,7 @@ class Permits(Tickets):
 
 @dataclass
 class Group:
-    """One group and its stamps, NaN for those not set yet."""
+    """One group of a live run with its time stamps, NaN for those not set yet."""
 
     number: int
     place: int
@@ -47,7 +47,7 @@ class Group:
 
 @dataclass
 class Desk:
-    """Groups in progress and ready; the learner's methods and the thread that receives from actors share one lock."""
+    """Groups in generation or ready for training, behind one lock for the learner and the thread that receives."""
 
     system: Settings
     hooks: Hooks
@@ -74,7 +74,7 @@ class Desk:
         self.hears.start()
 
     def take(self) -> tuple[list[Group], float]:
-        """Groups of the next batch by number, and the time of the dequeue."""
+        """Groups of the next batch, ordered by number, and the time of the dequeue in seconds."""
         size = self.system.groups_per_batch
         with self.changed:
             while (waiting := len(self.ready)) < size:
@@ -94,7 +94,7 @@ class Desk:
             return sorted(chosen, key=lambda group: group.number), at
 
     def publish(self, version: int, write: Callable[[], None]) -> float:
-        """Install a version, after the last group in generation if the system drains, and admit groups."""
+        """Publish a version, after the last group in generation if the system drains, and admit new groups."""
         with self.changed:
             begun, self.open = self.now(), False
             while self.prepared < len(self.pipes) or (self.system.mode == "drain" and self.running):
@@ -111,7 +111,7 @@ class Desk:
             return waited
 
     def left(self) -> list[Group]:
-        """Stop admission; return the groups that were not trained, by number."""
+        """Stop admission, and return the untrained groups ordered by number."""
         with self.changed:
             self.open, self.over = False, True
             return sorted([*self.ready, *self.running.values()], key=lambda group: group.number)
@@ -181,7 +181,7 @@ def _received(pipe: Any) -> Any:
 
 
 class Writer:
-    """Appends the rows of a batch in one write, before anything is generated with the weights that it produced.
+    """Writes the log of a live run: a batch's rows are written before its new weights generate anything.
 
     `tokens` are those of the response, or, where weights move under it (`moving`), all that it had time for: there a
     replay finds the version of each at its place.
@@ -199,16 +199,16 @@ class Writer:
             raise checks.InputError("log", str(path), f"a new file in a folder ({error.strerror})", remedy) from None
 
     def batch(self, groups: Iterable[Group], number: int, version: int, t_train: float) -> None:
-        """Append the rows of a trained batch."""
+        """Append the rows of a trained batch to the log."""
         trained = {"batch": number, "train_version": version, "t_train": t_train, "fate": "trained"}
         self._append(row for group in groups for row in self._rows(group, trained))
 
     def rest(self, groups: Iterable[Group]) -> None:
-        """Append the rows of groups that were not trained when the run ended."""
+        """Append to the log the rows of groups that were still untrained when the run ended."""
         self._append(row for group in groups for row in self._rows(group, {"fate": "unfinished"}))
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the log file."""
         os.close(self.file)
 
     def _append(self, rows: Iterable[dict[str, Any]]) -> None:

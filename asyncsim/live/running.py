@@ -44,13 +44,13 @@ BLOCK = 1024
 
 
 def rate(seconds: np.ndarray) -> float:
-    """Events per second between the first and the last."""
+    """Events per second between the first and the last of the given times."""
     return (len(seconds) - 1) / float(seconds[-1] - seconds[0])
 
 
 @dataclass(frozen=True, eq=False)
 class Live:
-    """Result of a live run.
+    """Result of a live run: its log, learning curve, replayable schedule and time stamps.
 
     `log`: the file with one row for each sample; `trace`: the learning curve, as `sim.run` gives it; `schedule`: the
     log as an imposed schedule; `v_submit` `[B, G]`: versions at admission; `t_train`, `t_trained` `[B]`: seconds at
@@ -73,12 +73,12 @@ class Live:
 
     @cached_property
     def staleness(self) -> np.ndarray:
-        """Staleness of the first token of every trained sample in publishes, float64 `[B, G, N]`."""
+        """Staleness of each trained sample's first token in publishes, float64 `[B, G, N]`."""
         return self.stamps("head")
 
     @property
     def submitted(self) -> np.ndarray:
-        """Staleness of every trained group since its admission, float64 `[B, G]`, as the event model counts it."""
+        """Publishes from each trained group's admission to its training, float64 `[B, G]`, as in the event model."""
         version = np.arange(len(self.v_submit)) // int(self.spec.system.batches_per_publish)
         return (version[:, None] - self.v_submit).astype(np.float64)
 
@@ -88,17 +88,17 @@ class Live:
         return self.submitted - self.staleness[..., 0]
 
     def stamps(self, name: str) -> np.ndarray:
-        """A time stamp in seconds (t_submit, t_start, t_end, t_ready, t_train) of every trained sample, `[B, G, N]`."""
+        """Time stamps (t_submit, t_start, t_end, t_ready or t_train) of each trained sample in seconds, `[B, G, N]`."""
         made: np.ndarray = self.schedule.log.samples[name][self.schedule.log.grid]
         return made
 
     @property
     def training(self) -> np.ndarray:
-        """Seconds from the dequeue of each batch until the next may follow, without waits for a drain, `[B]`."""
+        """Seconds from each batch's dequeue until the next dequeue may follow, without waits for a drain, `[B]`."""
         return self.t_trained - self.t_train
 
     def publishes_per_second(self, warm: int = 0) -> float:
-        """Publishes per second, without the batches before `warm`."""
+        """Publishes per second of the live run, without its first `warm` batches."""
         return rate(self.t_train[warm:]) / int(self.spec.system.batches_per_publish)
 
 
@@ -111,7 +111,7 @@ def run(
     controller: Callable[[], Any] | None = None,
     names: Names | None = None,
 ) -> Live:
-    """Train a spec with real actor processes, clocks and races; every sample is stamped in a log.
+    """Train a spec with real actor processes, clocks and races; a log has the time stamps of every sample.
 
     Staleness of a sample = version when it was trained - version that it was generated with, both as they happened.
 
@@ -309,7 +309,7 @@ SLOWER = 0.03
 
 
 class Meeting(NamedTuple):
-    """One measured quantity with its prediction, and the band that contains it with probability `level`."""
+    """One quantity of a live run, measured and predicted, with the prediction band of probability `level`."""
 
     quantity: str
     measured: float
@@ -320,13 +320,13 @@ class Meeting(NamedTuple):
 
     @property
     def inside(self) -> bool:
-        """Whether the measurement is in the band."""
+        """Whether the measured value is inside the prediction band."""
         return self.low <= self.measured <= self.high
 
 
 @dataclass(frozen=True, eq=False)
 class Predicted:
-    """Predictions of the event model and of a replay of the log for a live run.
+    """Predictions for a live run, by the event model and by a replay of its log.
 
     `system`: the model with measured latencies; `warm`: batches left out; `pmf` `[S]`: predicted distribution of
     staleness; `meetings`: mean staleness, total variation to `pmf`, throughput in groups per second, and the mean
@@ -345,12 +345,12 @@ class Predicted:
 
     @property
     def inside(self) -> bool:
-        """Whether every measurement is in its band."""
+        """Whether every measured quantity is inside its prediction band."""
         return all(each.inside for each in self.meetings)
 
 
 def model(live: Live, warm: int) -> System:
-    """The system of a live run with the latencies measured after `warm` batches, drawn independently."""
+    """Event model of a live run with the latencies measured after `warm` batches, drawn independently."""
     work = (live.stamps("t_ready") - live.stamps("t_submit"))[warm:, :, 0]
     seconds = {"length": work, "train_time": live.training[warm:]}
     system: System = replace(live.spec.system, rates=(1.0,) * len(live.spec.system.rates))
@@ -359,7 +359,7 @@ def model(live: Live, warm: int) -> System:
 
 
 def predicted(live: Live, replicates: int = 65, realizations: int = 200, level: float = 0.99) -> Predicted:
-    """Predict a live run by the event model with its measured latencies, and its learning by a replay of its log.
+    """Predict a live run's timing by the event model with measured latencies, and its learning by a replay of its log.
 
     Staleness counts from the admission: the model starts a group when it is admitted, and `Live.raced` has how many
     publishes a real first token comes later. The band of a quantity lies between the quantiles (1 - level) / 2 and

@@ -21,7 +21,7 @@ def a2c(
     aggregator: _Aggregator = "token_mean",
     at: str = "current",
 ) -> Method:
-    """Advantage actor-critic without a ratio; the advantage is the return minus the critic's value."""
+    """Advantage actor-critic without an importance ratio; the advantage is the return minus the critic's value."""
 
 def a3c(
     steps: int = 5,
@@ -35,7 +35,7 @@ def a3c(
 def a3po(
     low: Number = 0.2, high: Number = 0.2, advantage: Advantage | None = None, aggregator: _Aggregator = "token_mean"
 ) -> Method:
-    """A-3PO: decoupled PPO whose proximal policy is interpolated according to staleness, instead of computed."""
+    """A-3PO: decoupled PPO whose proximal log-probs are interpolated according to staleness, instead of computed."""
 
 def acer(
     cap: Number = 10.0,
@@ -80,7 +80,7 @@ def bapo_paper(
     scope: Literal["step", "micro_batch"] = "step",
     micro_batches: int = 1,
 ) -> Method:
-    """BAPO, paper form: clip bounds are raised until positive advantages supply their share of the loss."""
+    """BAPO, paper form: clip bounds are raised until positive advantages supply a target share of the loss."""
 
 def cispo(
     low: Number = 1.0,
@@ -103,7 +103,7 @@ def clip_cov(
     advantage: Advantage | None = None,
     aggregator: _Aggregator = "token_mean",
 ) -> Method:
-    """Clip-Cov: PPO's clip; some tokens with high covariance of advantage and log-prob lose their gradient, too."""
+    """Clip-Cov: PPO's clip, and no gradient for some tokens with a high covariance of advantage and log-prob."""
 
 def dapo(
     low: Number = 0.2,
@@ -122,7 +122,7 @@ def decoupled_ppo(
     advantage: Advantage | None = None,
     aggregator: _Aggregator = "token_mean",
 ) -> Method:
-    """Decoupled PPO: a clip around the policy at the start of the batch, times its importance weight to behavior."""
+    """Decoupled PPO: a clip around the policy at the start of the batch, times that policy's ratio to behavior."""
 
 def delight(
     temperature: Number = 1.0, advantage: Advantage | None = None, aggregator: _Aggregator = "token_mean"
@@ -136,7 +136,7 @@ def dppo_kl(
     advantage: Advantage | None = None,
     aggregator: _Aggregator = "token_mean",
 ) -> Method:
-    """DPPO, binary KL: mask tokens outside the trust region that the update would move further away."""
+    """DPPO, binary KL: mask tokens outside of the trust region that the update would move further away from behavior."""
 
 def dppo_prime(
     low: Number = 0.2,
@@ -145,7 +145,7 @@ def dppo_prime(
     advantage: Advantage | None = None,
     aggregator: _Aggregator = "token_mean",
 ) -> Method:
-    """DPPO as in prime-rl: untruncated ratios, the mask of `dppo_tv`, and a squared log-ratio penalty on every token."""
+    """DPPO as in prime-rl: untruncated ratios, the mask of `dppo_tv`, and a penalty on squared log ratios."""
 
 def dppo_tv(
     low: Number = 0.2,
@@ -154,7 +154,7 @@ def dppo_tv(
     advantage: Advantage | None = None,
     aggregator: _Aggregator = "token_mean",
 ) -> Method:
-    """DPPO, binary total variation: mask tokens whose probability has moved too far along their advantage."""
+    """DPPO, binary total variation: mask tokens whose probability has moved too far in their advantage's direction."""
 
 def dro(
     tau: Number = 0.1,
@@ -188,7 +188,7 @@ def geometric_rs(
     advantage: Advantage | None = None,
     aggregator: _Aggregator = "token_mean",
 ) -> Method:
-    """Rejection of sequences by the geometric mean of their token ratios."""
+    """Rejection sampling of sequences by the geometric mean of their token ratios."""
 
 def gipo(
     sigma: Number = 1.0,
@@ -224,7 +224,7 @@ def grpo(
     entropy: float = 0.0,
     kl: Number = 0.0,
 ) -> Method:
-    """GRPO: group-standardized rewards, a clipped token ratio, sequence-mean aggregation and an optional KL penalty."""
+    """GRPO: group-standardized rewards, clipped token ratios, sequence-mean aggregation and an optional KL penalty."""
 
 def gspo(
     low: Number = 0.0003,
@@ -250,7 +250,7 @@ def ipo_mask(
     advantage: Advantage | None = None,
     aggregator: _Aggregator = "token_mean",
 ) -> Method:
-    """INTELLECT policy optimization: mask tokens whose probability has moved too far in either direction."""
+    """INTELLECT policy optimization: mask tokens whose probability has moved too far from behavior in any direction."""
 
 def kimi(
     tau: Number = 0.1,
@@ -268,7 +268,7 @@ def kl_cov(
     advantage: Advantage | None = None,
     aggregator: _Aggregator = "token_mean",
 ) -> Method:
-    """KL-Cov: token ratios without a clip; a KL penalty holds the tokens of highest covariance near the anchor."""
+    """KL-Cov: unclipped token ratios, and a KL penalty on tokens with the highest covariance of advantage and log-prob."""
 
 def kpop(
     threshold: Number = 0.05,
@@ -298,7 +298,7 @@ def m2po_mask(
     scope: Literal["step", "micro_batch"] = "step",
     micro_batches: int = 1,
 ) -> Method:
-    """M2PO, mask form: harmful tokens are dropped until the mean squared log ratio is at most tau."""
+    """M2PO, mask form: drop the most extreme log ratios that a step would increase, until the mean square is <= tau."""
 
 def m2po_waterfill(
     tau: Number = 0.04,
@@ -329,7 +329,7 @@ def p3o(
     scope: Literal["step", "micro_batch"] = "step",
     micro_batches: int = 1,
 ) -> Method:
-    """P3O: ratios are capped at the step's token ESS, and a KL penalty has weight 1 - ESS."""
+    """P3O: token ratios are capped at the step's normalized ESS, and a KL penalty has weight 1 - ESS."""
 
 def per_decision_is(advantage: Advantage | None = None, aggregator: _Aggregator = "sequence_sum") -> Method:
     """Per-decision importance sampling: every reward is weighted by the ratio of the tokens up to it."""
@@ -356,7 +356,7 @@ def reinforce(
     entropy: float = 0.0,
     critic: float = 0.0,
 ) -> Method:
-    """REINFORCE: the advantage weights the score of the current policy; no ratio corrects for stale data."""
+    """REINFORCE: the advantage times the score of the current policy, without a ratio that corrects for stale data."""
 
 def retrace(
     cap: Number | None = None,
@@ -387,7 +387,7 @@ def sat(
     scope: Literal["step", "micro_batch"] = "step",
     micro_batches: int = 1,
 ) -> Method:
-    """SAT: PPO's clip, with a tighter bound for tokens whose log ratio exceeds a quantile."""
+    """SAT: PPO's clip, with tighter bounds for tokens whose absolute log ratio exceeds a quantile."""
 
 def score_centering(
     weight: Literal["none", "truncated"] = "none",
@@ -419,10 +419,10 @@ def three_policy_tis(
     aggregator: _Aggregator = "token_mean",
     floor: Number | None = None,
 ) -> Method:
-    """Truncated weights for staleness and engine mismatch, times PPO's clip for the updates within a batch."""
+    """Truncated weights for staleness and for engine mismatch, times PPO's clip for updates within a batch."""
 
 def topr(advantage: Advantage | None = None, aggregator: _Aggregator = "sequence_sum") -> Method:
-    """TOPR: samples with A >= 0 have no ratio; samples with A < 0 are weighted by the truncated sequence ratio."""
+    """TOPR: no ratio for samples with A >= 0, and the truncated sequence ratio for samples with A < 0."""
 
 def topr_roll(
     positive: Number = 1.0,
@@ -430,7 +430,7 @@ def topr_roll(
     advantage: Advantage | None = None,
     aggregator: _Aggregator = "token_mean",
 ) -> Method:
-    """TOPR as in ROLL: as `topr` with token ratios, but the sign of the reward decides, not that of the advantage."""
+    """TOPR as in ROLL: as `topr`, but with token ratios, and chosen by the sign of the reward, not of the advantage."""
 
 def truncated_is(
     level: Literal["token", "sequence", "geometric"] = "sequence",
@@ -440,10 +440,10 @@ def truncated_is(
     normalize: Literal["none", "tokens", "sequences"] = "none",
     floor: Number | None = None,
 ) -> Method:
-    """Truncated importance sampling: the ratio of the sequence or token, at most `cap`, multiplies the advantage."""
+    """Truncated importance sampling: the ratio of the sequence or token, truncated at `cap`, times the advantage."""
 
 def vcpo(cap: Number = 8.0, advantage: Advantage | None = None, aggregator: _Aggregator = "sequence_mean") -> Method:
-    """VCPO: truncated sequence ratios and the off-policy optimal baseline; the link `ess_step` scales the step."""
+    """VCPO: truncated sequence ratios and off-policy optimal baseline; the link `ess_step` scales the learning rate."""
 
 def vespo(
     k_positive: Number = 2.0,

@@ -18,7 +18,7 @@ from asyncsim.step.step import Step
 
 
 class Parts:
-    """The tokens of a step in rows `[R, K, n]`: one row for the full step, or one per micro-batch.
+    """Tokens of a step rearranged to rows `[R, K, n]`: one row for the full step, or one per micro-batch.
 
     Micro-batches take the samples in order, all tokens of a sample together. The first ones are larger by one sample
     where K does not divide their number. `mass` `[R, K, n]`: the share of each token in the step, 0 for masked ones.
@@ -47,14 +47,14 @@ class Parts:
         return (place < sizes.unsqueeze(-1)).to(device)
 
     def rows(self, values: Tensor) -> Tensor:
-        """Rearrange values `[R, G, N, T]` to rows `[R, K, n]`; smaller micro-batches are padded with mass 0."""
+        """Rearrange token values `[R, G, N, T]` to rows `[R, K, n]`; smaller micro-batches are padded with mass 0."""
         if self.count == 1:
             return values.reshape(values.shape[0], 1, -1)
         samples = values.reshape(values.shape[0], -1, self.shape[3])
         return samples[:, self.index].reshape(values.shape[0], self.count, -1)
 
     def back(self, numbers: Tensor) -> Tensor:
-        """Broadcast one number per part `[R, K]` to its samples: `[R, 1, 1, 1]` or `[R, G, N, 1]`."""
+        """Broadcast one number per micro-batch, `[R, K]`, to its samples: `[R, 1, 1, 1]` or `[R, G, N, 1]`."""
         if self.count == 1:
             return numbers.reshape(-1, 1, 1, 1)
         return numbers[:, self.part].reshape(-1, *self.shape[1:3], 1)
@@ -62,7 +62,7 @@ class Parts:
 
 @dataclass(frozen=True, kw_only=True)
 class Adaptive(Weight):
-    """A weight with a statistic of the full step (`scope` "step") or of each of its micro-batches."""
+    """Score weight that depends on a statistic of the full step (`scope` "step") or of each micro-batch."""
 
     scope: str = "step"
     micro_batches: int = 1
@@ -81,16 +81,16 @@ class Adaptive(Weight):
         checks.require(fits, "micro_batches", self.micro_batches, bound, remedy)
 
     def applied(self, step: Step) -> Tensor:
-        """Token ratios to the anchor, which weigh every kept token whatever the threshold."""
+        """Token ratios to the anchor policy, which weight every kept token whatever the threshold."""
         return ratios.usable(step.anchored)
 
     def parts(self, step: Step) -> Parts:
-        """The step's tokens, split as the statistic needs them."""
+        """Tokens of a step, split into the micro-batches over which the statistic is computed."""
         return Parts(step, self.micro_batches)
 
 
 class Ordered(NamedTuple):
-    """Values of positive mass in ascending order `[R, K, n]`, NaN after the last.
+    """Values with positive mass in ascending order, `[R, K, n]`, followed by NaN.
 
     `mass`: their masses, `[R, K, n]`, or `[R, K, 1]` where all are equal; `number`: how many there are, `[R, K, 1]`.
     """
@@ -100,13 +100,13 @@ class Ordered(NamedTuple):
     number: Tensor
 
     def masses(self) -> Tensor:
-        """Cumulative mass up to and including each value, float64 `[R, K, n]`; a new tensor."""
+        """Cumulative mass up to and including each sorted value, float64 `[R, K, n]`; a new tensor."""
         if self.mass.shape == self.value.shape:
             return self.mass.cumsum(-1, dtype=torch.float64)
         return torch.ones_like(self.value, dtype=torch.float64).cumsum_(-1).clamp_(max=self.number).mul_(self.mass)
 
     def squares(self) -> Tensor:
-        """Cumulative sum of mass times squared value, float64 `[R, K, n]`; a new tensor."""
+        """Cumulative sum of mass times squared sorted value, float64 `[R, K, n]`; a new tensor."""
         squares = self.value.to(torch.float64, copy=True)
         if int(self.number.min()) < squares.shape[-1]:
             # A NaN among the values that count must be seen in their sum; what is filled in behind them must not.
@@ -115,18 +115,18 @@ class Ordered(NamedTuple):
 
     @property
     def broken(self) -> Tensor:
-        """Whether a value with positive mass is NaN, `[R, K]`; it would be sorted last."""
+        """Whether a value with positive mass is NaN, which sorting puts last, `[R, K]`."""
         last = self.value.gather(-1, (self.number - 1).clamp(min=0))
         return (last.isnan() & (self.number > 0))[..., 0]
 
     def at(self, column: Tensor, position: Tensor) -> Tensor:
-        """Entry of a column at a position `[R, K]`; 0 before the first."""
+        """Entry of a column of sorted values at a position `[R, K]`; 0 before the first."""
         entry = column.gather(-1, position.clamp(0, column.shape[-1] - 1).unsqueeze(-1))[..., 0]
         return torch.where(position >= 0, entry, torch.zeros_like(entry))
 
 
 def ordered(values: Tensor, present: Tensor | None, parts: Parts) -> Ordered:
-    """Sort values `[R, K, n]` of the present tokens (None: all) in ascending order; `values` is overwritten."""
+    """Sort values `[R, K, n]` of the selected tokens (None: all) in ascending order; `values` is overwritten."""
     absent = parts.mass <= 0
     absent = absent if present is None else absent.logical_or_(~present)
     number = absent.shape[-1] - absent.sum(-1, keepdim=True)
@@ -146,7 +146,7 @@ def ordered(values: Tensor, present: Tensor | None, parts: Parts) -> Ordered:
 
 
 class Cut(NamedTuple):
-    """Threshold above which the largest values of each part are dropped, each `[R, K]`.
+    """Threshold `[R, K]` above which a micro-batch's highest values are dropped, and the share kept at the threshold.
 
     `value`: the largest that is left, infinite where nothing is dropped. `share`: how much of the tokens that have it
     is left: which of several equal tokens goes first is nobody's choice, and this is the mean over all orders.
@@ -156,7 +156,7 @@ class Cut(NamedTuple):
     share: Tensor
 
     def parted(self, step: Step, parts: Parts, size: Tensor, broken: Tensor) -> tuple[Tensor, Tensor]:
-        """Tokens of `size` `[R, G, N, T]` that are dropped, and the fraction kept of each other token; records both."""
+        """Mask of tokens with `size` `[R, G, N, T]` above the threshold, and the fraction kept of each other token."""
         value, share = parts.back(self.value), parts.back(self.share).to(size.dtype)
         closed = size > value
         report(step, "m2po", self.value, closed, broken)
@@ -167,7 +167,7 @@ class Cut(NamedTuple):
 
 
 def cut(step: Step, order: Ordered, tau: Any, rest: tuple[Tensor, Tensor] | None = None, *, below: bool = False) -> Cut:
-    """Drop the largest values one by one until the mean square of the rest is at most tau.
+    """Drop the highest values one by one until the mean square of the rest is at most tau.
 
     `rest`: mass and squares of what stays whatever its size, `[R, K]`. `below`: below tau, and one token stays.
     """
@@ -208,30 +208,30 @@ def cut(step: Step, order: Ordered, tau: Any, rest: tuple[Tensor, Tensor] | None
 
 
 def outward(log_ratio: Tensor, advantage: Tensor) -> Tensor:
-    """Log ratio in the direction of the advantage, `[R, G, N, T]`: positive where a step would widen it."""
+    """Log ratio times the sign of the advantage, `[R, G, N, T]`: positive where a step would increase its size."""
     return log_ratio * advantage.sign()
 
 
 def harmful(signed: Tensor, advantage: Tensor) -> Tensor:
-    """Tokens that a step would move further away; a NaN is included, so that every statistic sees it."""
+    """Mask of tokens whose log ratio a step would increase in size; NaN counts, so that every statistic sees it."""
     return ~(signed <= 0) & (advantage != 0)
 
 
 def widening(log_ratio: Tensor, advantage: Tensor, parts: Parts) -> Ordered:
-    """Harmful log ratios of each part in ascending order, which are all positive."""
+    """Log ratios whose size a step would increase, in ascending order of size, per micro-batch."""
     signed = outward(log_ratio, advantage)
     return ordered(parts.rows(signed), parts.rows(harmful(signed, advantage)), parts)
 
 
 def report(step: Step, prefix: str, theta: Tensor, closed: Tensor, broken: Tensor) -> None:
-    """Record the minimum threshold, the fraction of closed tokens, and how many parts lack a finite statistic."""
+    """Record the minimum threshold, the fraction of tokens with weight 0, and how many micro-batches are not finite."""
     step.statistics[f"{prefix}_theta"] = theta.amin(-1).double()
     step.statistics[f"{prefix}_dropped"] = (step.share * closed.view(torch.uint8)).sum((1, 2, 3), dtype=torch.float64)
     step.statistics[f"{prefix}_nonfinite"] = broken.sum(-1).double()
 
 
 def stopped(weight: Tensor, closed: Tensor) -> Tensor:
-    """Set a weight, which must not be shared, to exactly 0 for closed tokens, whatever its value."""
+    """Set the weight of closed tokens, which must not be shared, to exactly 0, even if it is infinite or NaN."""
     # Few tensors of one number a part have anything to close; looking is cheap, filling is not.
     idle = closed.numel() < weight.numel() and not closed.any()
     return weight if idle else weight.masked_fill_(closed, 0.0)
@@ -245,7 +245,7 @@ ROUNDING = 1e-12
 
 @dataclass(frozen=True, kw_only=True)
 class Searched(Adaptive):
-    """c = rho A where the clip at [low, high] is open; the bounds are found by a search that subclasses define."""
+    """PPO's clip, c = rho A while open, at bounds [low, high] found by a search that subclasses define."""
 
     target: Any = field(metadata=MARK)
     low: Any = field(metadata=MARK)
@@ -257,7 +257,7 @@ class Searched(Adaptive):
     count: str
 
     def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
-        """Ratio times A where the clip found by the search is open."""
+        """Ratio times advantage where the clip at the bounds found by the search is open, else 0."""
         parts = self.parts(step)
         low, high, broken = self._search(step, parts, advantage)
         ratio = self.applied(step)
@@ -270,15 +270,15 @@ class Searched(Adaptive):
         return movable(ratio, advantage, lowest, highest)
 
     def size(self, step: Step, advantage: Tensor) -> Tensor:
-        """Factor of a token's ratio in the sums, `[R, G, N, T or 1]`."""
+        """Factor of a token's ratio in the two sums that the search balances, `[R, G, N, T or 1]`."""
         return advantage.abs()
 
     def reached(self, positive: Tensor, negative: Tensor) -> Tensor:
-        """Whether the search has reached its target, given the sums of both signs."""
+        """Whether the search has reached its target, given the sums over positive and negative advantages."""
         raise NotImplementedError
 
     def path(self, lows: int, highs: int) -> tuple[list[int], list[int]]:
-        """Positions on the two grids of bounds, in the order in which the search tries them."""
+        """Indices into the grids of lower and upper bounds, in the order in which the search tries them."""
         raise NotImplementedError
 
     def _search(self, step: Step, parts: Parts, advantage: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -308,7 +308,7 @@ class Searched(Adaptive):
 
 
 def rising(**knobs: Any) -> None:
-    """Refuse bounds that start above their cap, or too many steps below it."""
+    """Refuse clip bounds that start above their cap, or too many steps below the cap."""
     for name in ("low", "high"):
         names = (name, f"{name}_cap", f"{name}_step")
         start, cap, step = (torch.as_tensor(knobs[key], dtype=torch.float64) for key in names)

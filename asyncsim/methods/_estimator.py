@@ -38,7 +38,7 @@ _MEANS = '`aggregator`, "sequence_sum", "sequence_mean", "token_mean" or "consta
 
 
 def method(source: str, **about: Any) -> Callable[[Callable[..., Weight]], Callable[..., Method]]:
-    """Make a method from a function that returns its weight from the knobs; for `about` see `_public`."""
+    """Make a method from a function that turns knobs into a score weight; for `about` see `_public`."""
     return lambda body: _public(source, body, body.__name__, parts.declared(body), body, **about)
 
 
@@ -50,7 +50,7 @@ def estimator(
     flags: Mapping[str, Any] | None = None,
     **about: Any,
 ) -> Callable[[Any], Callable[..., Method]]:
-    """Make a method with its own weight: a function of step, advantages and knobs, or a class with `score_weight`.
+    """Make a method with its own score weight: a function of step, advantages, knobs, or a class with `score_weight`.
 
     `applied(step, **knobs)`: c at A = 1 without masks, where it is another; `flags`: attributes of the weight.
     """
@@ -143,5 +143,5 @@ def _usual(advantage: Callable[[], Any]) -> Any:
 
 
 def ones(step: Step, **_: Any) -> Tensor:
-    """Applied weight 1, whatever the ratio."""
+    """Score weight at advantage 1 of a method without ratio: 1 for every sample."""
     return torch.ones_like(step.mask[..., :1])

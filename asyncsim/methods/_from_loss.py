@@ -22,7 +22,7 @@ _TRIAL = (4, 3)
 
 @dataclass(frozen=True)
 class Loss(Weight):
-    """c = -d loss / d log pi, divided by the token's share of the mean if the loss averages itself; see `from_loss`."""
+    """Score weights c = -d loss / d log pi of a user's loss, divided by the token's share if the loss is an average."""
 
     binding: arguments.Binding
     averages: bool
@@ -32,7 +32,7 @@ class Loss(Weight):
 
     @property
     def proximal(self) -> bool:  # type: ignore[override]
-        """Whether the loss takes log-probs of the proximal policy."""
+        """Whether the user's loss takes log-probs of the proximal policy."""
         return "proximal_log_prob" in self.binding.asked
 
     def score_weight(self, step: Step, advantage: Tensor) -> Tensor:

@@ -21,7 +21,7 @@ Weigher = Any
 
 
 class Weighed(NamedTuple):
-    """Result of a method on given tensors, each shaped like the given log-probs.
+    """Score weights, cotangents, shares and advantages of a method, each shaped like the given log-probs.
 
     `cotangent` = a m c: the number by which grad log pi of each token is multiplied in the ascent direction;
     `score_weight` = c; `share` = a m; `advantage` A; `statistics` that the weight reports.
@@ -35,7 +35,7 @@ class Weighed(NamedTuple):
 
 
 class Received(NamedTuple):
-    """Tensors that were checked once, for use with any number of methods.
+    """Checked tensors of log-probs, advantages or rewards, for use with any number of methods.
 
     `step` has them as `[R, G, N, T]`, with no method yet; `shape` is that of the given log-probs; `rewarded`: rewards
     are among them. `advantages` are those that were given.
@@ -59,7 +59,7 @@ def received(
     reference_log_prob: Tensor | None = None,
     categorical: bool = True,
 ) -> Received:
-    """Check tensors with log-probs `[..., N, T]` and make a step of them; see `Method.weigh`."""
+    """Check tensors with log-probs `[..., N, T]`, and make a step from them; see `Method.weigh`."""
     bound = "a tensor [N, T], [G, N, T] or [R, G, N, T]"
     remedy = "one row for each sequence; groups and replicates lead"
     shape = tuple(_sized("log_prob", log_prob, lambda axes: 2 <= len(axes) <= 4, bound, remedy).shape)
@@ -107,7 +107,7 @@ _RECEIVED = inspect.signature(received).parameters
 
 
 def stepped(method: Weigher, tensors: Received) -> Step:
-    """Step of a method on checked tensors, with its advantages."""
+    """Step of a method with its advantages, computed on checked tensors."""
     mask = tensors.step.mask
     replicates = mask.shape[0] if len(tensors.shape) == 4 else 1
     lengths = knobs.lengths(method)

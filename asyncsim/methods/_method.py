@@ -34,24 +34,24 @@ from asyncsim.tasks._task import Task
 
 
 def sequence_sum(step: Step) -> Tensor:
-    """mass / G, which gives the gradient of the expected reward."""
+    """Aggregator mass / G per token, which gives the gradient of the expected reward."""
     return (step.mass / step.groups).unsqueeze(-1)
 
 
 def sequence_mean(step: Step) -> Tensor:
-    """mass / (G T_i): every sequence has equal weight, so tokens of long ones have less."""
+    """Aggregator mass / (G T_i) per token: all sequences have equal weight, so tokens of long sequences have less."""
     return (step.mass / (step.groups * step.lengths.clamp(min=1.0))).unsqueeze(-1)
 
 
 def token_mean(step: Step) -> Tensor:
-    """mass / sum(mass T_i) over the step: every token has equal weight."""
+    """Aggregator mass / sum(mass T_i) over the step: every token has equal weight."""
     tokens = (step.mass * step.lengths).sum((1, 2), keepdim=True)
     # Nothing may be left when groups were dropped: 0 / 1, not 0 / 0.
     return (step.mass / torch.where(tokens > 0, tokens, torch.ones_like(tokens))).unsqueeze(-1)
 
 
 def constant(step: Step) -> Tensor:
-    """mass / (G T_max)."""
+    """Aggregator mass / (G T_max) per token: the sum over tokens is divided by a constant length."""
     return (step.mass / (step.groups * step.mask.shape[-1])).unsqueeze(-1)
 
 
@@ -62,7 +62,7 @@ ANCHORS = ("behavior", "proximal")
 
 
 class Factor(Protocol):
-    """A factor of score weights before they are aggregated: a mask, or a weight per sample (a batch link).
+    """A factor of the score weights, applied before aggregation: a mask, or a weight per sample.
 
     `factor(step, advantage)` is `[R, G, N, T or 1]`, detached; the denominators of aggregators do not see it.
     """
@@ -76,7 +76,7 @@ class Factor(Protocol):
 
 
 class Penalty(Protocol):
-    """A term of the objective without an advantage: its contributions to c, `[R, G, N, T]`, and to e (or None).
+    """A term of the objective without an advantage, added to score weights c, `[R, G, N, T]`, and e (or None).
 
     Its sign is that of ascent: descent on beta KL adds negative numbers. Factors do not touch it.
     """
@@ -102,14 +102,14 @@ _ADDED = (
 
 
 def masked(weight: Tensor, factor: Tensor) -> Tensor:
-    """weight times factor, but 0 where the factor is 0, even if the weight is infinite or NaN."""
+    """Product of weight and factor, exactly 0 where the factor is 0, even if the weight is infinite or NaN."""
     return torch.where(factor == 0, torch.zeros((), dtype=weight.dtype, device=weight.device), weight * factor)
 
 
 @calls.named
 @dataclass(frozen=True)
 class Method:
-    """Advantage, weight, aggregator; each part can be replaced (`dataclasses.replace`, or `method.replace`).
+    """A method of policy optimization: advantage, score weight and aggregator, each of which can be replaced.
 
     `at` names the parameters of the pullback: "current", or "behavior" (A3C, asynchronous SGD). `anchor` names the
     policy that ratios refer to. `constants` are cotangents per unit of mass on other outputs: {"loss": -1.0} descends
@@ -155,20 +155,20 @@ class Method:
 
     @cached_property
     def outputs(self) -> tuple[str, ...]:
-        """Outputs of the policy that the method uses."""
+        """Names of the policy outputs that the method uses."""
         names = [*["log_prob"] * self.scored, *self.constants, *[self.critic_output] * bool(self.critic)]
         names += [*self.weight.outputs, *self.advantage.reads]
         return tuple(dict.fromkeys(names + [name for penalty in self.penalties for name in penalty.outputs]))
 
     @property
     def proximal(self) -> bool:
-        """Whether the method uses log-probs of the proximal policy."""
+        """Whether the method uses log-probs of the proximal policy, the weights at the start of a batch."""
         parts: tuple[Any, ...] = (self.weight, *self.factors, *self.penalties)
         return (self.anchor == "proximal" and self.weight.anchored) or any(part.proximal for part in parts)
 
     @property
     def ratio_to(self) -> str:
-        """Denominator of its ratios: "none", "behavior", "proximal" or "behavior and proximal"."""
+        """Denominator of the method's ratios: "none", "behavior", "proximal" or "behavior and proximal"."""
         anchored = self.weight.anchored and self.anchor == "proximal"
         if self.proximal and not anchored:
             return "behavior and proximal"
@@ -177,7 +177,7 @@ class Method:
         return "proximal" if anchored else "behavior"
 
     def counted(self, mass: Tensor, reward: Tensor) -> Tensor | None:
-        """1 for groups that the method keeps, 0 for those that it drops, `[R, G, 1]`; None if it keeps all."""
+        """1 for groups that the method keeps, 0 for groups that it drops, `[R, G, 1]`; None if it keeps all."""
         if not self.drop_equal:
             return None
         present = mass.expand(reward.shape) > 0
@@ -186,7 +186,7 @@ class Method:
         return (some > other).to(mass.dtype)
 
     def factor(self, step: Step, advantages: Tensor) -> Tensor:
-        """Product of all factors, `[R, G, N, T or 1]`; a factor of 0 makes the product 0 whatever the others are."""
+        """Product of all factors of the method, `[R, G, N, T or 1]`, exactly 0 where any factor is 0."""
         product = self.factors[0].factor(step, advantages)
         for part in self.factors[1:]:
             factor = part.factor(step, advantages)
@@ -195,19 +195,19 @@ class Method:
         return product
 
     def factored(self, step: Step, advantages: Tensor, weight: Tensor) -> Tensor:
-        """A weight times all factors of the method, 0 where any factor is 0, `[R, G, N, T or 1]`."""
+        """A score weight times all factors of the method, exactly 0 where any factor is 0, `[R, G, N, T or 1]`."""
         return masked(weight, self.factor(step, advantages)) if self.factors else weight
 
     def applied(self, step: Step) -> Tensor:
-        """Weight of a token's score independent of its advantage, factors and masks included, `[R, G, N, T or 1]`."""
+        """Score weight of each token at advantage 1, with factors and masks, `[R, G, N, T or 1]`."""
         return self.factored(step, torch.ones_like(step.mask[..., :1]), self.weight.applied(step))
 
     def share(self, step: Step) -> Tensor:
-        """a m per token: its weight in the step under the aggregator, `[R, G, N, T]`."""
+        """Aggregator times mask, a m: the weight of each token in the step, `[R, G, N, T]`."""
         return AGGREGATORS[self.aggregator](step) * step.mask
 
     def cotangents(self, step: Step) -> Outputs:
-        """One detached number per element of each output that the method uses, `[R, G, N, T]` or `[R, G, N, T, A]`."""
+        """Cotangents of the policy outputs by name, one detached number per element, `[R, G, N, T]` or with actions."""
         share = self.share(step)
         cotangents: Outputs = {name: value * share for name, value in self.constants.items()}
         if self.scored:
@@ -253,11 +253,11 @@ class Method:
         return cotangents
 
     def replace(self, **changes: Any) -> "Method":
-        """The same method with some parts replaced."""
+        """Copy of the method with some parts replaced."""
         return calls.replaced(self, changes)
 
     def weigh(self, log_prob: Tensor, behavior_log_prob: Tensor, *arguments: Any, **settings: Any) -> _given.Weighed:
-        """Apply the method to given log-probs: cotangent = a m c of every token, and its factors.
+        """Apply the method to given log-probs: the cotangent a m c of every token, and its factors a m and c.
 
         Arguments: `log_prob` (current), `behavior_log_prob` (of the true sampler) and, where the method reads it,
         `proximal_log_prob` (start of the batch), each `[N, T]` (one group), `[G, N, T]` or `[R, G, N, T]` in nats;
@@ -277,7 +277,7 @@ class Method:
         return _given.weigh(self, log_prob, behavior_log_prob, *arguments, **settings)
 
     def loss(self, log_prob: Tensor, behavior_log_prob: Tensor, *arguments: Any, **settings: Any) -> Tensor:
-        """A scalar to call `backward` on: its gradient in `log_prob` is -cotangent, its value -sum a m c.
+        """Loss for `backward`, with value -sum a m c, whose gradient in `log_prob` is minus the method's cotangent.
 
         Arguments as in `weigh`; `log_prob` carries the graph. Tokens that are impossible now, of log-prob -inf, have no
         gradient. Raises `InputError` also for a method whose gradient belongs to the behavior parameters.
@@ -292,7 +292,7 @@ class Method:
         return _given.loss(self, log_prob, behavior_log_prob, *arguments, **settings)
 
     def describe(self) -> dict[str, Any]:
-        """Header of a run: all settings of the method, anchor included."""
+        """Settings of the method for the header of a run, including the anchor."""
         weight = self.weight.describe()
         # Both may have a setting of one name, as `scope` or `normalize`.
         baseline = {f"advantage_{k}" if k in weight else k: value for k, value in self.advantage.describe().items()}
@@ -313,7 +313,7 @@ def evaluate(
     also: tuple[str, ...] = (),
     micro_batches: int = 1,
 ) -> Step:
-    """The step of a method on a batch, with its ascent direction `[R, P]` as `gradient`.
+    """Compute a method's step on a batch, with the ascent direction `[R, P]` as `gradient`.
 
     `weights` are the current ones; only the pullback itself may be at others (`at="behavior"`). `start`: what the first
     update on the batch has left (None: this is the first); `also` names further outputs to compute; `micro_batches`, in
@@ -332,7 +332,7 @@ def evaluate(
 
 
 def forward(policy: Policy, view: View, batch: Batch, names: tuple[str, ...], parts: int) -> Forward:
-    """`policy.forward` on `parts` micro-batches of about equal size, split between groups or samples.
+    """Evaluate `policy.forward` on `parts` micro-batches of about equal size, split between groups or samples.
 
     What a micro-batch needs for its pullback is computed again there: a pass holds no more than one of them.
     """
@@ -388,7 +388,7 @@ def _rows(x: np.ndarray, axis: int, low: int, high: int) -> np.ndarray:
 
 
 def added(method: Method, penalties: Sequence[Any] = (), factors: Sequence[Any] = ()) -> Method:
-    """A method with more penalties (`sim.penalties`) and factors (`sim.factors`) than it has itself.
+    """A method extended by penalties (`sim.penalties`) and factors (`sim.factors`).
 
     Arguments: what to add, in order. Returns a method. Raises `InputError` for what is no method, penalty or factor.
     Source: this package.

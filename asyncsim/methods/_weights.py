@@ -15,7 +15,7 @@ from asyncsim.step.step import Step
 
 
 class Weight:
-    """Weight on the score, the estimator; subclasses compute it from likelihoods and advantages.
+    """Score weight of a method, computed by subclasses from log-probs and advantages.
 
     `level`: which product of token ratios enters, "none", "token", "prefix", "sequence" or "geometric". `outputs`: what
     it reads of the current policy besides `log_prob`. `anchored`: whether the method's declared anchor matters.
@@ -37,18 +37,18 @@ class Weight:
     banded: ClassVar[bool] = False
 
     def applied(self, step: Step) -> Tensor:
-        """Weight of a score independent of its advantage, `[R, G, N, T or 1]`: c at A = 1."""
+        """Score weight c at advantage 1, without masks and factors, `[R, G, N, T or 1]`."""
         return self.score_weight(step, torch.ones_like(step.log_ratio[..., :1]))
 
     def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
-        """c `[R, G, N, T or 1]` for advantages `[R, G, N, T or 1]`; values on masked tokens are ignored.
+        """Score weight c `[R, G, N, T or 1]` for advantages `[R, G, N, T or 1]`; values on masked tokens are ignored.
 
         A subclass defines this, or `applied`, of which c is the product with A.
         """
         return self.applied(step) * advantage
 
     def spread(self, step: Step, advantage: Tensor) -> Tensor | None:
-        """e `[R, G, N, T, A]`, one number for the log-prob of every action in the token's state; None for no term."""
+        """Weight e on the log-prob of every action in each token's state, `[R, G, N, T, A]`; None for no such term."""
         return None
 
     def describe(self) -> dict[str, Any]:
@@ -59,7 +59,7 @@ class Weight:
 
 @dataclass(frozen=True)
 class NoRatio(Weight):
-    """c = A, with stale data and current scores."""
+    """Score weight without importance ratio, c = A, even on stale data."""
 
     level: ClassVar[str] = "none"  # type: ignore[misc]
 
@@ -72,13 +72,13 @@ class NoRatio(Weight):
 
 @dataclass(frozen=True)
 class Ratio(Weight):
-    """c = min(ratio, cap) A with the ratio of the token or of the sequence to behavior; cap None: not truncated."""
+    """Score weight c = min(ratio, cap) A with the token's or sequence's ratio to behavior; cap None: not truncated."""
 
     level: str
     cap: Any = field(default=None, metadata=MARK)
 
     def applied(self, step: Step) -> Tensor:
-        """Token ratios `[R, G, N, T]` or the sequence ratio `[R, G, N, 1]`, truncated from above."""
+        """Token ratios `[R, G, N, T]` or sequence ratios `[R, G, N, 1]` to the behavior policy, truncated at `cap`."""
         log_ratio = step.log_ratio
         weight = ratios.usable(step.sequence(log_ratio) if self.level == "sequence" else log_ratio)
         return weight if self.cap is None else at_most(weight, self.cap)
@@ -86,7 +86,7 @@ class Ratio(Weight):
 
 @dataclass(frozen=True)
 class Clip(Weight):
-    """c = rho A where the clip is open: rho <= 1 + high for A > 0, rho >= 1 - low for A < 0."""
+    """Score weight c = rho A where PPO's clip is open: rho <= 1 + high for A > 0, rho >= 1 - low for A < 0."""
 
     low: Any = field(metadata=MARK)
     high: Any = field(metadata=MARK)
@@ -104,12 +104,12 @@ class Clip(Weight):
 
 
 def band(low: Any, high: Any) -> tuple[Any, Any]:
-    """Bounds of a ratio, 1 - low and 1 + high, from knobs."""
+    """Clip bounds of a ratio, 1 - low and 1 + high, from knobs."""
     return 1.0 - per_sample(low), 1.0 + per_sample(high)
 
 
 def clipped(weight: Tensor, ratio: Tensor, advantage: Tensor, lowest: Any, highest: Any) -> Tensor:
-    """weight A where the pessimistic clip of `ratio` to [lowest, highest] is open, exactly 0 where it is closed.
+    """Weight times A where PPO's clip of `ratio` to [lowest, highest] is open, exactly 0 where it is closed.
 
     d/d theta of min(rho A, clip(rho) A) is rho A grad log pi, but 0 where the clipped branch is the smaller one: above
     `highest` for A > 0 and below `lowest` for A < 0. A ratio on a bound is inside. A weight that is NaN stays NaN.
@@ -118,7 +118,7 @@ def clipped(weight: Tensor, ratio: Tensor, advantage: Tensor, lowest: Any, highe
 
 
 def movable(values: Tensor, advantage: Tensor, lowest: Any, highest: Any) -> Tensor:
-    """1 where a step along A may still move `values`, else 0: above `highest` for A > 0, below `lowest` for A < 0, NaN.
+    """1 where PPO's clip is open, 0 where closed: value > `highest` and A > 0, value < `lowest` and A < 0, or NaN.
 
     A new tensor of numbers: torch takes four times as long to compare into booleans and to select by them.
     """
@@ -132,7 +132,7 @@ def movable(values: Tensor, advantage: Tensor, lowest: Any, highest: Any) -> Ten
 
 
 def by_sign(advantage: Tensor, positive: Any, negative: Any) -> Tensor:
-    """One number where A > 0, another one elsewhere, shaped like A; both are knobs."""
+    """One knob where the advantage is positive, another elsewhere, shaped like the advantage."""
     above, below = (
         torch.as_tensor(per_sample(x), dtype=advantage.dtype, device=advantage.device) for x in (positive, negative)
     )
@@ -140,7 +140,7 @@ def by_sign(advantage: Tensor, positive: Any, negative: Any) -> Tensor:
 
 
 def times(weight: Tensor, factor: Tensor) -> Tensor:
-    """Product of weight and factor, in the memory of `weight` (which must not be shared) if it fits."""
+    """Product of weight and factor, written to the memory of `weight` (which must not be shared) if it fits."""
     # torch.broadcast_shapes takes as long as the product of a small step.
     fits = weight.shape == factor.shape or (
         factor.ndim <= weight.ndim
@@ -150,7 +150,7 @@ def times(weight: Tensor, factor: Tensor) -> Tensor:
 
 
 def at_most(weight: Tensor, cap: Any) -> Tensor:
-    """Weights truncated from above by one number, or by one per replicate."""
+    """Score weights truncated from above at one cap, or at one cap per replicate."""
     cap = per_sample(cap)
     return weight.clamp(max=cap) if isinstance(cap, float) else torch.minimum(weight, cap.to(weight.dtype))
 
@@ -160,7 +160,7 @@ _LOG2_E = math.log2(math.e)
 
 @dataclass(frozen=True)
 class DualClip(Clip):
-    """PPO's clip, which is also closed for A < 0 above `dual`, where the plain clip leaves the weight unbounded."""
+    """PPO's clip with a second bound: closed where A < 0 and the ratio exceeds `dual`, so that weights are bounded."""
 
     dual: Any = field(default=3.0, metadata=MARK)
 
@@ -171,28 +171,28 @@ class DualClip(Clip):
 
 
 def zero_outside(weight: Tensor, inside: Tensor) -> Tensor:
-    """The weight where `inside` holds, exactly 0 elsewhere, even if the weight is infinite or NaN."""
+    """The given weight where `inside` holds, exactly 0 elsewhere, even if the weight is infinite or NaN."""
     return torch.where(inside, weight, torch.zeros((), dtype=weight.dtype, device=weight.device))
 
 
 def passed(ratio: Tensor, inside: Tensor) -> Tensor:
-    """Finite ratios where `inside` is 1, exactly 0 where it is 0, even for a NaN ratio; overwrites `inside`."""
+    """Ratios, made finite, where the mask `inside` is 1, exactly 0 where it is 0 even for NaN; overwrites `inside`."""
     return inside.mul_(ratio).nan_to_num_(0.0)
 
 
 def probability(log_prob: Tensor) -> Tensor:
-    """exp(log p) within 1e-7 in float32; a new tensor. Torch computes exp2 in a quarter of the time of exp."""
+    """Probability exp(log p) within 1e-7 in float32, by torch's exp2, which takes a quarter of exp's time."""
     return (log_prob * _LOG2_E).exp2_()
 
 
 def gained(step: Step) -> Tensor:
-    """pi - mu of the sampled tokens, both at most 1; a new tensor `[R, G, N, T]`."""
+    """Change pi - mu in the probability of each sampled token since the behavior policy, `[R, G, N, T]`."""
     now, then = (probability(x["log_prob"]).clamp_(max=1.0) for x in (step.current, step.behavior))
     return now.sub_(then)
 
 
 def bernoulli_kl(log_first: Tensor, log_second: Tensor, eps: float) -> tuple[Tensor, Tensor]:
-    """KL divergences in nats of sampling the token or not, in both directions, from the token's log-probs.
+    """KL divergences in nats of the binary outcome that the token is sampled or not, in both directions.
 
     KL(p, q) = p log(p/q) + (1 - p) log((1 - p)/(1 - q)), and KL(q, p). Both probabilities are kept `eps` away from 0
     and 1, where a logarithm would be infinite.
@@ -203,7 +203,7 @@ def bernoulli_kl(log_first: Tensor, log_second: Tensor, eps: float) -> tuple[Ten
 
 
 def one_way_kl(log_first: Tensor, log_second: Tensor, eps: float) -> Tensor:
-    """KL(p, q) of `bernoulli_kl` only."""
+    """KL divergence of the first from the second binary distribution, as in `bernoulli_kl`, in nats."""
     first, _, gap, rest = _outcomes(log_first, log_second, eps)
     return first.mul_(gap).add_(rest)
 
@@ -219,13 +219,13 @@ def _outcomes(log_first: Tensor, log_second: Tensor, eps: float) -> tuple[Tensor
 
 
 def near(step: Step, advantage: Tensor, low: Any, high: Any) -> Tensor:
-    """1 where a token may still move along A: pi - mu <= high for A > 0, >= -low for A < 0, and for any move back."""
+    """Mask of tokens that may move along A: 0 where pi - mu > high and A > 0, or pi - mu < -low and A < 0; else 1."""
     return movable(gained(step), advantage, -per_sample(low), per_sample(high))
 
 
 @dataclass(frozen=True)
 class TruncatedClip(Weight):
-    """c = min(h, cap) u A where the clip on u = pi/pi_prox is open; h = pi_prox/mu is staleness and mismatch."""
+    """Score weight c = min(h, cap) u A where PPO's clip on u = pi/pi_prox is open, with h = pi_prox/mu."""
 
     cap: Any = field(metadata=MARK)
     low: Any = field(metadata=MARK)
@@ -246,6 +246,6 @@ class TruncatedClip(Weight):
 
 
 def at_least(weight: Tensor, floor: Any) -> Tensor:
-    """Weights bounded from below by one number, or by one per replicate."""
+    """Score weights bounded from below by one floor, or by one floor per replicate."""
     floor = per_sample(floor)
     return weight.clamp(min=floor) if isinstance(floor, float) else torch.maximum(weight, floor.to(weight.dtype))

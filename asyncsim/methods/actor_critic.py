@@ -19,7 +19,7 @@ from asyncsim.step.step import Step
 
 @dataclass(frozen=True)
 class Corrected(Weight):
-    """c = min(cap, r) A, and e_v = pi_v [1 - cap/r_v]_+ (Q_v - V), which corrects the truncation over all actions."""
+    """ACER's weights: c = min(cap, r) A, and e_v = pi_v [1 - cap/r_v]_+ (Q_v - V), which corrects the truncation."""
 
     cap: Any = field(metadata=MARK)
 
@@ -30,7 +30,7 @@ class Corrected(Weight):
         return at_most(ratios.usable(step.log_ratio), self.cap)
 
     def spread(self, step: Step, advantage: Tensor) -> Tensor:
-        """pi_v [1 - cap/r_v]_+ (Q_v - V) = [pi_v - cap mu_v]_+ (Q_v - V)."""
+        """ACER's bias correction over all actions, pi_v [1 - cap/r_v]_+ (Q_v - V) = [pi_v - cap mu_v]_+ (Q_v - V)."""
         prob, drawn = step.current["log_probs"].exp(), step.recorded("log_probs").exp()
         rest = (prob - _wide(self.cap, drawn) * drawn).clamp(min=0.0)
         return rest * (step.current["action_values"] - state_value(step).unsqueeze(-1))
@@ -38,7 +38,7 @@ class Corrected(Weight):
 
 @dataclass(frozen=True)
 class Centered(Weight):
-    """c = w(r) A and e_v = -A mu_v w(pi_v/mu_v), w = 1 or min(r, cap), over all or the most likely actions."""
+    """Score centering: c = w(r) A and e_v = -A mu_v w(pi_v/mu_v), w = 1 or min(r, cap), over all or `top` actions."""
 
     truncated: bool
     cap: Any = field(metadata=MARK)
@@ -53,7 +53,7 @@ class Centered(Weight):
         return at_most(ratios.usable(step.log_ratio), self.cap)
 
     def spread(self, step: Step, advantage: Tensor) -> Tensor:
-        """-A mu_v w(pi_v/mu_v); with `top` only on the most likely actions, minus alpha pi_v for all others."""
+        """Centering term -A mu_v w(pi_v/mu_v); with `top`, of the likeliest actions, minus alpha pi_v for others."""
         prob, drawn = step.current["log_probs"].exp(), step.recorded("log_probs").exp()
         mean = torch.minimum(prob, _wide(self.cap, drawn) * drawn) if self.truncated else drawn
         if self.top is not None and self.top < prob.shape[-1]:
@@ -77,7 +77,7 @@ _ORDER = "advantage critic entropy aggregator"
 
 @method("1602.01783", compared=lambda **_: advantages.gae(trace=1.0), order=f"{_ORDER} at")
 def a2c(critic: float = CRITIC, entropy: float = ENTROPY, at: str = AT) -> Weight:
-    """Advantage actor-critic without a ratio; the advantage is the return minus the critic's value.
+    """Advantage actor-critic without an importance ratio; the advantage is the return minus the critic's value.
 
     Actor-critic: ascend A_t log pi(a_t|s_t) + entropy H(s_t) - critic (V(s_t) - target_t)^2, whatever drew the data.
     A_t is the discounted return of the episode minus V at the draw, target_t that return. Where a future was cut off,

@@ -26,7 +26,7 @@ def _printed(over: str, **_: Any) -> str:
 
 @estimator("2510.01161, algorithm 1", anchored="behavior", status=_printed)
 class m2po_mask(Adaptive):
-    """M2PO, mask form: harmful tokens are dropped until the mean squared log ratio is at most tau.
+    """M2PO, mask form: drop the most extreme log ratios that a step would increase, until the mean square is <= tau.
 
     Second-moment trust region as a mask: c_it = rho_it A_i, 0 for the harmful tokens with the largest (log rho)^2.
     Harmful: A > 0 and rho > 1, or A < 0 and rho < 1, where a step widens the gap. The largest are dropped until the
@@ -139,7 +139,7 @@ class m2po_areal(Adaptive):
 
 @estimator("2607.18722, as described second hand", anchored="behavior", status="reconstruction")
 class sat(Adaptive):
-    """SAT: PPO's clip, with a tighter bound for tokens whose log ratio exceeds a quantile.
+    """SAT: PPO's clip, with tighter bounds for tokens whose absolute log ratio exceeds a quantile.
 
     Clip that adapts to outlying ratios: c_it = rho_it A_i inside [1 - low H, 1 + high H], H < 1 beyond a quantile. With
     x = |log rho| and q its quantile over the tokens (the smallest x at or above that share of them), tokens with x > q
@@ -192,7 +192,7 @@ class sat(Adaptive):
 
 @estimator('2605.12380, and its code for the form "code"', status="reconstruction")
 class p3o(Adaptive):
-    """P3O: ratios are capped at the step's token ESS, and a KL penalty has weight 1 - ESS.
+    """P3O: token ratios are capped at the step's normalized ESS, and a KL penalty has weight 1 - ESS.
 
     Policy-on policy-off optimization: c_it = min(r_it, E) A_i - (1 - E) k_it, E the token ESS of the step. E = (sum
     r)^2 / (n sum r^2) over the n generated tokens, detached and unclipped; below 1 it caps ordinary tokens too. k is
@@ -275,7 +275,7 @@ def _reaches(target: Any) -> Any:
 
 @estimator("2510.18927, algorithm 1", status="reconstruction", **_SEARCH)
 class bapo_paper(Searched):
-    """BAPO, paper form: clip bounds are raised until positive advantages supply their share of the loss.
+    """BAPO, paper form: clip bounds are raised until positive advantages supply a target share of the loss.
 
     Balanced clipping: c_it = rho_it A_i inside [c_low, c_high], bounds searched until rho_+ >= target. rho_+ =
     sum_{A>0} |s| / sum |s| over tokens, s = rho A with the pessimistic clip: min(rho, c_high) A for A > 0, max(rho,
@@ -309,7 +309,7 @@ class bapo_paper(Searched):
         return positive >= _reaches(self.target) * (positive + negative) * (1.0 - _adaptive.ROUNDING)
 
     def path(self, lows: int, highs: int) -> tuple[list[int], list[int]]:
-        """All upper bounds at the first lower one, then the other lower bounds at the last upper one."""
+        """Search order: all upper bounds at the first lower bound, then other lower bounds at the last upper bound."""
         return [0] * highs + [*range(1, lows)], [*range(highs)] + [highs - 1] * (lows - 1)
 
 
@@ -338,7 +338,7 @@ class bapo_code(Searched):
     high_step: Any = _rise(0.05)
 
     def open(self, ratio: Tensor, advantage: Tensor, lowest: Tensor, highest: Tensor) -> Tensor:
-        """1 where both the clip found by the search and the dual clip pass a token, 0 elsewhere."""
+        """Mask of tokens that both the clip at the bounds found by the search and the dual clip pass: 1, else 0."""
         below = torch.le(ratio, by_sign(advantage, math.inf, self.dual), out=torch.empty_like(ratio))
         return below.mul_(super().open(ratio, advantage, lowest, highest))
 
@@ -346,5 +346,5 @@ class bapo_code(Searched):
         return positive >= _reaches(self.target) * negative * (1.0 - _adaptive.ROUNDING)
 
     def path(self, lows: int, highs: int) -> tuple[list[int], list[int]]:
-        """All lower bounds at the first upper one, then the other upper bounds at the last lower one."""
+        """Search order: all lower bounds at the first upper bound, then other upper bounds at the last lower bound."""
         return [*range(lows)] + [lows - 1] * (highs - 1), [0] * lows + [*range(1, highs)]

@@ -67,7 +67,7 @@ def grpo(
     entropy: float = ENTROPY,
     kl: Any = number(0.0, "price of one nat in units of reward, 0 for none", 0.0),
 ) -> Weight:
-    """GRPO: group-standardized rewards, a clipped token ratio, sequence-mean aggregation and an optional KL penalty.
+    """GRPO: group-standardized rewards, clipped token ratios, sequence-mean aggregation and an optional KL penalty.
 
     Group relative policy optimization: A_i = (r_i - mean) / (std + 1e-6), c as in `ppo_clip`, averaged per sequence.
     Population standard deviation over the group. With `kl` the paper's KL term is descended: it adds -kl (1 -
@@ -151,7 +151,7 @@ def gmpo(
 
 @estimator("2512.06547", applied=lambda step, **_: ratios.usable(step.log_ratio))
 def a3po(step: Step, a: Tensor, low: Any = LOW, high: Any = HIGH) -> Tensor:
-    """A-3PO: decoupled PPO whose proximal policy is interpolated according to staleness, instead of computed.
+    """A-3PO: decoupled PPO whose proximal log-probs are interpolated according to staleness, instead of computed.
 
     Approximated proximal policy: c_it = r_it A_i where the clip of r_it^(1/d) is open, 0 where it is closed. d is the
     staleness of the token in versions. The snapshot log pi_prox = alpha log pi + (1 - alpha) log mu with alpha = 1 -
@@ -171,7 +171,7 @@ def a3po(step: Step, a: Tensor, low: Any = LOW, high: Any = HIGH) -> Tensor:
 
 @estimator("2110.00641, equation 6; 2505.24298 for language models", anchor="proximal")
 class decoupled_ppo(_weights.TruncatedClip):
-    """Decoupled PPO: a clip around the policy at the start of the batch, times its importance weight to behavior.
+    """Decoupled PPO: a clip around the policy at the start of the batch, times that policy's ratio to behavior.
 
     Two policies in place of one: c_it = min(h_it, cap) u_it A_i where the clip of u is open, 0 where it is closed. u =
     pi/pi_prox, pi_prox the weights at the start of the batch's training; h = pi_prox/mu, the detached correction of
@@ -186,7 +186,7 @@ class decoupled_ppo(_weights.TruncatedClip):
     beyond: str = choice("truncate", "drop", words="what happens to tokens above the cap")
 
     def carried(self, step: Step) -> Tensor:
-        """min(h, cap), or 0 where h exceeds the cap and such tokens are dropped, `[R, G, N, T]`."""
+        """Ratio h = pi_prox/mu of each token, truncated at `cap`, or set to 0 above it, `[R, G, N, T]`."""
         if self.cap is not None and self.beyond == "truncate":
             return super().carried(step)
         weight = ratios.usable(step.behavior_log_ratio)
@@ -195,7 +195,7 @@ class decoupled_ppo(_weights.TruncatedClip):
 
 @dataclass(frozen=True)
 class Cispo(Weight):
-    """c = clip(rho) A; see `cispo`."""
+    """Score weight c = clip(rho) A of CISPO; see `cispo`."""
 
     low: Any = field(metadata=MARK)
     high: Any = field(metadata=MARK)
@@ -211,14 +211,14 @@ class Cispo(Weight):
 
 @dataclass(frozen=True)
 class CispoWith(Cispo):
-    """c = clip(rho) min(h, cap) A where the mask is open, else 0; None switches the weight or the mask off."""
+    """Score weight c = clip(rho) min(h, cap) A where the mask is open, else 0; None: no factor of h, or no mask."""
 
     cap: Any = field(default=None, metadata=MARK)
     mask_low: Any = field(default=None, metadata=MARK)
     mask_high: Any = field(default=None, metadata=MARK)
 
     def applied(self, step: Step) -> Tensor:
-        """Clipped token ratios to the anchor, times the truncated rollout weight, `[R, G, N, T]`."""
+        """Clipped token ratios to the anchor policy times the truncated rollout weight, `[R, G, N, T]`."""
         weight = super().applied(step)
         return weight if self.cap is None else weight * at_most(ratios.usable(step.behavior_log_ratio), self.cap)
 
@@ -232,7 +232,7 @@ class CispoWith(Cispo):
         return clipped(self.applied(step), ratios.usable(step.anchored), advantage, *bounds)
 
     def describe(self) -> dict[str, Any]:
-        """Header of a run, without the settings that are None."""
+        """Settings for the header of a run, without those that are None."""
         return {name: value for name, value in super().describe().items() if value is not None} | {"weight": "cispo"}
 
 
@@ -296,7 +296,7 @@ def _some(lower: Any, upper: Any, **_: Any) -> None:
     status="reconstruction",
 )
 class clip_cov(Clip):
-    """Clip-Cov: PPO's clip; some tokens with high covariance of advantage and log-prob lose their gradient, too.
+    """Clip-Cov: PPO's clip, and no gradient for some tokens with a high covariance of advantage and log-prob.
 
     PPO's clip without a share of the tokens of high covariance: c_t = c_PPO(rho_t) (1 - share / m [v_t in band]).
 
@@ -338,7 +338,7 @@ class clip_cov(Clip):
     anchored="behavior",
 )
 class kl_cov(Weight):
-    """KL-Cov: token ratios without a clip; a KL penalty holds the tokens of highest covariance near the anchor.
+    """KL-Cov: unclipped token ratios, and a KL penalty on tokens with the highest covariance of advantage and log-prob.
 
     Ratio without a clip, and a pull to the anchor on few tokens: c_t = rho_t A_t - coefficient sign(l_t) [v_t >= q].
     v_t = (A_t - mean A)(log pi_t - mean log pi), means over the tokens of the step, and q the largest number that at

@@ -21,7 +21,7 @@ _TEXTS = checks.table(__file__, "texts.toml")["importance"]
 
 @dataclass(frozen=True)
 class BoundedRatio(Weight):
-    """c = max(min(ratio, cap), floor) A with the ratio of the token or the sequence, or its geometric mean."""
+    """Score weight c = max(min(ratio, cap), floor) A with the ratio of token or sequence, or its geometric mean."""
 
     level: str
     cap: Any = field(metadata=MARK)
@@ -33,7 +33,7 @@ class BoundedRatio(Weight):
 
 @dataclass(frozen=True)
 class NormalizedRatio(Weight):
-    """c = w A / mean(w), w = min(ratio, cap), with the mean over all tokens or sequences of the step."""
+    """Score weight c = w A / mean(w), w = min(ratio, cap), with the mean over the step's tokens or sequences."""
 
     level: str
     cap: Any = field(metadata=MARK)
@@ -66,7 +66,7 @@ class NormalizedRatio(Weight):
 
 @dataclass(frozen=True)
 class NormalizedBounds(NormalizedRatio):
-    """c = w A / mean(w) with w = max(min(ratio, cap), floor)."""
+    """Score weight c = w A / mean(w) with w = max(min(ratio, cap), floor)."""
 
     floor: Any = field(default=0.0, metadata=MARK)
 
@@ -76,7 +76,7 @@ class NormalizedBounds(NormalizedRatio):
 
 @dataclass(frozen=True)
 class GroupMass(Weight):
-    """c = W A min(1, cap / m) with the sequence ratio W and its mean m over the group."""
+    """Score weight c = W A min(1, cap / m) with the sequence ratio W and its mean m over the group."""
 
     cap: Any = field(metadata=MARK)
     level: ClassVar[str] = "sequence"  # type: ignore[misc]
@@ -94,7 +94,7 @@ class GroupMass(Weight):
 
 @dataclass(frozen=True)
 class PrefixRatio(Weight):
-    """c_t = P_t A_t, where P_t is the product of the token ratios up to and including t."""
+    """Score weight c_t = P_t A_t, where P_t is the product of the token ratios up to and including t."""
 
     level: ClassVar[str] = "prefix"  # type: ignore[misc]
 
@@ -104,7 +104,7 @@ class PrefixRatio(Weight):
 
 @dataclass(frozen=True)
 class PerDecision(Weight):
-    """c_t = sum_{k>=t} P_k (A_k - A_{k+1}): every reward is weighted by the ratio of the tokens up to it."""
+    """Score weight c_t = sum_{k>=t} P_k (A_k - A_{k+1}): each reward times the ratio of the tokens up to it."""
 
     level: ClassVar[str] = "prefix"  # type: ignore[misc]
 
@@ -112,7 +112,7 @@ class PerDecision(Weight):
         return ratios.usable(step.sequence(step.log_ratio))
 
     def score_weight(self, step: Step, advantage: Tensor) -> Tensor:
-        """Sum of later rewards, each times its prefix ratio; an advantage per sequence counts at the end."""
+        """Sum of later rewards, each times its prefix ratio; a sequence's advantage counts as a final reward."""
         if advantage.shape[-1] == 1:
             return self.applied(step) * advantage
         ended, mask = step.batch.ended, step.mask
@@ -127,7 +127,7 @@ class PerDecision(Weight):
 
 @dataclass(frozen=True)
 class BoundedClip(TruncatedClip):
-    """c = max(min(h, cap), floor) u A where the clip on u is open."""
+    """Score weight c = max(min(h, cap), floor) u A where PPO's clip on u = pi/pi_prox is open, with h = pi_prox/mu."""
 
     floor: Any = field(default=0.0, metadata=MARK)
 
@@ -221,7 +221,7 @@ def truncated_is(
     normalize: str = choice("none", "tokens", "sequences", words="over what weights are averaged"),
     floor: Any = _FLOOR,
 ) -> Weight:
-    """Truncated importance sampling: the ratio of the sequence or token, at most `cap`, multiplies the advantage.
+    """Truncated importance sampling: the ratio of the sequence or token, truncated at `cap`, times the advantage.
 
     Importance sampling with the ratio truncated from above and detached: c = min(w, cap) A. Level "sequence": w = W_i,
     cap 8, sequence-mean. Level "token": w = r_it, cap 2, token-mean. Bias of the gradient: -E_mu[(w - cap)_+ A grad log
@@ -247,7 +247,7 @@ def truncated_is(
     anchor="proximal",
 )
 def three_policy_tis(cap: Any = CAP, low: Any = LOW, high: Any = HIGH, *, floor: Any = _FLOOR) -> Weight:
-    """Truncated weights for staleness and engine mismatch, times PPO's clip for the updates within a batch.
+    """Truncated weights for staleness and for engine mismatch, times PPO's clip for updates within a batch.
 
     Truncated importance sampling between three policies: c_t = min(h_t, cap) c_PPO(u_t). r = h u with h = pi_prox/mu
     (staleness and engine mismatch, constant over the updates on a batch) and u = pi/pi_prox (what those updates
@@ -260,7 +260,7 @@ def three_policy_tis(cap: Any = CAP, low: Any = LOW, high: Any = HIGH, *, floor:
 
 @method("2602.17616", advantage=advantages.opob, aggregator="sequence_mean", shape="1")
 def vcpo(cap: Any = CAP.but(8.0)) -> Weight:
-    """VCPO: truncated sequence ratios and the off-policy optimal baseline; the link `ess_step` scales the step.
+    """VCPO: truncated sequence ratios and off-policy optimal baseline; the link `ess_step` scales the learning rate.
 
     Variance-controlled policy optimization, the loss: c_it = min(W_i, cap) A_i with A_i = r_i - b, b as in `opob`. W_i
     = prod_t pi/mu is detached, so that sequences above the cap keep their gradient. Two of its three parts are here.
@@ -344,7 +344,7 @@ def geometric_rs(
     cap: Any = CAP.but(None, optional=True),
     ratio: str = _RATIO,
 ) -> Weight:
-    """Rejection of sequences by the geometric mean of their token ratios.
+    """Rejection sampling of sequences by the geometric mean of their token ratios.
 
     Rejection by the geometric mean: c_t = w A [low <= s_i <= high] with s_i = exp(mean_t log r_t). w = 1 ("none"),
     min(r_t, cap) ("token") or min(W_i, cap) ("sequence"). s_i does not shrink or grow with the length as W_i does, but

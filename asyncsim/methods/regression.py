@@ -20,7 +20,7 @@ from asyncsim.step.step import Step
 
 @dataclass(frozen=True, kw_only=True)
 class Residual(Weight):
-    """c = A - tau x, where x is the log ratio of the token or of the sequence (`level`) to the anchor."""
+    """Score weight c = A - tau x, x the log ratio of the token or of the sequence (`level`) to the anchor policy."""
 
     level: str
     tau: Any = field(metadata=MARK)
@@ -52,7 +52,7 @@ _BETA = number(1.0, "positive price of a nat in units of reward", 0.0, above=Tru
 
 @method("Williams 1992; leave-one-out 2402.14740", advantage=advantages.leave_one_out, aggregator="sequence_sum")
 def reinforce(*, at: str = AT, entropy: float = ENTROPY, critic: float = CRITIC.but(0.0)) -> Weight:
-    """REINFORCE: the advantage weights the score of the current policy; no ratio corrects for stale data.
+    """REINFORCE: the advantage times the score of the current policy, without a ratio that corrects for stale data.
 
     REINFORCE: g = sum_it a_it m_it A_i grad log pi(y_it), whatever policy generated the data. Staleness enters through
     the data only: with a group baseline on a one-context bandit this is delayed gradient ascent path by path
@@ -62,7 +62,7 @@ def reinforce(*, at: str = AT, entropy: float = ENTROPY, critic: float = CRITIC.
 
 
 def gradient(at: str = "behavior") -> Method:
-    """Plain gradient descent on a policy's loss at the behavior parameters (asynchronous SGD).
+    """Plain gradient descent on a policy's loss, with the gradient at the behavior parameters (asynchronous SGD).
 
     Descent on a policy's own loss: g = -(1/G) sum_i mass_i grad loss_i.
 

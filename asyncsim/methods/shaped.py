@@ -93,7 +93,7 @@ def vespo(
 
 @estimator("2503.14286", level="sequence", shape="1", aggregator="sequence_sum", status="reconstruction")
 def topr(step: Step, a: Tensor) -> Tensor:
-    """TOPR: samples with A >= 0 have no ratio; samples with A < 0 are weighted by the truncated sequence ratio.
+    """TOPR: no ratio for samples with A >= 0, and the truncated sequence ratio for samples with A < 0.
 
     Tapered off-policy REINFORCE: c = A for A >= 0 and min(W_i, 1) A for A < 0, W_i = prod_t r_it. Good samples are
     imitated whatever the policy thinks of them; bad ones stop pushing once the policy has left them, since W -> 0. A
@@ -116,7 +116,7 @@ def topr_roll(
     positive: Any = number(1.0, "factor of rewarded samples, 1 for none", 0.0),
     negative: Any = number(1.0, "factor of unrewarded samples, 1 for none", 0.0),
 ) -> Tensor:
-    """TOPR as in ROLL: as `topr` with token ratios, but the sign of the reward decides, not that of the advantage.
+    """TOPR as in ROLL: as `topr`, but with token ratios, and chosen by the sign of the reward, not of the advantage.
 
     Tapered off-policy REINFORCE by token: c_it = w+ A_i for r_i > 0, w- min(r_it, 1) A_i for r_i <= 0. (r_i the reward,
     r_it the token ratio to behavior.) Which branch a sample takes depends on its reward; its factor depends on its
@@ -167,7 +167,7 @@ def _capped(step: Step, cap: Any = None, **_: Any) -> Tensor:
 def dppo_tv(
     step: Step, a: Tensor, low: Any = _FALL, high: Any = _RISE, cap: Any = CAP.but(10.0, optional=True)
 ) -> Tensor:
-    """DPPO, binary total variation: mask tokens whose probability has moved too far along their advantage.
+    """DPPO, binary total variation: mask tokens whose probability has moved too far in their advantage's direction.
 
     Divergence PPO, binary total variation: c_it = min(r_it, cap) A_i where M_it holds, 0 elsewhere. M = [q <= high] for
     A > 0 and [q >= -low] otherwise, q = pi - mu of the token that was drawn. In this trust region a ratio of 5 may be
@@ -186,7 +186,7 @@ def dppo_kl(
     high: Any = number(0.05, "how far the binary KL divergence may have moved for A > 0", 0.0),
     cap: Any = CAP.but(10.0, optional=True),
 ) -> Tensor:
-    """DPPO, binary KL: mask tokens outside the trust region that the update would move further away.
+    """DPPO, binary KL: mask tokens outside of the trust region that the update would move further away from behavior.
 
     Divergence PPO, binary KL: c_it = min(r_it, cap) A_i, 0 for tokens that are too far out and would go further.
     Outside: mu log(mu/pi) + (1 - mu) log((1 - mu)/(1 - pi)) > high and pi > mu for A > 0, or > low and pi < mu
@@ -201,7 +201,7 @@ def dppo_kl(
 
 @estimator("prime-rl, default loss; 2602.04879 for the mask", applied=_capped, outside=("kl",), penalties=_square)
 def dppo_prime(step: Step, a: Tensor, low: Any = _FALL, high: Any = _RISE, kl: Any = _KL) -> Tensor:
-    """DPPO as in prime-rl: untruncated ratios, the mask of `dppo_tv`, and a squared log-ratio penalty on every token.
+    """DPPO as in prime-rl: untruncated ratios, the mask of `dppo_tv`, and a penalty on squared log ratios.
 
     Divergence PPO with a pull to behavior: c_it = M_it r_it A_i - 2 kl l_it, l = log r = log pi - log mu. M = [pi - mu
     <= high] for A > 0 and [pi - mu >= -low] otherwise, as in `dppo_tv`, but r is not truncated. The second term is the
@@ -215,7 +215,7 @@ def dppo_prime(step: Step, a: Tensor, low: Any = _FALL, high: Any = _RISE, kl: A
 def ipo_mask(
     step: Step, a: Tensor, threshold: Any = number(0.1, "how far the probability may have moved", 0.0), kl: Any = _KL
 ) -> Tensor:
-    """INTELLECT policy optimization: mask tokens whose probability has moved too far in either direction.
+    """INTELLECT policy optimization: mask tokens whose probability has moved too far from behavior in any direction.
 
     Symmetric mask in probabilities: c_it = r_it A_i [|pi - mu| <= threshold] - 2 kl l_it, l = log r. Unlike
     `dppo_prime` it also masks moves that would bring a token back. Only the second term, the gradient of kl l^2 on

@@ -40,7 +40,7 @@ def reward(
     to: Literal["reference", "behavior", "proximal"] = "reference",
     ratio: Literal["none", "token", "sequence"] = "none",
 ) -> Penalty:
-    """KL penalty inside the reward: the return of a token includes the log ratios of all later tokens."""
+    """KL penalty inside the reward: the return of a token includes minus beta times the log ratios of all later tokens."""
 
 def straight_through(
     coefficient: Number = 0.04,

@@ -15,7 +15,7 @@ from asyncsim.step.step import Step
 
 
 class Penalty:
-    """-coefficient times a divergence of the current policy from `to`; `ratio` is the weight of samples."""
+    """Minus a coefficient times a divergence of the current policy from the policy `to`."""
 
     coefficient: Any = number(0.04, "beta, reward per nat, 0 for none", 0.0)
     to: Any = choice("reference", "behavior", "proximal", words="which policy is held close")
@@ -23,7 +23,7 @@ class Penalty:
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """Outputs of the current policy that it uses besides `log_prob`."""
+        """Names of the policy outputs that the penalty uses besides `log_prob`."""
         return ("reference",) if self.to == "reference" else ()
 
     @property
@@ -35,29 +35,29 @@ class Penalty:
         return {"penalty": plugins.name_of(self), **settings}
 
     def gap(self, step: Step) -> Tensor:
-        """D = log pi - log of the other policy at each token, `[R, G, N, T]`, exactly 0 where masked."""
+        """Log ratio D of the current to the other policy at each token, `[R, G, N, T]`, exactly 0 where masked."""
         if self.to == "reference":
             return ratios.log_ratio(step.current["log_prob"], step.current["reference"], step.mask)
         return step.log_ratio if self.to == "behavior" else step.drift
 
     def carried(self, step: Step) -> Tensor | None:
-        """Ratio to behavior that weighs every token's term, `[R, G, N, T or 1]`; None for 1."""
+        """Importance ratio to behavior that multiplies the penalty of each token, `[R, G, N, T or 1]`; None for 1."""
         if self.ratio == "none":
             return None
         return ratios.usable(step.sequence(step.log_ratio) if self.ratio == "sequence" else step.log_ratio)
 
     def report(self, step: Step, value: Tensor) -> None:
-        """Record the mean of the values `[R, G, N, T]` over the step's tokens, weighted like the terms."""
+        """Record the mean penalty over the step's tokens from values `[R, G, N, T]`, with the importance ratios."""
         weight = self.carried(step)
         value = value if weight is None else value * weight
         step.statistics[f"{plugins.name_of(self)}_penalty"] = step.token_mean(value)
 
 
 class Sampled(Penalty):
-    """c_t = -coefficient ratio slope_t, from the log ratio at the sampled tokens."""
+    """Divergence penalty estimated from sampled tokens: c_t = -coefficient ratio slope_t."""
 
     def score_weight(self, step: Step) -> Tensor:
-        """Contribution to c, `[R, G, N, T]`."""
+        """The penalty's contribution to the score weights c, `[R, G, N, T]`."""
         gap = self.gap(step)
         self.report(step, self.value(step, gap))
         # An infinite gap pulls back as hard as the largest that is used; weight 0 would let it go.
@@ -66,10 +66,10 @@ class Sampled(Penalty):
         return -per_sample(self.coefficient) * (slope if weight is None else weight * slope)
 
     def spread(self, step: Step) -> None:
-        """None, since only the sampled token is known."""
+        """None, since the penalty uses only the sampled token of each state."""
 
     def slope(self, step: Step, gap: Tensor) -> Tensor:
-        """Weight on the score of each token per unit of coefficient."""
+        """Weight on the score of each token per unit of the penalty's coefficient."""
         raise NotImplementedError
 
     def value(self, step: Step, gap: Tensor) -> Tensor:
@@ -123,7 +123,7 @@ class k2(Sampled):
 
     @staticmethod
     def joint(level: str, ratio: str, **_: Any) -> None:
-        """Refuse token ratios for the divergence of a full sequence."""
+        """Refuse token ratios together with the divergence of a full sequence."""
         if level == "sequence":
             remedy = "weigh the divergence of a whole sequence by its own ratio"
             checks.one_of("ratio", ratio, ("none", "sequence"), remedy)
@@ -132,7 +132,7 @@ class k2(Sampled):
         return gap if self.level == "token" else step.sequence(gap).expand(gap.shape)
 
     def value(self, step: Step, gap: Tensor) -> Tensor:
-        """D^2/2; for a sequence, its share per token."""
+        """Value D^2/2 at each token; for a sequence's divergence, the token's share of it."""
         if self.level == "token":
             return gap.square().mul_(0.5)
         return 0.5 * step.sequence(gap) ** 2 / step.lengths.clamp(min=1.0).unsqueeze(-1)
@@ -174,7 +174,7 @@ class straight_through(Sampled):
 
 @_penalty("1909.08593, equation 2; gradient derived here")
 class reward(Sampled):
-    """KL penalty inside the reward: the return of a token includes the log ratios of all later tokens.
+    """KL penalty inside the reward: the return of a token includes minus beta times the log ratios of all later tokens.
 
     -beta D_t added to the reward of token t, D = log pi - log other, detached: c_t = -beta sum_(k >= t) D_k. E_pi[sum_t
     grad log pi_t sum_(k >= t) D_k] is the gradient of the KL divergence of whole sequences, change of visited states
@@ -206,14 +206,14 @@ class exact(Penalty):
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """Log-probs of all actions, and those of the reference if it is the other policy."""
+        """Names of the outputs used: log-probs of all actions, and of the reference if the penalty is to it."""
         return ("log_probs", *(("reference_log_probs",) if self.to == "reference" else ()))
 
     def score_weight(self, step: Step) -> None:
-        """None, since the sampled action plays no role."""
+        """None, since the exact penalty does not depend on the sampled action."""
 
     def spread(self, step: Step) -> Tensor:
-        """Contribution to e, `[R, G, N, T, A]`."""
+        """The penalty's weight e on the log-prob of every action, `[R, G, N, T, A]`."""
         rows = step.current["log_probs"]
         if self.to == "reference":
             other = step.current["reference_log_probs"]

@@ -51,7 +51,7 @@ LABELS |= {"trainer_idle": "trainer", "generator_idle": "generators"}
 
 
 def draw_sweep(sweep: Sweep) -> Figure:
-    """Draw the metrics of a sweep, or a system's costs."""
+    """Draw the metrics of a sweep over its settings, or the costs of a system."""
     numbers = [name for name in sweep.names if all(checks.is_number(value) for value in sweep.values[name])]
     checks.require(bool(sweep.summary), "sweep", sweep.id, "one with numbers", "print it for the reasons")
     if PACE in sweep.metrics and len(sweep.names) == 1:
@@ -250,7 +250,7 @@ def _scaled(ax: Axes, values: Sequence[float], along: Any = None) -> None:
 
 
 def draw_boundary(boundary: Boundary) -> Figure:
-    """Draw brackets against the last varied number, with a claim's prediction dashed."""
+    """Draw each setting's bracket of the boundary against the last varied number, with a claim's prediction dashed."""
     rows = list(boundary.rows)
     numbers = [name for name in boundary.names if all(checks.is_number(row[name]) for row in rows)]
     name = numbers[-1] if numbers else ""
@@ -272,7 +272,7 @@ def draw_boundary(boundary: Boundary) -> Figure:
 
 
 def draw_prediction(prediction: Prediction) -> Figure:
-    """Draw the ROC curve of each signal; the diagonal is chance."""
+    """Draw the ROC curve of each alarm signal; the diagonal is chance."""
     checks.require(bool(prediction.alarms), "prediction", "no curve", "of scored runs", prediction.reason)
     figure = _style.picture(_style.WIDTH, 1.4 * _style.COLUMN)
     ax = figure.subplots()
@@ -293,7 +293,7 @@ def draw_prediction(prediction: Prediction) -> Figure:
 
 
 def draw_answer(answer: Answer) -> Figure:
-    """Draw curves (left) and decisions (right); along a grid, values and differences against the varied number."""
+    """Draw a comparison of arms: learning curves (left) and differences (right); along a grid, both per setting."""
     said = {pair.sentence(on.word_of(pair)).partition("; ")[0] for on in answer.tasks for pair in on.pairs}
     words = said.pop() if len(said) == 1 else ""
     if answer.tasks[0].setting:
@@ -343,17 +343,17 @@ def _draw_along(answer: Answer, words: str) -> Figure:
 
 
 def axis(name: str) -> str:
-    """Axis of a metric or setting: a term with its unit, another name as it is typed."""
+    """Axis label of a metric or setting: a term with its unit, or an unknown name as it is typed."""
     return meaning(name) if name in notation.WORDS else name
 
 
 def color(number: int) -> str:
-    """Color of an arm."""
+    """Color of a compared arm, by its number."""
     return SERIES[number % len(SERIES)][0]
 
 
 def curves(ax: Axes, on: OnTask, metric: str) -> None:
-    """Draw the mean of the metric against updates, with each arm at its best learning rate."""
+    """Draw the mean metric of each arm at its best learning rate against updates."""
     for number, arm in enumerate(on.arms):
         step = f" ({arm.tuned.knob.rpartition('.')[2]} {arm.tuned.chosen:.2g})" if arm.tuned.knob else ""
         marks: Any = {"marker": SERIES[number % len(SERIES)][1], "markevery": (0.04 * number, 0.16), "markersize": 4.0}
@@ -371,7 +371,7 @@ def curves(ax: Axes, on: OnTask, metric: str) -> None:
 
 
 def decisions(ax: Axes, on: OnTask, answer: Answer) -> None:
-    """Draw the difference with its interval at every look; the band of negligible differences is shaded.
+    """Draw the difference between arms with its interval at every look; negligible differences are shaded.
 
     A single look is drawn at the right of the difference between the curves.
     """
@@ -406,5 +406,5 @@ def decisions(ax: Axes, on: OnTask, answer: Answer) -> None:
 
 
 def short(text: str, most: int = 26) -> str:
-    """Text, truncated if it is longer than `most`."""
+    """Shorten a text to at most `most` characters."""
     return text if len(text) <= most else f"{text[: most - 3]}..."

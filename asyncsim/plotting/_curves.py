@@ -51,7 +51,7 @@ Row = tuple[float, Comparison]
 
 @dataclass(frozen=True)
 class Panel:
-    """Curves of one quantity: `lines` predicted, as triples of x, y and smallest effect, and `rows` measured, by x.
+    """Curves of one quantity of a verdict: predicted `lines` of (x, y, smallest effect), and measured `rows` by x.
 
     `names`: what distinguishes each line from the others; empty for one curve. `owners`: the name of each row's curve.
     """
@@ -65,7 +65,7 @@ class Panel:
 
 
 def panels(verdict: Verdict, predict: Prediction | None = None) -> list[Panel]:
-    """Panels of a verdict; empty if no parameter and no index varies.
+    """Panels of a claim's verdict; empty if no parameter and no index varies between its points.
 
     `predict`: evaluates the claim between its points. Without it, or where it refuses, predicted points are joined.
     """
@@ -77,7 +77,7 @@ def panels(verdict: Verdict, predict: Prediction | None = None) -> list[Panel]:
 
 
 def meaning(quantity: str, words: Sequence[str] = ()) -> str:
-    """Name of a quantity or parameter with its unit; `words` are kind and family of the claim.
+    """Name of a claim's quantity or parameter with its unit; `words` are kind and family of the claim.
 
     >>> meaning("ess"), meaning("staleness"), meaning("step", ("threshold", "staleness"))
     ('effective sample size', 'staleness (versions)', 'largest stable step size')
@@ -138,7 +138,7 @@ def _against_parameter(rows: Sequence[Comparison], words: Sequence[str], predict
 
 
 def name_points(points: Sequence[Point]) -> list[str]:
-    """Name each point by the parameters that differ: the shortest ones, but enough to tell all points apart."""
+    """Name each point of a claim by parameters that differ: the shortest names that distinguish all points."""
     keys = list(dict.fromkeys(key for point in points for key in point))
     changing = [key for key in keys if len({repr(point.get(key)) for point in points}) > 1]
 
@@ -161,7 +161,7 @@ def name_points(points: Sequence[Point]) -> list[str]:
 
 
 def in_few_signs(value: Any) -> str:
-    """Format a parameter briefly: of a long list the first and the last number."""
+    """Format a claim's parameter briefly; of a long list only the first and the last number."""
     if isinstance(value, float):
         return f"{value:.4g}"
     if isinstance(value, (list, tuple)) and len(str(value)) > NAME // 2:
@@ -224,7 +224,7 @@ def _asked_once(predict: Prediction) -> Prediction:
 
 
 def between(low: float, high: float, whole: bool) -> list[float]:
-    """Positions from end to end, evenly spaced on the axis of `logarithmic`; all integers if there are few."""
+    """Positions on an axis from end to end, evenly spaced in its scale; all integers if there are few."""
     if whole and high - low < 2 * PLACES:
         return list(range(int(low), int(high) + 1))
     places = (np.geomspace if logarithmic(low, high) else np.linspace)(low, high, PLACES).tolist()
@@ -232,7 +232,7 @@ def between(low: float, high: float, whole: bool) -> list[float]:
 
 
 def logarithmic(low: float, high: float) -> bool:
-    """Whether an axis with these ends is logarithmic."""
+    """Whether an axis with these ends has a logarithmic scale."""
     return low > 0 and high > WIDE * low
 
 
@@ -241,7 +241,7 @@ def _others(point: Point, key: str) -> str:
 
 
 def panel(drawn: Panel) -> str:
-    """Panel as an SVG element; its classes are `c` (chart), `m` (measured), `p` (predicted), `b` (band), `a` (axis).
+    """Draw a panel as an SVG element, with the classes `c` chart, `m` measured, `p` predicted, `b` band and `a` axis.
 
     The band is the smallest effect either side of the prediction. Several curves have their names at the right.
     """
@@ -288,7 +288,7 @@ def _names(ends: Mapping[str, tuple[float, float]], right: float, color: Mapping
 
 
 def deviation(row: Comparison, kind: str) -> str:
-    """Measured minus predicted in units of the effect, as a mark with interval, or a number; "below" for a bound."""
+    """HTML of measured minus predicted in units of the effect: a mark with interval, or text outside of the scale."""
     if row.verdict == "outside":
         return ""
     middle, reach = scaled(row, kind)
@@ -304,7 +304,7 @@ def deviation(row: Comparison, kind: str) -> str:
 
 
 def scaled(row: Comparison, kind: str) -> tuple[float, float]:
-    """Deviation and half interval in units of the effect, or of the half interval if there is no effect."""
+    """Measured minus predicted and its half interval in units of the effect, or of the half interval without effect."""
     if not math.isfinite(row.measured):
         return math.inf, 0.0
     reach = (row.high - row.low) / 2.0
@@ -313,7 +313,7 @@ def scaled(row: Comparison, kind: str) -> tuple[float, float]:
 
 
 def effect_of(row: Comparison, kind: str) -> float:
-    """Deviation D that a row had to detect, from margin = (reach - deviation) / D; 0 if unknown."""
+    """Effect D that a comparison had to detect, from margin = (reach - deviation) / D; 0 if unknown."""
     signed = row.measured - row.predicted
     room = (row.high - row.low) / 2.0 - (signed if kind in ONE_SIDED else abs(signed))
     return room / row.margin if math.isfinite(room) and math.isfinite(row.margin) and room and row.margin else 0.0

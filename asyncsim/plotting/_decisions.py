@@ -34,7 +34,7 @@ PANELS = {"seconds per update": "seconds", "staleness": "versions", "token ESS":
 
 
 def draw_advice(advice: Advice) -> Figure:
-    """Draw seconds per update, slot-hours and staleness of trained tokens against the limit; mark what to set."""
+    """Draw seconds per update, slot-hours and staleness against the staleness limit, and mark the recommended limit."""
     figure = _style.picture(_style.WIDTH, 3.0)
     axes = figure.subplots(1, 3)
     knee, knees, (low, high) = advice.knee, advice.knees()[:MOST], advice.between
@@ -95,7 +95,7 @@ def _line(ax: Axes, rows: list[Setting], name: str, color: str, label: str, **mo
 
 
 def draw_forecast(found: Forecast, held: Mapping[str, Sequence[float]] | None = None) -> Figure:
-    """Draw seconds, staleness and ESS by setting or varied number: forecast bands, the log, runs `held` out if any.
+    """Draw forecast seconds, staleness and ESS with bands by setting, beside the log and runs `held` out if any.
 
     `held` has the mean of each quantity in a run at each setting, which no forecast has read.
     """
@@ -149,7 +149,7 @@ def _mark(ax: Any, rows: list[Any], color: str, form: str, label: str) -> None:
 
 
 def draw_judgment(judgment: Judgment) -> Figure:
-    """Draw the curves of A and B (left), with the range shaded, and differences across and within runs (right)."""
+    """Draw the learning curves of A and B (left), and their differences across and within runs (right)."""
     figure = _style.picture(_style.WIDTH, 2.6)
     left, right = figure.subplots(1, 2, width_ratios=(3, 2))
     for arm, (color, _) in zip(judgment.arms, SERIES, strict=False):

@@ -48,7 +48,7 @@ NARROW = 300.0
 
 
 def named(traces: Sequence[Trace] | Mapping[str, Trace]) -> dict[str, Trace]:
-    """Traces by name: given names, else what differs in method or system, else letters."""
+    """Traces by name: the given names, else the methods, systems or knobs in which they differ, else letters."""
     if not isinstance(traces, Mapping):
         heads = [trace.header.get("spec") or {} for trace in traces]
         systems = [head.get("system") or {} for head in heads]
@@ -62,7 +62,7 @@ def named(traces: Sequence[Trace] | Mapping[str, Trace]) -> dict[str, Trace]:
 
 
 def draw_traces(traces: Mapping[str, Trace], over: str) -> Figure:
-    """Draw shared metrics against updates or seconds, the autocorrelogram, and one trace's staleness histogram.
+    """Draw metrics of traces against updates or seconds, the autocorrelogram, and one trace's staleness histogram.
 
     Replicates of different settings are never averaged: each setting has a line of its own, of many some have.
     """
@@ -102,7 +102,7 @@ def draw_traces(traces: Mapping[str, Trace], over: str) -> Figure:
 
 
 def counted(trace: Trace, parts: Mapping[str, Trace], drawn: Mapping[str, Trace]) -> str:
-    """Describe how many replicates, settings and frozen replicates a picture shows, and what its bands are."""
+    """Describe how many replicates, settings and diverged replicates a picture shows, and what its bands are."""
     text, bands = plural(trace.replicates, "replicate"), "mean and 95 % interval"
     if len(parts) > 1:
         text += f" of {len(parts)} settings" + f" ({len(drawn)} of them drawn)" * (len(drawn) < len(parts))
@@ -114,7 +114,7 @@ def counted(trace: Trace, parts: Mapping[str, Trace], drawn: Mapping[str, Trace]
 
 
 def setting(trace: Trace) -> str:
-    """Task, method and system of a trace in one line, with the mean staleness, as far as the header has them.
+    """Task, method and system of a trace in one line, with the mean staleness, as far as its header has them.
 
     A schedule that was imposed or saved stands in the place of the system.
     """
@@ -134,7 +134,7 @@ def setting(trace: Trace) -> str:
 
 
 def draw_schedule(schedule: Schedule) -> Figure:
-    """Draw head staleness against batches, and its histogram."""
+    """Draw a schedule's head staleness against batches, and its histogram."""
     figure = _style.picture(_style.WIDTH, 2.2)
     left, right = figure.subplots(1, 2, width_ratios=(3, 2))
     by_batch(left, schedule)
@@ -146,7 +146,7 @@ def draw_schedule(schedule: Schedule) -> Figure:
 
 
 def metric(ax: Axes, parts: Mapping[str, Trace], name: str, over: str = "updates") -> None:
-    """Draw the mean of one metric with its interval across realizations, or replicates if schedules are not random.
+    """Draw the mean of one metric of a trace, with its interval across realizations or replicates.
 
     One line for each of the traces, which are the settings of one run; intervals end at the bounds of the metric.
     """
@@ -187,7 +187,7 @@ def metric(ax: Axes, parts: Mapping[str, Trace], name: str, over: str = "updates
 
 
 def autocorrelogram(ax: Axes, parts: Mapping[str, Trace]) -> None:
-    """Draw C_k / C_0 of gradient products at lag k, `[lags + 1, R]`, with intervals and a zero line."""
+    """Draw C_k / C_0 of gradient products at lag k, `[lags + 1, R]`, with 95 % intervals and a zero line."""
     bands = []
     for k, trace in enumerate(parts.values()):
         products = trace.accumulated["autocorrelogram"]
@@ -213,7 +213,7 @@ def autocorrelogram(ax: Axes, parts: Mapping[str, Trace]) -> None:
 
 
 def correlation(trace: Trace, top: np.ndarray, bottom: np.ndarray, finite: np.ndarray) -> tuple[float, float, float]:
-    """Ratio of two means over the finite replicates, with its 95 percent interval; NaN if undefined."""
+    """Ratio of two means over the finite replicates, with its 95 percent interval; NaN if the divisor is 0."""
     scale = float(bottom[finite].mean()) if finite.any() else 0.0
     if scale == 0.0:
         return math.nan, math.nan, math.nan
@@ -271,14 +271,14 @@ def histogram(ax: Axes, schedule: Schedule) -> None:
 
 
 def whole(axis: Axis) -> None:
-    """Use integer ticks for a count, at least one."""
+    """Set the axis of a count to integer ticks, at least one."""
     axis.set_major_locator(MaxNLocator(nbins=6, integer=True, min_n_ticks=1))
 
 
 def line(
     ax: Axes, x: np.ndarray, band: np.ndarray, label: str = "mean and 95 % interval", series: int | None = None
 ) -> np.ndarray:
-    """Draw a mean with its interval, from rows (mean, low, high), with markers for few points. Returns the means.
+    """Draw a mean with its interval, from rows (mean, low, high), with markers for few points; return the means.
 
     `series`: which of several lines this is; its color and markers differ from those of the others.
     """
@@ -300,7 +300,7 @@ def line(
 def interval(
     values: np.ndarray, realization: np.ndarray, random: bool, bounds: tuple[float, float] = (-math.inf, math.inf)
 ) -> tuple[float, float, float]:
-    """Mean of the finite values with its 95 percent interval inside the bounds; NaN if no valid interval exists."""
+    """Mean of the finite values with its 95 percent interval cut at the bounds; NaN if no valid interval exists."""
     finite = np.isfinite(values)
     if finite.sum() < 2:
         return (float(values[finite][0]) if finite.any() else math.nan), math.nan, math.nan
@@ -314,7 +314,7 @@ def interval(
 
 
 def spread(values: np.ndarray, random: bool) -> tuple[float, float, float]:
-    """Mean of nonnegative values over realizations, with its 95 percent interval cut at 0; for few, their range."""
+    """Mean of nonnegative values over realizations with its 95 percent interval, or their range if they are few."""
     finite = values[np.isfinite(values)]
     if random and len(finite) > 1 and len(values) < REALIZATIONS:
         return float(finite.mean()), float(finite.min()), float(finite.max())
@@ -322,7 +322,7 @@ def spread(values: np.ndarray, random: bool) -> tuple[float, float, float]:
 
 
 def thinned(count: int, most: int = POINTS) -> np.ndarray:
-    """At most `most` of the positions, including the first and the last."""
+    """At most `most` of `count` positions, evenly spaced, including the first and the last."""
     return np.unique(np.linspace(0, count - 1, min(count, most)).astype(int))
 
 

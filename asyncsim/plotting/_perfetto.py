@@ -20,7 +20,7 @@ GOING_ON = ("keep", "reprefill")
 
 
 def perfetto(timeline: Timeline) -> dict[str, Any]:
-    """Trace file of a timeline: `traceEvents` in microseconds, and the timeline's header as metadata."""
+    """Convert a timeline to a Perfetto trace file: `traceEvents` in microseconds, and the timeline's header."""
     size = int(np.bincount(timeline.samples["group"]).max()) if len(timeline.samples["group"]) else 1
     events = [*_names(timeline, size), *_samples(timeline, size), *_batches(timeline), *_publishes(timeline)]
     return {"traceEvents": [*events, *_counters(timeline)], "displayTimeUnit": "ms", "otherData": timeline.header}
@@ -111,7 +111,7 @@ def _count(name: str, time: float, values: dict[str, Any]) -> dict[str, Any]:
 
 
 def written_until(timeline: Timeline, n: int, end: float) -> float:
-    """Time at which the generation of a sample stops: its end, its group's leaving, or the end of the timeline."""
+    """Time in seconds at which a sample's generation stops: at its end, its group's removal, or the timeline's end."""
     stop = float(timeline.samples["t_end"][n])
     if np.isnan(stop) and timeline.groups:
         stop = float(timeline.groups["t_left"][timeline.samples["group"][n]])
@@ -119,7 +119,7 @@ def written_until(timeline: Timeline, n: int, end: float) -> float:
 
 
 def pieces(timeline: Timeline, n: int, stop: float) -> list[tuple[float, float, int]]:
-    """Intervals (from, to, version) of a sample, split at installs where samples in flight continue."""
+    """Intervals (from, to, version) of a sample's generation, split at installs where samples in flight continue."""
     samples = timeline.samples
     start, version = float(samples["t_start"][n]), int(samples["v_start"][n])
     installs = timeline.publishes["t_install"] if timeline.header.get("mode") in GOING_ON else np.array([])
@@ -129,7 +129,7 @@ def pieces(timeline: Timeline, n: int, stop: float) -> list[tuple[float, float, 
 
 
 def ages(timeline: Timeline) -> np.ndarray:
-    """Staleness of every sample when it was first trained, in versions, by its first token; -1 if it never was."""
+    """Staleness of every sample's first token when first trained, in versions; -1 for samples that never were."""
     samples = timeline.samples
     trained = samples["batch"] >= 0
     version = timeline.batches["version"][np.where(trained, samples["batch"], 0)] if trained.any() else 0
@@ -137,7 +137,7 @@ def ages(timeline: Timeline) -> np.ndarray:
 
 
 def count(up: np.ndarray, down: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(times, count from then on) of arrivals minus departures; those that never arrive are left out."""
+    """Times in seconds, and the number present from then on: arrivals minus departures."""
     arrived = np.isfinite(up)
     departures = down[arrived & np.isfinite(down)]
     times, place = np.unique(np.concatenate([up[arrived], departures]), return_inverse=True)

@@ -48,36 +48,36 @@ UNDATED: dict[str, dict[str, Any]] = {"png": {}, "pdf": {"CreationDate": None}, 
 
 
 class Picture(Figure):
-    """A figure that a notebook displays although no window system created it."""
+    """A matplotlib figure that notebooks display although no window system created it."""
 
     def _repr_png_(self) -> bytes:
         return encode(self, "png")
 
     def savefig(self, *args: Any, **settings: Any) -> None:
-        """Write the figure in this package's style, whose fonts a user's own settings may lack."""
+        """Write the figure in this package's style, whose fonts the user's own settings may lack."""
         with applied():
             super().savefig(*args, **settings)
 
 
 def applied() -> AbstractContextManager[None]:
-    """Context with this package's style, without the user's own settings."""
+    """Context with this package's matplotlib style, without the user's own settings."""
     return style.context(["default", STYLE, dict.fromkeys(INKED, INK)])
 
 
 def picture(width: float, height: float) -> Picture:
-    """An empty figure of the given size in inches."""
+    """New empty figure of the given size in inches."""
     return Picture(figsize=(width, height), layout="constrained")
 
 
 def kind_of(path: str | os.PathLike[str]) -> str:
-    """File type by a path's ending."""
+    """File type of a picture, by its path's ending."""
     kind = files.named("path", path).suffix.lower().removeprefix(".")
     checks.require(kind in UNDATED, "path", str(path), "a path ending in .png, .pdf or .svg", "choose one of them")
     return kind
 
 
 def encode(figure: Figure, kind: str, notes: Mapping[str, str] | None = None) -> bytes:
-    """Encode the figure as a file, without a date; `notes` are metadata texts by key."""
+    """Encode a figure as a file without a date; `notes` are metadata texts by key."""
     buffer = io.BytesIO()
     with applied():
         if isinstance(figure, Picture):
@@ -119,13 +119,13 @@ def _fit(figure: Picture) -> bool:
 
 
 def write(figure: Figure, path: str | os.PathLike[str]) -> None:
-    """Write the figure atomically, in the file type of the path's ending."""
+    """Write a figure atomically, in the file type of the path's ending."""
     data = encode(figure, kind_of(path))
     files.write_atomically(path, lambda file: file.write(data))
 
 
 def label(name: str) -> str:
-    """Axis label of a metric, on two lines if it is long.
+    """Axis label of a metric with its symbol and unit, on two lines if it is long.
 
     >>> label("log_ratio_variance")
     'log ratio variance\\n$\\\\mathrm{Var}\\\\,\\\\log w$ (nats$^2$)'
@@ -136,17 +136,17 @@ def label(name: str) -> str:
 
 
 def staleness(share: float) -> tuple[float, float, float, float]:
-    """Color of staleness, from none (0) to the maximum in a picture (1); only staleness uses this ramp."""
+    """Color of a staleness, from none (0) to the picture's maximum (1); no other quantity uses this color ramp."""
     return colormaps["YlOrRd"](0.25 + 0.65 * share)
 
 
 def bar() -> Line2D:
-    """An error bar for a legend."""
+    """Error bar as an entry of a legend."""
     return Line2D([], [], color=COLORS["muted"], marker="|", markersize=9, linestyle="none")
 
 
 def key(figure: Figure) -> None:
-    """Explain dashes once below the panels unless a panel says their label: predictions unless labelled otherwise."""
+    """Add a legend for dashed lines below the panels: predictions, unless a line has another label."""
     words = [str(line.get_label()) for ax in figure.axes for line in ax.lines if line.get_linestyle() == "--"]
     said_there = {text.get_text() for ax in figure.axes for text in ax.texts}
     said: dict[str, Any] = {}
@@ -158,5 +158,5 @@ def key(figure: Figure) -> None:
 
 
 def note(ax: Axes, text: str) -> None:
-    """Add a remark in small type under the title's line, right-aligned."""
+    """Add a remark in small type above the right end of a panel."""
     ax.text(1.0, 1.02, text, transform=ax.transAxes, ha="right", va="bottom", fontsize=7.0, color=COLORS["muted"])

@@ -27,7 +27,7 @@ LOOKS: dict[str, dict[str, Any]] = {
 
 
 def draw_timeline(timeline: Timeline) -> Figure:
-    """Draw who generated what, and how stale it was when trained, for some batches after the start."""
+    """Draw which slot generated each sample, and how stale the sample was when trained, for some batches."""
     page = Page(timeline)
     figure = _style.picture(_style.WIDTH, 1.9 + 0.16 * max(5, len(page.slots) * page.size))
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=[max(5, len(page.slots) * page.size), 5])
@@ -48,13 +48,13 @@ def draw_timeline(timeline: Timeline) -> Figure:
 
 @dataclass(frozen=True)
 class Page:
-    """Content of one picture: an interval of time after the start, and some slots."""
+    """Content of a timeline's picture: an interval of time after the warm-up, and some slots."""
 
     timeline: Timeline
 
     @cached_property
     def shown(self) -> range:
-        """Batches in the picture: up to the stalest group, none before the first batch without groups of version 0."""
+        """Batches in the picture, up to that of the stalest group, without the warm-up on groups of version 0."""
         count = len(self.timeline.batches["batch"])
         first = self.timeline.groups["v_submit"] == 0
         warm = 1 + int(self.timeline.groups["batch"][first].max(initial=-1))
@@ -66,12 +66,12 @@ class Page:
 
     @cached_property
     def begin(self) -> float:
-        """Start of the picture in seconds."""
+        """Start of the pictured interval in seconds."""
         return 0.0 if self.shown.start == 0 else float(self.timeline.batches["t_start"][self.shown.start])
 
     @cached_property
     def end(self) -> float:
-        """End of the picture in seconds; one second after the start if nothing takes time."""
+        """End of the pictured interval in seconds; one second after its start if nothing takes time."""
         seconds = float(self.timeline.header["seconds"])
         stop = float(self.timeline.batches["t_end"][self.shown.stop - 1]) if len(self.shown) else seconds
         stop = stop if math.isfinite(stop) else seconds
@@ -79,7 +79,7 @@ class Page:
 
     @cached_property
     def size(self) -> int:
-        """Number of samples per group, which share a slot; 1 where rows are slots of samples."""
+        """Samples per group that are drawn in one slot; 1 if every row is the slot of one sample."""
         return 1 if self.packed else self._together
 
     @cached_property
@@ -88,13 +88,13 @@ class Page:
 
     @cached_property
     def packed(self) -> bool:
-        """Whether slots of groups are many and more than half idle, as where all samples share fewer slots."""
+        """Whether samples are drawn in rows of their own, since the slots of groups are many and half idle."""
         used, length = len(np.unique(self.timeline.samples["place"][self._written])), self.end - self.begin
         return used > ROWS and self._together > 1 and self._spent.sum() < 0.5 * used * self._together * length
 
     @cached_property
     def places(self) -> np.ndarray:
-        """Slot of every sample `[N]`: that of its group or, where `packed`, the first that is free at its start."""
+        """Slot in which every sample `[N]` is drawn: its group's, or, if `packed`, the first slot free at its start."""
         if not self.packed:
             return np.asarray(self.timeline.samples["place"])
         starts, ends = self.timeline.samples["t_start"], list[float]()
@@ -106,7 +106,7 @@ class Page:
 
     @cached_property
     def slots(self) -> np.ndarray:
-        """Slots in the picture: all slots in use, or an equally spaced selection of those in use for long."""
+        """Slots in the picture: all slots in use, or an equally spaced selection of busy slots."""
         busy = np.bincount(self.places[self._written], weights=self._spent)
         used = np.unique(self.places[self._written])
         count = min(len(used), max(2, ROWS // self.size))
@@ -130,28 +130,28 @@ class Page:
 
     @cached_property
     def samples(self) -> np.ndarray:
-        """Rows of the samples in the picture."""
+        """Indices of the samples in the picture."""
         return self._written[np.isin(self.places[self._written], self.slots)]
 
     @cached_property
     def ages(self) -> np.ndarray:
-        """Staleness of every sample when first trained; see `ages`."""
+        """Staleness of every sample's first token when first trained, in versions; see `ages`."""
         return ages(self.timeline)
 
     @cached_property
     def stale(self) -> np.ndarray:
-        """Staleness of every use of a group, in versions."""
+        """Staleness of the group in every use of a group by a batch, in versions."""
         uses = self.timeline.uses
         return self.timeline.batches["version"][uses["batch"]] - self.timeline.groups["v_start"][uses["group"]]
 
     @cached_property
     def trained(self) -> list[np.ndarray]:
-        """Staleness of the groups in every batch of the picture."""
+        """Staleness of the groups in every batch of the picture, in versions."""
         return [self.stale[self.timeline.uses["batch"] == number] for number in self.shown]
 
     @cached_property
     def levels(self) -> np.ndarray:
-        """Minimum staleness of every color, from 0, and the maximum plus 1; all colors but the last are as frequent."""
+        """Minimum staleness of every color, from 0, and the maximum plus 1, at quantiles of the pictured staleness."""
         found = np.concatenate([[0], self.ages[self.samples], *self.trained]).clip(0)
         if found.max() < LEVELS:
             return np.arange(found.max() + 2)
@@ -160,20 +160,20 @@ class Page:
         return np.unique([0, *shares, tail, found.max() + 1])
 
     def level(self, age: Any) -> Any:
-        """Index of a staleness's color."""
+        """Index of the color of a staleness."""
         return np.searchsorted(self.levels, age, side="right") - 1
 
     def color(self, level: int) -> Any:
-        """Color of a level."""
+        """Color of a staleness level."""
         return _style.staleness(level / max(1, len(self.levels) - 2))
 
     def words(self, level: int) -> str:
-        """Staleness range of a level as text."""
+        """Range of staleness of a color level, as text."""
         least, most = self.levels[level], self.levels[level + 1] - 1
         return f"{least}" if least == most else f"{least}–{most}"
 
     def look(self, n: int) -> tuple[str, dict[str, Any]]:
-        """Fate of a sample, and the style of its box."""
+        """Fate of a sample (trained, discarded, unfinished), and the style of its box."""
         if self.ages[n] >= 0:
             return "trained", {"facecolor": self.color(self.level(self.ages[n])), "edgecolor": _style.INK}
         fate = str(self.timeline.samples["fate"][n])
@@ -181,7 +181,7 @@ class Page:
         return name, LOOKS[name]
 
     def finding(self) -> str:
-        """Title: mean staleness of the data, and the discarded fraction, after the start."""
+        """Title of the picture: mean staleness of the trained data, and the discarded fraction, after the warm-up."""
         name = self.timeline.header.get("name", "system")
         groups, late = self.timeline.groups, self.timeline.uses["batch"] >= self.shown.start
         if not late.any():
@@ -194,7 +194,7 @@ class Page:
 
 
 def generation(ax: Axes, page: Page) -> None:
-    """Draw a box for every sample; those of one group are adjacent in their slot."""
+    """Draw a box for the generation of every sample; boxes of one group are adjacent in their slot."""
     rows = page.size * len(page.slots)
     row = np.searchsorted(page.slots, page.places) * page.size
     for n in page.samples.tolist():
@@ -216,7 +216,7 @@ def generation(ax: Axes, page: Page) -> None:
 
 
 def training(ax: Axes, page: Page) -> None:
-    """Draw every batch as a column of its groups' staleness, largest on top, with numbers where there is room."""
+    """Draw every trained batch as a column of its groups' staleness, maximum on top, with numbers if they fit."""
     batches = page.timeline.batches
     thin = 0.004 * (page.end - page.begin)
     for number, stale in zip(page.shown, page.trained, strict=True):

@@ -22,7 +22,7 @@ WIDEST = 4.0
 
 
 def draw_verdict(verdict: Verdict) -> Figure:
-    """Draw all comparisons of a claim."""
+    """Draw the measured and predicted values of all comparisons in a claim's verdict."""
     judged = [row for row in verdict.points if row.verdict != "outside"]
     key, left_out = varied(judged), ""
     quantities = list(dict.fromkeys(row.quantity for row in judged))
@@ -50,7 +50,7 @@ def draw_verdict(verdict: Verdict) -> Figure:
 
 
 def varied(rows: Sequence[Comparison]) -> str | None:
-    """The parameter in which points differ, if it is the only one, numeric, and has at least three values."""
+    """Name of the parameter that alone differs between a claim's points, if it is numeric with three values or more."""
     keys = list(dict.fromkeys(key for row in rows for key in row.point))
     changing = [key for key in keys if len({repr(row.point.get(key)) for row in rows}) > 1]
     if len(changing) != 1:
@@ -61,7 +61,7 @@ def varied(rows: Sequence[Comparison]) -> str | None:
 
 
 def against(ax: Axes, rows: Sequence[Comparison], key: str) -> None:
-    """Draw one quantity against the parameter: measured with intervals, predicted dashed, violated points colored."""
+    """Draw a claim's quantity against the parameter: measured with intervals, predicted dashed, violations colored."""
     rows = sorted(rows, key=lambda row: row.point[key])
     x = [row.point[key] for row in rows]
     ax.plot(x, [row.predicted for row in rows], label="predicted", marker="_", markersize=7, **_style.PREDICTED)
@@ -85,7 +85,7 @@ def against(ax: Axes, rows: Sequence[Comparison], key: str) -> None:
 
 
 def deviations(ax: Axes, rows: Sequence[Comparison], names: Sequence[str], kind: str) -> None:
-    """Draw measured minus predicted in units of the effect, with intervals, on a band of one effect.
+    """Draw measured minus predicted of each comparison in units of the effect, on a band of one effect.
 
     Predicted and measured numbers stand at the right of their row.
     """
@@ -141,7 +141,7 @@ def beside(ax: Axes, rows: Sequence[Comparison]) -> None:
 
 
 def labels(rows: Sequence[Comparison], everything: Sequence[Comparison]) -> list[str]:
-    """Quantity and the parameters that distinguish its point: as many as fit, shortest first."""
+    """Name of each comparison: its quantity and the parameters that distinguish its point, shortest first."""
     points: list[dict[str, Any]] = []
     for row in everything:
         if row.point not in points:

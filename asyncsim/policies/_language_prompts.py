@@ -25,7 +25,7 @@ WORTH = 8
 
 
 class Growing:
-    """Cache that appends the keys and values of one pass to those of an earlier pass; gradients flow through both."""
+    """Key-value cache that appends one pass to an earlier pass; gradients flow through both."""
 
     is_compileable = False
 
@@ -34,7 +34,7 @@ class Growing:
         self.layers: list[Pair] = []
 
     def update(self, key: Tensor, value: Tensor, layer_idx: int, *_: Any, **__: Any) -> Pair:
-        """Keys and values visible to this pass, `[B, H, C, D]`."""
+        """Keys and values of a layer that are visible to this pass, `[B, H, C, D]`."""
         self.layers.append((key, value))
         if self.before is None:
             return key, value
@@ -42,13 +42,13 @@ class Growing:
         return torch.cat([old_key, key], 2), torch.cat([old_value, value], 2)
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
-        """Number of columns so far."""
+        """Number of columns in the cache so far."""
         before = self.before[layer_idx][0].shape[2] if self.before else 0
         return before + (self.layers[layer_idx][0].shape[2] if len(self.layers) > layer_idx else 0)
 
 
 class Columns:
-    """Keys and values `[B, H, C, D]` of every layer, written one column at a time."""
+    """Key-value cache `[B, H, C, D]` of every layer, written one column at a time."""
 
     is_compileable = False
 
@@ -58,14 +58,14 @@ class Columns:
         self.rows: Tensor | None = None
 
     def point(self, column: int, rows: Tensor | None = None) -> None:
-        """Set the column that the next pass writes; `rows` int64 `[b]`, or all."""
+        """Set the cache column that the next pass writes, for `rows` int64 `[b]` or all."""
         self.column, self.rows = column, rows
         columns = self.layers[0][0].shape[2]
         if column >= columns:
             self.layers = self.resized(column + STEP).layers
 
     def update(self, key: Tensor, value: Tensor, layer_idx: int, *_: Any, **__: Any) -> Pair:
-        """Write one column of a layer; return keys and values up to it, `[B, H, column + 1, D]`."""
+        """Write one column of a layer's cache; return keys and values up to it, `[B, H, column + 1, D]`."""
         pair = self.layers[layer_idx]
         for old, new in zip(pair, (key, value), strict=True):
             if self.rows is None:
@@ -75,20 +75,20 @@ class Columns:
         return pair[0][:, :, : self.column + 1], pair[1][:, :, : self.column + 1]
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
-        """Number of columns before the one that is written next."""
+        """Number of cache columns before the column that is written next."""
         return self.column
 
     def select(self, rows: Tensor) -> "Columns":
-        """Cache of some rows, int64 `[b]`."""
+        """Cache that has only the rows int64 `[b]`."""
         return Columns([(k[rows], v[rows]) for k, v in self.layers])
 
     def resized(self, columns: int) -> "Columns":
-        """The first `columns` columns, padded with zeros."""
+        """Cache that has only the first `columns` columns, padded with zeros if there are fewer."""
         return Columns([(_fitted(k, columns), _fitted(v, columns)) for k, v in self.layers])
 
 
 def together(caches: Sequence[Columns]) -> Columns:
-    """Concatenate the rows of several caches; fresh tensors."""
+    """Concatenate the rows of several key-value caches into fresh tensors."""
     width = max(cache.layers[0][0].shape[2] for cache in caches)
     layers = zip(*(cache.resized(width).layers for cache in caches), strict=True)
     return Columns([(torch.cat([k for k, _ in pairs]), torch.cat([v for _, v in pairs])) for pairs in layers])
@@ -103,7 +103,7 @@ def _fitted(tensor: Tensor, columns: int) -> Tensor:
 
 
 class Kept:
-    """Columns of rows that no lane is using, and which weights wrote each entry.
+    """Key-value columns of rows that no lane is using, with the weights that computed each entry.
 
     `writer` int64 `[B, t]`: number of the weights that drew a token, and so wrote the column in front of it (-1: none
     yet). `digests`: those weights in the order of their numbers; equal weights have one number. `away`: the columns of
@@ -116,14 +116,14 @@ class Kept:
         self.away: dict[int, tuple[Columns, int]] = {}
 
     def number(self, flat: Tensor) -> int:
-        """Index of the weights `[P]`, identified by their bits: unchanged weights keep their index."""
+        """Index of the weights `[P]`, identified by their bits, so that unchanged weights keep their index."""
         digest = hashlib.blake2b(flat.detach().cpu().contiguous().numpy().tobytes(), digest_size=16).hexdigest()
         if digest not in self.digests:
             self.digests.append(digest)
         return self.digests.index(digest)
 
     def note(self, token: int, rows: Tensor, number: int) -> Tensor:
-        """Record which weights sample a token of some rows; whether others wrote any visible entry, bool `[b]`."""
+        """Record which weights sample a token of some rows; return whether others computed any visible entry, `[b]`."""
         missing = token + 1 - self.writer.shape[1]
         if missing > 0:
             self.writer = torch.nn.functional.pad(self.writer, (0, missing), value=-1)
@@ -131,21 +131,21 @@ class Kept:
         return (self.writer[rows, :token] != number).any(1)
 
     def put(self, rows: Tensor, columns: Columns) -> None:
-        """Store the columns of rows int64 `[b]`, which must not be shared."""
+        """Store the cache columns of rows int64 `[b]`, which must not be shared."""
         self.away |= {row: (columns, place) for place, row in enumerate(rows.tolist())}
 
     def copy(self, rows: Tensor) -> Columns:
-        """Stored columns of rows int64 `[b]`, in this order; fresh tensors."""
+        """Stored cache columns of rows int64 `[b]` in this order, as fresh tensors."""
         places = [self.away[row] for row in rows.tolist()]
         return together([columns.select(torch.tensor([place])) for columns, place in places])
 
     def drop(self, rows: Tensor) -> None:
-        """Forget the stored columns of rows."""
+        """Delete the stored cache columns of some rows."""
         for row in rows.tolist():
             self.away.pop(row, None)
 
     def cut(self, rows: Tensor, columns: Columns | None) -> "Kept":
-        """Select some rows int64 `[b]`, with their columns."""
+        """Select some rows int64 `[b]`, with their stored cache columns."""
         fresh = Kept(len(rows))
         fresh.digests, fresh.writer = list(self.digests), self.writer[rows].clone()
         if columns is not None:
@@ -153,13 +153,13 @@ class Kept:
         return fresh
 
     def packed(self, rows: Tensor, columns: Columns | None) -> dict[str, Any]:
-        """Pack into plain containers; `columns` of the rows int64 `[b]` that have any."""
+        """Pack the stored cache columns into plain containers, for the rows int64 `[b]` that have any."""
         layers = [] if columns is None else columns.layers
         return {"digests": self.digests, "writer": self.writer, "rows": rows, "layers": layers}
 
     @classmethod
     def unpacked(cls, tree: dict[str, Any]) -> "Kept":
-        """Restore what `packed` wrote."""
+        """Restore the stored cache columns that `packed` wrote."""
         kept = cls(len(tree["writer"]))
         kept.digests, kept.writer = tree["digests"], tree["writer"]
         if tree["layers"]:
@@ -169,7 +169,7 @@ class Kept:
 
 @dataclass(frozen=True)
 class Prompts:
-    """Prompts split into a shared prefix and the rest.
+    """Tokens of all prompts, split into a prefix shared by all prompts and the rest.
 
     `shared` int64 `[K]`; `rest` int64 `[B, W]`, padded with 0 on the left; `length` int64 `[B]` counts all tokens of a
     prompt. A row's columns are K shared ones, W of the rest, and one for each token of its response.
@@ -181,26 +181,26 @@ class Prompts:
 
     @property
     def width(self) -> int:
-        """Number of columns before the response, K + W."""
+        """Number of cache columns before the response, K + W."""
         return self.shared.shape[0] + self.rest.shape[1]
 
     def rows(self, rows: Tensor) -> "Prompts":
-        """Select rows, int64 `[b]`."""
+        """Prompts of the rows int64 `[b]` only."""
         return replace(self, rest=self.rest[rows], length=self.length[rows])
 
     def alike(self, response: Tensor) -> tuple[Tensor, Tensor]:
-        """First row of each distinct prompt with response int64 `[B, T]`, `[b]`, and the index of each row's match."""
+        """First row of each distinct prompt with response int64 `[B, T]`, `[b]`, and each row's index among them."""
         return alike(torch.cat([self.length.unsqueeze(1), self.rest, response], 1))
 
     def occupied(self, tokens: int) -> Tensor:
-        """Columns that hold a token, including `tokens` of the response: bool `[B, K + W + tokens]`."""
+        """Cache columns that hold a token, including `tokens` of the response: bool `[B, K + W + tokens]`."""
         column = torch.arange(-self.rest.shape[1], tokens).unsqueeze(0)
         inside = column >= (self.shared.shape[0] - self.length).unsqueeze(1)
         return torch.cat([torch.ones(len(self.length), self.shared.shape[0], dtype=torch.bool), inside], 1)
 
 
 def alike(table: Tensor) -> tuple[Tensor, Tensor]:
-    """First row of each distinct kind in a table or list, int64 `[b]` ascending, and the index of each row's match.
+    """First row of each distinct kind in a table or list, int64 `[b]` ascending, and each row's index among them.
 
     >>> [part.tolist() for part in alike(torch.tensor([[7, 1], [3, 2], [7, 1], [3, 1]]))]
     [[0, 1, 3], [0, 1, 0, 2]]
@@ -216,7 +216,7 @@ def alike(table: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def lay_out(seen: Tensor, context: int, sharing: bool = True) -> Prompts:
-    """Prompts from ids int64 `[B, L]`, padded with -1 on the left; without `sharing` there is no shared prefix."""
+    """Arrange ids int64 `[B, L]`, padded with -1 on the left, as prompts; without `sharing`, no prefix is shared."""
     B, L = seen.shape
     length = (seen >= 0).sum(1)
     shortest, longest = int(length.min()), int(length.max())
@@ -238,13 +238,13 @@ def lay_out(seen: Tensor, context: int, sharing: bool = True) -> Prompts:
 
 
 def refuse_long(tokens: int, context: int) -> None:
-    """Refuse more tokens than the model's context holds."""
+    """Refuse more tokens than the model's context can hold."""
     remedy = "shorten the prompts or the horizon, or use a model with a longer context"
     checks.require(tokens <= context, "tokens of a prompt and its response", tokens, f"at most {context}", remedy)
 
 
 def common(network: nn.Module, prompts: Prompts) -> list[Pair] | None:
-    """Keys and values of the shared prefix, one row; None if it is empty."""
+    """Keys and values of the prompts' shared prefix, one row; None if the prefix is empty."""
     K = prompts.shared.shape[0]
     if K == 0:
         return None
@@ -257,7 +257,7 @@ def common(network: nn.Module, prompts: Prompts) -> list[Pair] | None:
 def read_through(
     network: nn.Module, prompts: Prompts, response: Tensor, before: list[Pair] | None, count: int
 ) -> tuple[Tensor, list[Pair]]:
-    """Read the rest of each prompt and a response int64 `[B, T]`, which may be empty, after the shared columns."""
+    """Read the rest of each prompt and a response int64 `[B, T]`, which may be empty, after the shared prefix."""
     ids = torch.cat([prompts.rest, response.clamp(min=0)], 1)
     K, L = prompts.shared.shape[0], ids.shape[1]
     place = (torch.arange(L).unsqueeze(0) - prompts.rest.shape[1] + prompts.length.unsqueeze(1)).clamp(min=0)
@@ -272,7 +272,7 @@ def read_through(
 
 
 def joined(before: list[Pair] | None, layers: list[Pair], which: Tensor) -> list[Pair]:
-    """Shared columns followed by those of the rest, for rows int64 `[b]`: fresh writable tensors."""
+    """Cache columns of the shared prefix followed by the rest, for rows int64 `[b]`, as fresh writable tensors."""
     if before is None:
         return [(key[which], value[which]) for key, value in layers]
     rows, pairs = len(which), []
@@ -283,7 +283,7 @@ def joined(before: list[Pair] | None, layers: list[Pair], which: Tensor) -> list
 
 
 def teacher_forced(network: nn.Module, prompts: Prompts, response: Tensor) -> Tensor:
-    """Logits of every token in responses int64 `[B, T]`, `[B, T, V]`; equal prompts are read once."""
+    """Logits of every token in responses int64 `[B, T]`, `[B, T, V]`; equal prompts are read only once."""
     before, T = common(network, prompts), response.shape[1]
     rows, which = prompts.alike(response[:, :0])
     if len(rows) == len(which):

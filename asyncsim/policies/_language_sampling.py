@@ -18,7 +18,7 @@ from asyncsim.step.versions import View
 
 @dataclass(frozen=True)
 class Distribution:
-    """softmax(logits / temperature) on the `top_k` likeliest tokens (0: all), then on the nucleus with mass `top_p`.
+    """Sampling distribution softmax(logits / temperature) on the `top_k` likeliest tokens, then on the `top_p` nucleus.
 
     A token belongs to the nucleus when those before it hold less than `top_p`.
     """
@@ -28,7 +28,7 @@ class Distribution:
     top_k: int
 
     def log_prob(self, logits: Tensor) -> Tensor:
-        """Log-probabilities in nats, -inf outside of the nucleus, float32 or wider `[..., V]`."""
+        """Log-probs of all tokens in nats, -inf outside of the nucleus, float32 or wider `[..., V]`."""
         logits = logits if logits.dtype == torch.float64 else logits.float()
         scaled = logits if self.temperature == 1.0 else logits / self.temperature
         if 0 < self.top_k < scaled.shape[-1]:
@@ -45,7 +45,7 @@ class Distribution:
 
 
 def choose(log_prob: Tensor, uniform: Tensor, which: Tensor | None = None) -> Tensor:
-    """Tokens int64 `[B]` by inverse CDF of log-probabilities `[B, V]`; impossible tokens are never chosen.
+    """Sample tokens int64 `[B]` by inverse CDF from log-probs `[B, V]`; impossible tokens are never chosen.
 
     With `which` int64 `[B]` every number reads that row of log-probabilities `[b, V]`. A uniform number of 53 bits
     times the total stays below the total, so some edge lies above it.
@@ -58,13 +58,13 @@ def choose(log_prob: Tensor, uniform: Tensor, which: Tensor | None = None) -> Te
 
 
 def picked(table: Tensor, which: Tensor) -> Tensor:
-    """Rows int64 `[B]` of a table `[b, V]`, without a copy if these are all its rows in order."""
+    """Rows int64 `[B]` of a table `[b, V]`, without a copy if they are all rows in order."""
     same = len(which) == len(table) and torch.equal(which, torch.arange(len(which)))
     return table if same else table[which]
 
 
 class Lane:
-    """Cache of the rows that one set of weights is reading; rows with equal tokens so far share an entry.
+    """Key-value cache of the rows that read one set of weights; rows with equal tokens so far share an entry.
 
     `place` int64 `[B]`: position of a row of the batch in the cache (-1: absent). `rows`: one row of each position.
     `upto` int64 `[B]`: tokens of its response in the cache; reading one again removes those behind it. With `kept` a
@@ -82,7 +82,7 @@ class Lane:
 
     @cached_property
     def shared(self) -> list[_language_prompts.Pair] | None:
-        """Keys and values of the prompts' shared prefix."""
+        """Keys and values of the shared prefix of all prompts."""
         return _language_prompts.common(self._live, self.prompts)
 
     @property
@@ -91,12 +91,12 @@ class Lane:
         return self.network
 
     def rest(self) -> None:
-        """Release the weights and keep the cache, which only rows that leave still use."""
+        """Release the lane's weights and keep its cache, which only rows that leave still use."""
         self.network = None
         self.__dict__.pop("shared", None)
 
     def logits(self, rows: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
-        """Logits `[b, V]` of the token after `actions` int64 `[B, t]`, and the index that maps rows to them."""
+        """Logits `[b, V]` of the token after `actions` int64 `[B, t]`, and each row's index among them."""
         t = actions.shape[1]
         ready = (self.place[rows] >= 0) & (self.upto[rows] >= t - 1) & (t > 0)
         if self.kept is not None and t > 0 and not bool(ready.all()):
@@ -125,7 +125,7 @@ class Lane:
         kept.drop(rows)
 
     def leave(self, rows: Tensor) -> None:
-        """Release the entries of rows; with `kept` their columns are stored."""
+        """Release the cache entries of rows; with `kept`, their columns are stored."""
         if self.kept is not None and self.cache is not None:
             held = rows[self.place[rows] >= 0]
             self.kept.put(held, self.cache.select(self.place[held]))
@@ -193,7 +193,7 @@ class Lane:
 
 @dataclass
 class Memory:
-    """Prompts, actions int64 `[B, t]`, and one lane per set of weights in use."""
+    """Prompts, sampled actions int64 `[B, t]`, and one key-value cache (`Lane`) per set of weights in use."""
 
     prompts: Prompts
     context: int
@@ -204,7 +204,7 @@ class Memory:
     edition: int = -1
 
     def lane(self, model: Model, view: View, owner: int, form: str, rows: Tensor) -> Lane:
-        """Lane of a (slot, replicate), numbered slot R + replicate, for reading rows int64 `[b]`."""
+        """Cache of one slot's and replicate's weights, numbered slot R + replicate, for reading rows int64 `[b]`."""
         weights = view.weights["parameters"]
         if self.origin is None or self.origin() is not weights or self.edition != weights._version:
             if self.kept is not None:
@@ -238,13 +238,13 @@ class Memory:
         self.actions[rows, token] = action
 
     def cut(self, row: int) -> "Memory":
-        """Memory of a single row, without caches except kept ones."""
+        """Memory of a single row: prompt, actions and kept cache columns."""
         rows = torch.tensor([row])
         kept = None if self.kept is None else self.kept.cut(rows, self.held(rows)[1])
         return Memory(self.prompts.rows(rows), self.context, self.actions[rows].clone(), kept)
 
     def held(self, rows: Tensor) -> tuple[Tensor, Columns | None]:
-        """Copies of the kept columns of rows int64 `[b]`, cut to their responses, and which rows have any."""
+        """Which of the rows int64 `[b]` have cache columns, and copies of these columns up to the responses' end."""
         assert self.kept is not None
         away = torch.tensor([row for row in rows.tolist() if row in self.kept.away], dtype=torch.int64)
         parts = [(away, self.kept.copy(away))] if len(away) else []
@@ -259,7 +259,7 @@ class Memory:
         return torch.cat([part for part, _ in parts]), columns.resized(width)
 
     def packed(self) -> dict[str, Any]:
-        """Pack prompts, actions and kept columns; other caches are recomputed with the next weights."""
+        """Pack prompts, actions and kept cache columns; other caches are recomputed with the next weights."""
         tree = {"prompts": asdict(self.prompts), "actions": self.actions, "kept": None}
         if self.kept is not None:
             tree["kept"] = self.kept.packed(*self.held(torch.arange(len(self.actions))))
@@ -267,7 +267,7 @@ class Memory:
 
     @classmethod
     def unpacked(cls, tree: dict[str, Any], context: int) -> "Memory":
-        """Restore the memory that `packed` wrote."""
+        """Restore the prompts, actions and kept cache columns that `packed` wrote."""
         kept = None if tree["kept"] is None else Kept.unpacked(tree["kept"])
         return cls(Prompts(**tree["prompts"]), context, tree["actions"], kept)
 

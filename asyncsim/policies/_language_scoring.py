@@ -20,7 +20,7 @@ from asyncsim.step.versions import View
 
 @dataclass(frozen=True)
 class Piece:
-    """Rows int64 `[b]` of one pass through the network, and which of their tokens use its weights, `[b, T]`."""
+    """Rows int64 `[b]` of one pass through the network, and which of their tokens use the pass's weights, `[b, T]`."""
 
     owner: int
     rows: Tensor
@@ -39,7 +39,7 @@ Below that logits stay in memory for the pass backwards, which then need not mak
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """A piece with its outputs and the weights on which they depend.
+    """A `Piece` with its outputs and the weights on which the outputs depend.
 
     Outputs are differentiable, unless the head was computed in chunks: then `states` `[b, T, W]` are, a critic's value
     behind them, of responses int64 `[b, T]` that differ; every row of the piece is one of them, `which`.
@@ -56,7 +56,7 @@ class Graph:
 
 @dataclass
 class Scoring:
-    """Responses int64 `[B, T]` after prompts, scored in number format `form` by rows in `pieces`.
+    """Scoring of responses int64 `[B, T]` after prompts, in number format `form` and passes of the rows in `pieces`.
 
     Outputs are `[B, T]`, log-probs of the whole vocabulary `[B, T, V]`.
     """
@@ -72,11 +72,11 @@ class Scoring:
 
     @property
     def vocabulary(self) -> int:
-        """Number of tokens with a logit, V."""
+        """Number of tokens that have a logit, V."""
         return self.model.vocabulary
 
     def graph(self, network: nn.Module, leaves: list[nn.Parameter], piece: Piece) -> Graph:
-        """Outputs of a piece by name, 0 for tokens that use another owner's weights."""
+        """Outputs of one pass by name, 0 for tokens that use other weights than the pass."""
         T = int(piece.chosen.any(0).nonzero()[-1]) + 1
         prompts, action = self.prompts.rows(piece.rows), self.action[piece.rows, :T]
         first, which = prompts.alike(action)
@@ -94,7 +94,7 @@ class Scoring:
         return Graph(piece, outputs, leaves, network, raw if large else None, action, which)
 
     def outputs(self, raw: Tensor, action: Tensor, names: Iterable[str], network: nn.Module | None = None) -> Outputs:
-        """Outputs by name for tokens `[...]` from logits `[..., V]`, or from states `[..., W]` and their network."""
+        """Outputs by name for tokens `[...]`, from logits `[..., V]`, or from hidden states `[..., W]` and network."""
         wide, value = (raw[..., :-1], raw[..., -1]) if self.model.critic else (raw, raw[..., 0])
         log_probs = self.law.log_prob(wide if network is None else logits_of(network, wide))
         return {name: value if name == "value" else _output(name, log_probs, action) for name in names}
@@ -112,7 +112,7 @@ class Scoring:
         return nn.functional.pad(value, (*(0, 0) * (value.ndim - 2), 0, self.action.shape[1] - T))
 
     def graphs(self, live: bool) -> Iterator[Graph]:
-        """Every piece with its outputs, with their graph if `live`; weights are bound once per owner."""
+        """Outputs of every pass, with their autograd graph if `live`; each set of weights is bound once."""
         for owner, pieces in groupby(self.pieces, key=lambda piece: piece.owner):
             network, leaves = self.model.bound(self.flat.flatten(0, 1)[owner], self.form, live)
             for piece in pieces:
@@ -120,7 +120,7 @@ class Scoring:
                 yield torch.set_grad_enabled(live)(self.graph)(network, leaves, piece)
 
     def values(self, graphs: Iterable[Graph] | None = None) -> Outputs:
-        """All outputs, detached."""
+        """Outputs of all passes by name, detached."""
         shape = tuple(self.action.shape)
         wide = {name: (*shape, self.vocabulary) if name in WIDE else shape for name in self.names}
         totals = {name: torch.zeros(each, dtype=self.flat.dtype) for name, each in wide.items()}
@@ -131,7 +131,7 @@ class Scoring:
         return totals
 
     def pull(self, cotangents: Outputs, graphs: list[Graph] | None) -> Tensor:
-        """Gradient `[R, P]` of the sum of outputs times cotangents; graphs that were not kept are recomputed."""
+        """Gradient `[R, P]` of the sum of outputs times cotangents; passes whose graph was not kept are recomputed."""
         total, keep = torch.zeros(self.flat.shape[1:], dtype=self.flat.dtype), graphs is not None
         for graph in self.graphs(True) if graphs is None else graphs:
             weights = {name: cotangent[graph.piece.rows] for name, cotangent in cotangents.items()}
@@ -170,7 +170,7 @@ def _backward(terms: Outputs, weights: Outputs, leaves: Sequence[Tensor], keep: 
 
 @contextmanager
 def added(leaves: list[nn.Parameter], row: Tensor) -> Iterator[None]:
-    """Context that adds each leaf's gradient to its part of a vector `[P]`, in the vector's type."""
+    """Context in which each weight's gradient is added to its part of a flat vector `[P]`, in the vector's type."""
 
     def adding(part: Tensor) -> Callable[[Tensor], None]:
         def add(leaf: Tensor) -> None:
@@ -197,7 +197,7 @@ def _output(name: str, log_probs: Tensor, action: Tensor) -> Tensor:
 
 
 def prepare(policy: Any, form: str, law: Distribution, view: View, batch: Batch, names: tuple[str, ...]) -> Scoring:
-    """Prepare the scoring of a batch by a `CausalLM`, in a number format and pieces of at most `micro_batch` rows."""
+    """Prepare to score a batch with a `CausalLM` in a number format, in passes of at most `micro_batch` rows."""
     R, G, N, T = batch.action.shape
     mask = batch.mask.reshape(-1, T) > 0
     longest = int(mask.any(0).nonzero()[-1]) + 1
@@ -216,7 +216,7 @@ def prepare(policy: Any, form: str, law: Distribution, view: View, batch: Batch,
 
 
 def forward(scoring: Scoring, shape: tuple[int, ...]) -> Forward:
-    """Outputs `[R, G, N, T, ...]` and their pullback; with several pieces the pullback recomputes each."""
+    """Outputs `[R, G, N, T, ...]` and their pullback, which recomputes every pass if there are several."""
     graphs = list(scoring.graphs(True)) if len(scoring.pieces) == 1 else None
     T = scoring.action.shape[1]
 
@@ -240,7 +240,7 @@ def widened(value: Tensor, shape: tuple[int, ...]) -> Tensor:
 
 
 def score_norm(scoring: Scoring, weight: Tensor) -> Tensor:
-    """Squared norm of the summed score of each response, |sum_t w_t grad log pi_t|^2, `[B]`; weights `[B, T]`.
+    """Squared norm of each response's weighted score, |sum_t w_t grad log pi_t|^2, `[B]`, for weights `[B, T]`.
 
     A pass for each response, since passes over several share the prompts that are equal.
     """

@@ -41,7 +41,7 @@ Layers = list[tuple[Tensor, Tensor]]
 
 @dataclass(frozen=True)
 class Layout:
-    """Order of parameters in `[R, P]`: policy layers, log std of a normal head, value layers, observation normalizer.
+    """Order of the parameters `[R, P]`: policy layers, log std of a normal head, value layers, observation normalizer.
 
     `observation` D; `hidden`, units of each hidden layer of both networks; `width`, outputs of the policy network;
     `spread`, entries of `log_std` (0: none); `values`, outputs of the value network (0: there is none); `normalize`,
@@ -56,12 +56,12 @@ class Layout:
     normalize: bool
 
     def shapes(self, outputs: int) -> list[tuple[int, int]]:
-        """Input and output size of every layer of a network."""
+        """Input and output size of every layer of a perceptron."""
         return list(pairwise((self.observation, *self.hidden, outputs)))
 
     @property
     def spread_begin(self) -> int:
-        """Number of parameters in the policy layers."""
+        """Number of parameters in the policy layers, after which the log standard deviation begins."""
         return sum((i + 1) * o for i, o in self.shapes(self.width))
 
     @property
@@ -71,7 +71,7 @@ class Layout:
 
     @property
     def trained(self) -> int:
-        """Number of parameters with a gradient; the normalizer follows them."""
+        """Number of parameters with a gradient, which come before the observation normalizer."""
         return self.critic_begin + (sum((i + 1) * o for i, o in self.shapes(self.values)) if self.values else 0)
 
     @property
@@ -79,19 +79,19 @@ class Layout:
         return self.trained + (2 * self.observation + 1 if self.normalize else 0)
 
     def actor(self, flat: Tensor) -> Layers:
-        """Views of the policy layers."""
+        """Weights of the policy layers, as views of the flat parameters."""
         return self._layers(flat, 0, self.width)
 
     def valuer(self, flat: Tensor) -> Layers:
-        """Views of the value layers."""
+        """Weights of the value layers, as views of the flat parameters."""
         return self._layers(flat, self.critic_begin, self.values)
 
     def log_std(self, flat: Tensor) -> Tensor:
-        """View of the log standard deviation, `[R, spread]`."""
+        """Log standard deviation of a normal head, `[R, spread]`, as a view of the flat parameters."""
         return flat[:, self.spread_begin : self.critic_begin]
 
     def normalizer(self, flat: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Views of the running mean and variance, `[R, D]`, and of the observation count, `[R, 1]`."""
+        """Views of the observations' running mean and variance, `[R, D]`, and of their count, `[R, 1]`."""
         mean, variance, count = flat[:, self.trained :].split((self.observation, self.observation, 1), dim=1)
         return mean, variance, count
 
@@ -104,7 +104,7 @@ class Layout:
         return layers
 
     def initial(self, replicates: np.ndarray, seed: int, gain: float, log_std: float) -> Tensor:
-        """Orthogonal weights, float64 `[R, P]`: gain sqrt(2) for hidden layers, `gain` and 1 for the last ones."""
+        """Orthogonal initial weights, float64 `[R, P]`: gain sqrt(2) for hidden layers, `gain` and 1 for last ones."""
         flat = torch.zeros((len(replicates), self.size), dtype=torch.float64)
         networks = [(self.actor(flat), gain)] + ([(self.valuer(flat), 1.0)] if self.values else [])
         layer = 0
@@ -134,7 +134,7 @@ def _orthogonal(replicates: np.ndarray, seed: int, layer: int, inputs: int, outp
 
 
 class Network:
-    """A network with the inputs of every layer, `[R, n, units]`, and the outputs `[R, n, outputs]`."""
+    """Evaluated perceptron with the inputs of every layer, `[R, n, units]`, and the outputs `[R, n, outputs]`."""
 
     def __init__(self, layers: Layers, observation: Tensor) -> None:
         self.layers = layers
@@ -149,7 +149,7 @@ class Network:
         self.outputs = torch.baddbmm(bias.unsqueeze(2), weight.mT, self.inputs[-1].mT).mT
 
     def deltas(self, cotangent: Tensor) -> Iterator[tuple[int, Tensor]]:
-        """Cotangents of every layer's pre-activations, `[R, n, units]`, with its index, from last layer to first."""
+        """Cotangents of each layer's pre-activations, `[R, n, units]`, with the layer's index, from last to first."""
         delta = cotangent
         for number in range(len(self.layers) - 1, -1, -1):
             yield number, delta
@@ -160,7 +160,7 @@ class Network:
                 delta = torch.ops.aten.tanh_backward.grad_input(product, self.inputs[number], grad_input=product)
 
     def pull(self, cotangent: Tensor, into: Layers) -> None:
-        """Accumulate the gradient for cotangents of the outputs in views of it."""
+        """Accumulate the perceptron's gradient for cotangents of its outputs, in the views `into`."""
         for number, delta in self.deltas(cotangent):
             (weight, bias), inputs = into[number], self.inputs[number]
             few = delta.shape[-1] < inputs.shape[-1]
@@ -169,7 +169,7 @@ class Network:
 
 
 class Evaluation:
-    """Both networks with parameters `[R, P]` on observations `[R, n, D]`, each evaluated at first use."""
+    """Policy and value networks with parameters `[R, P]` on observations `[R, n, D]`, evaluated at first use."""
 
     def __init__(self, layout: Layout, parameters: Tensor, observation: Tensor) -> None:
         self.layout, self.parameters = layout, parameters
@@ -181,12 +181,12 @@ class Evaluation:
 
     @cached_property
     def actor(self) -> Network:
-        """The policy network."""
+        """The evaluated policy network."""
         return Network(self.layout.actor(self.parameters), self.observation)
 
     @cached_property
     def valuer(self) -> Network:
-        """The value network."""
+        """The evaluated value network."""
         return Network(self.layout.valuer(self.parameters), self.observation)
 
     @property
@@ -196,7 +196,7 @@ class Evaluation:
 
     @property
     def value(self) -> Tensor:
-        """State values, `[R, n]`, or expected action values under the policy if the critic has one per action."""
+        """State values, `[R, n]`; if the critic has a value per action, their expectation under the policy."""
         values = self.valuer.outputs
         if values.shape[-1] == 1:
             return values[..., 0]
@@ -204,7 +204,7 @@ class Evaluation:
 
 
 class Perceptron(nn.Module):
-    """Both networks as torch modules: `policy`, `values` if there is a critic, and `log_std` of a normal head."""
+    """Policy and value networks as torch modules, with `log_std` of a normal head."""
 
     mean: Tensor
     variance: Tensor
@@ -222,7 +222,7 @@ class Perceptron(nn.Module):
                 self.register_buffer(name, numbers[0].clone())
 
     def forward(self, observation: Tensor) -> Any:
-        """Logits or means, and values if there is a critic."""
+        """Logits or means of actions, and state values if there is a critic."""
         if self.normalize:
             observation = ((observation - self.mean) * (self.variance + _EPS).rsqrt()).clamp(-_CLIP, _CLIP)
         raw = self.policy(observation)
@@ -247,7 +247,7 @@ Pass = tuple[Tensor, Tensor | None]
 
 
 def passes(view: View, shape: tuple[int, ...], name: str = "parameters") -> list[Pass]:
-    """Forward passes that evaluate every row of `shape` (`[R, G, N, T]`) at its own weights.
+    """Forward passes that evaluate every row of `shape` (`[R, G, N, T]`) at the row's own weights.
 
     One pass per distinct version of the replicate that has most of them. Every pass evaluates all rows: the rounding of
     a product depends on its shape, and must not depend on which version the other rows read.
@@ -279,7 +279,7 @@ def _distinct(slots: np.ndarray) -> np.ndarray:
 
 
 def merged(parts: list[tuple[Tensor, Tensor | None]]) -> Tensor:
-    """Rows `[R, n, ...]` of several passes, each taken from the pass with its weights."""
+    """Rows `[R, n, ...]` of several forward passes, each row from the pass with its weights."""
     out = parts[0][0]
     for rows, chosen in parts[1:]:
         if chosen is not None:
@@ -310,7 +310,7 @@ def score_norm(head: Head, evaluated: list[tuple[Evaluation, Tensor | None]], ac
 
 
 def levels(weight: Tensor, along: int | tuple[int, ...]) -> Tensor:
-    """Round weights to 255 symmetric levels; entries along these axes share a scale, max size / 127.
+    """Round weights to 255 symmetric levels; entries along the given axes share a scale, their maximum size / 127.
 
     >>> levels(torch.tensor([[127.0, 1.4], [0.0, 0.5]]), 1).tolist()
     [[127.0, 1.0], [0.0, 0.5]]
@@ -320,45 +320,45 @@ def levels(weight: Tensor, along: int | tuple[int, ...]) -> Tensor:
 
 
 def rounded(weight: Tensor, form: str, along: int | tuple[int, ...] | None) -> Tensor:
-    """Round weights to a format, in the trainer's type; int8 leaves weights without rows (`along` None) unchanged."""
+    """Round weights to a number format, in the trainer's type; int8 leaves weights without rows unchanged."""
     if form == "bfloat16":
         return weight.to(torch.bfloat16).to(weight.dtype)
     return weight if along is None else levels(weight, along)
 
 
 def checked(sampler: str | None) -> str | None:
-    """Validate a number format, or None for the trainer's own weights."""
+    """Validate the name of a number format; None stands for the trainer's own weights."""
     if sampler is not None:
         checks.one_of("sampler", sampler, SAMPLERS, "leave it out for the trainer's own weights")
     return sampler
 
 
 def log_softmax(raw: Tensor) -> Tensor:
-    """Log softmax over the choices, computed on the transpose, since rows of few numbers take ten times as long."""
+    """Log softmax over the last axis, computed on the transpose, since rows of few numbers take ten times as long."""
     return raw.mT.log_softmax(-2).mT.contiguous()
 
 
 class Categorical:
-    """Categorical head: pi(a) = exp(raw_a) / sum_b exp(raw_b)."""
+    """Categorical action head: pi(a) = exp(raw_a) / sum_b exp(raw_b)."""
 
     def draw(self, raw: Tensor, log_std: Tensor, draws: Draws, token: int) -> Tensor:
-        """Inverse CDF on draw 0 of the token, in float64, so that no action of probability 0 is chosen."""
+        """Sample actions by inverse CDF from draw 0 of the token, in float64, so that none has probability 0."""
         cumulative = raw.double().softmax(-1).cumsum(-1)
         uniform = draws.uniform(token, 0).to(raw.device)
         below = (cumulative <= uniform.reshape(*raw.shape[:-1], 1)).sum(-1)
         return below.clamp_(max=raw.shape[-1] - 1).reshape(uniform.shape)
 
     def log_prob(self, raw: Tensor, log_std: Tensor, action: Tensor) -> Tensor:
-        """raw_a - log sum exp raw."""
+        """Log-prob of an action from logits: raw_a - log sum exp raw."""
         return log_softmax(raw).gather(-1, action.unsqueeze(-1)).squeeze(-1)
 
     def entropy(self, raw: Tensor, log_std: Tensor) -> Tensor:
-        """-sum pi log pi."""
+        """Entropy of the categorical distribution in nats, -sum pi log pi."""
         log_prob = log_softmax(raw)
         return -(log_prob.exp() * log_prob).sum(-1)
 
     def pull(self, raw: Tensor, log_std: Tensor, action: Tensor, cotangents: Outputs) -> tuple[Tensor, Tensor]:
-        """d log pi(a)/d raw = e_a - pi, for one action or for all of them; dH/d raw = -pi (log pi + H)."""
+        """Pullback to the logits: d log pi(a)/d raw = e_a - pi, of one or all actions; dH/d raw = -pi (log pi + H)."""
         log_prob = log_softmax(raw)
         prob, gradient = log_prob.exp(), torch.zeros_like(log_prob)
         if "log_prob" in cotangents:
@@ -374,25 +374,25 @@ class Categorical:
 
 
 class Normal:
-    """Normal head: a = raw + exp(log_std) z, with one log_std for all states."""
+    """Normal action head: a = raw + exp(log_std) z, with one log_std for all states."""
 
     def draw(self, raw: Tensor, log_std: Tensor, draws: Draws, token: int) -> Tensor:
-        """Actions from normal draws 0, ..., D - 1 of the token."""
+        """Sample actions from normal draws 0, ..., D - 1 of the token."""
         normals = draws.normals(token, raw.shape[-1])
         actions = raw + log_std.exp() * normals.to(raw.device, raw.dtype).reshape(raw.shape)
         return actions.reshape(normals.shape)
 
     def log_prob(self, raw: Tensor, log_std: Tensor, action: Tensor) -> Tensor:
-        """-sum_d z_d^2/2 + log_std_d + log(2 pi)/2."""
+        """Log density of an action, -(sum_d z_d^2/2 + log_std_d + log(2 pi)/2)."""
         standard = (action - raw) * (-log_std).exp()
         return -0.5 * (standard**2).sum(-1) - (log_std + 0.5 * _LOG_TWO_PI).sum(-1)
 
     def entropy(self, raw: Tensor, log_std: Tensor) -> Tensor:
-        """sum_d log_std_d + log(2 pi e)/2."""
+        """Entropy of the normal distribution in nats, sum_d log_std_d + log(2 pi e)/2."""
         return (log_std + 0.5 * (_LOG_TWO_PI + 1.0)).sum(-1).expand(raw.shape[:-1])
 
     def pull(self, raw: Tensor, log_std: Tensor, action: Tensor, cotangents: Outputs) -> tuple[Tensor, Tensor]:
-        """d log pi/d raw = z/std; d log pi/d log_std = z^2 - 1; dH/d log_std = 1."""
+        """Pullback to the head: d log pi/d raw = z/std; d log pi/d log_std = z^2 - 1; dH/d log_std = 1."""
         gradient, spread = torch.zeros_like(raw), torch.zeros_like(raw)
         if "log_prob" in cotangents:
             each, inverse = cotangents["log_prob"].unsqueeze(-1), (-log_std).exp()
@@ -414,7 +414,7 @@ HEADS: dict[str, Head] = {"categorical": Categorical(), "gaussian": Normal()}
 
 
 class Networked(Policy):
-    """Base of network policies, whose sampler may use weights with fewer bits than the trainer."""
+    """Base of network policies, whose sampler may round the weights to fewer bits than the trainer."""
 
     has_critic: bool
     sampler: str | None
@@ -424,14 +424,14 @@ class Networked(Policy):
 
     @property
     def mismatched(self) -> bool:  # type: ignore[override]
-        """Whether actions are sampled with rounded weights."""
+        """Whether the sampler uses rounded weights."""
         return self.sampler is not None
 
     def rounded(self, parameters: Tensor, form: str) -> Tensor:
-        """Parameters `[R, P]` in the number format of the sampler."""
+        """Parameters `[R, P]` rounded to the sampler's number format."""
         raise NotImplementedError
 
     def install(self, weights: Weights, keys: Keys | None = None) -> Weights:
-        """Published parameters, and those that the sampler uses."""
+        """Published parameters, and the rounded parameters that the sampler uses."""
         own = weights["parameters"]
         return weights if self.sampler is None else {**weights, "sampled": self.rounded(own, self.sampler)}

@@ -29,7 +29,7 @@ _TRIAL = 3
 
 @dataclass(frozen=True)
 class Module(Networked):
-    """Categorical policy from a torch module with flat parameters `[R, P]`; see `module`."""
+    """Categorical policy from a torch module, with flat parameters `[R, P]`; see `module`."""
 
     make: Callable[[], nn.Module]
     observation: int
@@ -41,12 +41,12 @@ class Module(Networked):
 
     @cached_property
     def template(self) -> nn.Module:
-        """A module for its structure only; its weights do not matter."""
+        """A copy of the torch module that provides its structure; its weights do not matter."""
         return _seeded(self.make, 0, 0).eval()
 
     @property
     def frozen(self) -> str | None:
-        """Fingerprint of the buffers, which keep their initial values and are not parameters."""
+        """Fingerprint of the module's buffers, which keep their initial values and are not trained."""
         buffers = list(self.template.named_buffers())
         return fingerprint(buffers) if buffers else None
 
@@ -59,13 +59,13 @@ class Module(Networked):
         return sum(each.numel() for each in self.template.parameters())
 
     def initial(self, replicates: Replicates, dtype: torch.dtype = torch.float32, seed: int = 0) -> Tensor:
-        """Initial parameters `[R, P]`: the module is created for each replicate with its own seed."""
+        """Initial parameters `[R, P]`, from a module created for each replicate with its own seed."""
         modules = [_seeded(self.make, seed, int(number)) for number in numbers(replicates)]
         rows = [parameters_to_vector(each.parameters()).detach() for each in modules]
         return torch.stack(rows).to(torch.get_default_device(), dtype)
 
     def rounded(self, parameters: Tensor, form: str) -> Tensor:
-        """Round every parameter; int8 has a scale per row of a matrix."""
+        """Parameters with every tensor rounded to a number format; int8 has a scale per row of a matrix."""
         parts = []
         for part, each in self._parts(parameters):
             along = tuple(range(2, part.ndim)) if each.ndim > 1 else None
@@ -75,7 +75,7 @@ class Module(Networked):
     def act(
         self, view: View, seen: Tensor, draws: Draws, token: int, memory: Any = None, active: Tensor | None = None
     ) -> Act:
-        """Actions of one token position, int64 `[R, G, N]`, with log-probs and state values."""
+        """Sample actions of one token position, int64 `[R, G, N]`, with log-probs and state values."""
         shape = seen.shape[:3]
         name = "sampled" if self.mismatched else "parameters"
         raw, value = self._evaluated(passes(view, (*shape, 1), name), seen.flatten(1, 2))
@@ -89,7 +89,7 @@ class Module(Networked):
         return Act(action, outputs)
 
     def value(self, view: View, seen: Tensor) -> Tensor:
-        """Values of observations `[R, G, N, D]`, `[R, G, N]`."""
+        """State values `[R, G, N]` of observations `[R, G, N, D]`."""
         shape = seen.shape[:3]
         _, value = self._evaluated(passes(view, (*shape, 1)), seen.flatten(1, 2))
         return super().value(view, seen) if value is None else value.unflatten(1, shape[1:])
@@ -148,7 +148,7 @@ class Module(Networked):
         return raw, value if value is None else value.reshape(raw.shape[:-1])
 
     def as_module(self, parameters: Tensor) -> nn.Module:
-        """The module with parameters `[P]`."""
+        """Torch module with the parameters `[P]`."""
         own = copy.deepcopy(self.template)
         vector_to_parameters(parameters.to(next(own.parameters()).dtype), own.parameters())
         return own

@@ -19,7 +19,7 @@ Pullback = Callable[[Outputs], Tensor]
 
 
 class Forward(NamedTuple):
-    """Detached outputs of a policy on a batch, and the pullback at the same parameters."""
+    """Detached outputs of a policy on a batch, and the pullback of cotangents at the same parameters."""
 
     outputs: Outputs
     pullback: Pullback
@@ -46,7 +46,7 @@ class Moves(NamedTuple):
 
 
 class Walk(NamedTuple):
-    """Columns `[R, G, N, T]` of full trajectories.
+    """Columns `[R, G, N, T]` of full trajectories that were sampled at once.
 
     `cell`: which one of the policy's table each token reads; `full`: whether none ends before the horizon.
     """
@@ -60,7 +60,7 @@ class Walk(NamedTuple):
 
 
 class Written(NamedTuple):
-    """Columns `[R, G, N, T, ...]` of trajectories sampled all at once; `action` None if nothing is sampled yet."""
+    """Columns `[R, G, N, T, ...]` of trajectories sampled at once by `write`; `action` None if none is sampled yet."""
 
     action: Tensor | None
     mask: Tensor
@@ -68,7 +68,7 @@ class Written(NamedTuple):
 
 
 class Keys(NamedTuple):
-    """Keys of an engine's noise: the run's seed, global replicate numbers `[R]`, and a version."""
+    """Keys of a sampling engine's noise: the run's seed, global replicate numbers `[R]`, and a version."""
 
     seed: int
     replicates: np.ndarray
@@ -100,7 +100,7 @@ class Policy:
 
     @property
     def size(self) -> int:
-        """Number of parameters, P."""
+        """Number of the policy's parameters, P."""
         raise NotImplementedError
 
     @property
@@ -113,41 +113,41 @@ class Policy:
         raise TypeError(f"a policy is no network; {checks.advice('()', 'Policy')}")
 
     def initial(self, replicates: Replicates, dtype: torch.dtype, seed: int = 0) -> Tensor:
-        """Initial parameters `[R, P]` of the first replicates, or of those with given global numbers."""
+        """Initial parameters `[R, P]` of the first replicates, or of the replicates with given global numbers."""
         raise NotImplementedError
 
     def prepare(self, parameters: Tensor) -> Weights:
-        """Weights to publish, by default the parameters."""
+        """Weights to publish for parameters `[R, P]`, by default the parameters themselves."""
         return {"parameters": parameters}
 
     def install(self, weights: Weights, keys: Keys | None = None) -> Weights:
-        """Weights as the engine installs them (without keys if outcomes are enumerated outside of a run)."""
+        """Weights as the sampling engine installs them; without keys if outcomes are enumerated outside of a run."""
         return weights
 
     def record(self, view: View, batch: Batch) -> Outputs:
-        """Outputs that the engine reports for a batch that it did not score while acting: the first output."""
+        """Outputs that the engine reports for a batch that it did not sample itself: the policy's first output."""
         return self.forward(view, batch, self.outputs[:1]).outputs
 
     def misreport(self, outputs: Outputs, draws: Draws) -> Outputs:
-        """Recorded outputs with the engine's reporting errors for sampled trajectories."""
+        """Outputs recorded while sampling, with the engine's reporting errors."""
         return outputs
 
     def law(self, view: View, batch: Batch) -> Tensor | None:
-        """Log-probs of the distribution that actions were sampled from, `[R, G, N, T]`; None for the recorded ones."""
+        """Log-probs under the distribution of the sampled actions, `[R, G, N, T]`; None for the recorded log-probs."""
         return None
 
     def remember(self, seen: Tensor) -> Any:
-        """Initial memory that is carried from token to token."""
+        """Initial memory of the policy (such as caches), which is carried from token to token."""
 
     def recall(self, memory: Any, row: int) -> Any:
-        """Memory of one sample."""
+        """The policy's memory of one sample."""
 
     def packed(self, memory: Any) -> Any:
-        """Memory in plain containers: numbers and tensors that a checkpoint can store."""
+        """Convert the policy's memory to plain containers of numbers and tensors, which a checkpoint can store."""
         return memory
 
     def unpacked(self, tree: Any) -> Any:
-        """Restore the memory that `packed` wrote."""
+        """Restore the policy's memory from the result of `packed`."""
         return tree
 
     def act(
@@ -161,13 +161,13 @@ class Policy:
         return None
 
     def writes(self, weights: Weights) -> bool:
-        """Whether `write` samples the same tokens as `act` does one by one."""
+        """Whether `write` is supported, which samples the same tokens as `act` does one by one."""
         return False
 
     def write(
         self, view: View, seen: Tensor, draws: Draws, stops: tuple[int, ...], before: Written, where: Tensor | None
     ) -> Written:
-        """Columns of `before` with all tokens sampled that `where` selects (bool `[R, G, N, T]`; None: all).
+        """Sample all tokens that `where` selects (bool `[R, G, N, T]`; None: all), after those in the columns `before`.
 
         A trajectory ends behind an id of `stops`. Nothing is remembered: where it goes on, it is read again.
         """
@@ -177,46 +177,46 @@ class Policy:
         """Record a token that the environment wrote, int64 `[R, G, N]`, for some rows, bool `[R, G, N]`."""
 
     def value(self, view: View, seen: Tensor) -> Tensor:
-        """Critic value of an observation."""
+        """Critic's value of an observation."""
         raise checks.InputError("policy", plugins.name_of(self), "one with a critic", "use one with a value output")
 
     def score(self, view: View, batch: Batch) -> Tensor:
-        """The trainer's log-probs at the behavior weights, `[R, G, N, T]`."""
+        """The trainer's log-probs of a batch at the behavior weights, `[R, G, N, T]`."""
         return self.forward(view, batch, ("log_prob",)).outputs["log_prob"]
 
     def compared(self, view: View, batch: Batch) -> Outputs:
-        """Outputs recorded beside the sampled log-probs if they differ: the trainer's, `scored_log_prob`."""
+        """The trainer's log-probs, `scored_log_prob`, to record beside those of a mismatched sampler."""
         return {"scored_log_prob": self.score(view, batch)}
 
     def forward(self, view: View, batch: Batch, names: Iterable[str]) -> Forward:
-        """Detached outputs and their pullback."""
+        """Outputs of the policy on a batch, detached, and their pullback."""
         raise NotImplementedError
 
     def named(self, names: Iterable[str], remedy: str = "use a policy that offers it") -> tuple[str, ...]:
-        """Return output names; refuse those that the policy does not have."""
+        """Return the requested output names; refuse names of outputs that the policy does not have."""
         return tuple(checks.one_of("policy output", name, self.outputs, remedy) for name in names)
 
     def absorb(self, parameters: Tensor, batch: Batch) -> Tensor:
-        """Parameters with their buffers updated from a trained batch."""
+        """Parameters with their buffers (such as normalizers) updated from a trained batch."""
         return parameters
 
     def score_norm(self, view: View, batch: Batch, weight: Tensor) -> Tensor:
-        """Squared norm of each sample's summed score, with a weight per token; too expensive for most networks."""
+        """Squared norm of each sample's score, summed with a weight per token; too expensive for most networks."""
         bound = "one that needs no score norm of each sample"
         raise checks.InputError("advantage", "opob", bound, "use advantages.group_mean()")
 
     def as_module(self, parameters: Tensor) -> nn.Module:
-        """The network with parameters `[P]` as a plain torch module."""
+        """The policy's network with parameters `[P]` as a plain torch module."""
         bound, remedy = "a network", "use policies.mlp, policies.module or policies.causal_lm"
         raise checks.InputError("policy", plugins.name_of(self), bound, remedy)
 
     def export(self, parameters: Tensor, folder: Any) -> None:
-        """Write the network with parameters `[P]` in the format of `transformers`."""
+        """Write the policy's network with parameters `[P]` in the format of `transformers`."""
         bound, remedy = "a model that transformers reads", "save trace.module() with torch.save"
         raise checks.InputError("policy", plugins.name_of(self), bound, remedy)
 
     def describe(self) -> dict[str, Any]:
-        """Header of a run."""
+        """Settings of the policy for the header of a run."""
         raise NotImplementedError
 
 
@@ -224,7 +224,7 @@ setattr(Policy, "__getattr__", vars(calls.Told)["__getattr__"])  # noqa: B010 - 
 
 
 def require_outputs(policy: Policy, names: Iterable[str], field: str, value: Any) -> None:
-    """Refuse a part that needs outputs which a policy does not have."""
+    """Refuse a part of a method that needs outputs which the policy does not have."""
     lacking = set(names) - set(policy.outputs)
     advice = (checks.advice(name, "output") for name in sorted(lacking, reverse=True))
     remedy = next(filter(None, advice), "leave it out")
@@ -235,7 +235,7 @@ def require_outputs(policy: Policy, names: Iterable[str], field: str, value: Any
 def absorbed(
     policy: Policy, parameters: Tensor, weights: Weights, batch: Batch, diverged: Tensor
 ) -> tuple[Tensor, Weights]:
-    """Parameters with buffers updated from a batch, and their prepared weights.
+    """Parameters with buffers updated from a trained batch, and the weights to publish for them.
 
     A replicate that has stopped (`diverged` `[R]` is not -1) keeps its own.
     """
@@ -256,17 +256,17 @@ def fingerprint(tensors: Iterable[tuple[str, Tensor]]) -> str:
 
 
 def numbers(replicates: Replicates) -> np.ndarray:
-    """Global numbers of replicates."""
+    """Global numbers of replicates, given as a count or as numbers."""
     return np.arange(replicates) if isinstance(replicates, (int, np.integer)) else np.asarray(replicates)
 
 
 def count(replicates: Replicates) -> int:
-    """Number of replicates."""
+    """Number of replicates, given as a count or as global numbers."""
     return len(numbers(replicates))
 
 
 def gathered(view: View, shape: tuple[int, ...]) -> Tensor:
-    """Parameters `[R, D]` that each sample uses, `[R, G, N, D]` (or broadcastable to it)."""
+    """Parameters that each sample uses, `[R, G, N, D]` (or broadcastable to it), from parameters `[R, D]`."""
     stack = view.weights["parameters"]
     if view.single:
         return stack[int(view.slot.flat[0])][:, None, None, :]

@@ -41,14 +41,14 @@ class Characters:
     end = newline = (0,)
 
     def encode(self, text: str) -> list[int]:
-        """Token ids of a text; a character outside of the alphabet is refused."""
+        """Token ids of a text; characters outside of the alphabet are refused."""
         for character in text:
             remedy = f"the character model knows {self.alphabet!r}; use causal_lm('smollm2') or a model of words"
             checks.require(character in self.alphabet, "character of a text", character, "in the alphabet", remedy)
         return [self.alphabet.index(character) for character in text]
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Text of token ids."""
+        """Text of character ids."""
         return "".join(self.alphabet[number] for number in ids)
 
 
@@ -78,7 +78,7 @@ class Recipe:
     calls: float = 0.0
 
     def check(self) -> Recipe:
-        """Return itself; refuse settings that cannot be built."""
+        """Return the recipe itself; refuse settings from which no model can be built."""
         remedy = "give a whole number"
         for name, least in (("width", 1), ("layers", 1), ("heads", 1), ("hidden", 1), ("context", 2), ("batch", 1)):
             checks.integer(f"recipe.{name}", getattr(self, name), least, remedy, 1 << 20)
@@ -95,13 +95,13 @@ class Recipe:
         return self
 
     def network(self) -> Transformer:
-        """The model before its weights are set."""
+        """The character model before it is trained."""
         shape = (self.width, self.layers, self.heads, self.hidden, self.context)
         with torch.device("cpu"):
             return Transformer(Characters().size, *shape).eval().requires_grad_(False)
 
     def key(self) -> str:
-        """Name of the weight file: a hash of everything on which the weights depend."""
+        """Name of the model's weight file: a hash of everything on which the weights depend."""
         # Files from before there were calls keep their names.
         fields = {name: value for name, value in asdict(self).items() if name != "calls" or value}
         text = json.dumps({**fields, "format": FORMAT, "alphabet": Characters().alphabet}, sort_keys=True)
@@ -109,7 +109,7 @@ class Recipe:
 
 
 def folder() -> Path:
-    """Cache folder for weights: ASYNCSIM_CACHE, or the platform's user cache folder."""
+    """Cache folder for model weights: ASYNCSIM_CACHE, or the platform's user cache folder."""
     path = os.environ.get("ASYNCSIM_CACHE")
     if path:
         return Path(path)
@@ -125,7 +125,7 @@ def folder() -> Path:
 
 
 def scratch(parent: Path) -> files.Temporary:
-    """A new folder inside another, so that its contents can be moved there in one step."""
+    """Context with a new folder inside another one, so that its contents can be moved there in one step."""
     try:
         parent.mkdir(parents=True, exist_ok=True)
         return files.Temporary(parent)
@@ -135,7 +135,7 @@ def scratch(parent: Path) -> files.Temporary:
 
 
 def pretrained(recipe: Recipe) -> Transformer:
-    """The pretrained model of a recipe on the CPU, loaded from disk or trained and saved now."""
+    """Pretrained character model of a recipe on the CPU, loaded from disk or trained and saved now."""
     with torch.device("cpu"):
         network = recipe.network()
         network.reset(torch.Generator().manual_seed(recipe.seed))
@@ -147,7 +147,7 @@ def pretrained(recipe: Recipe) -> Transformer:
 
 
 def trained(network: Transformer, recipe: Recipe, path: Path) -> Transformer:
-    """Train the network now and save it to a file."""
+    """Train a recipe's character model now and save its weights to a file."""
     # Find a folder that cannot be written before minutes of training.
     scratch(path.parent).remove()
     print(f"asyncsim: pretraining the character model (a minute or so, once), kept as {path}", file=sys.stderr)
@@ -164,13 +164,13 @@ def trained(network: Transformer, recipe: Recipe, path: Path) -> Transformer:
 
 
 def save(network: Transformer, path: Path) -> None:
-    """Write the weights atomically."""
+    """Write the weights of a character model atomically."""
     weights = {k: w.numpy() for k, w in network.state_dict().items()}
     files.write_atomically(path, lambda file: np.savez(file, **weights))
 
 
 def load(network: Transformer, path: Path) -> Transformer:
-    """Load weights into the network; a file that is damaged, too big or of another shape is refused by name."""
+    """Load weights into a character model; files that are damaged, too big or of another shape are refused."""
     remedy = "delete it, it is made again"
     arrays = files.packed_arrays(path, "file with weights of this model", remedy, field="weight file")
     with files.decoding(path, "file with weights of this model", remedy, "weight file"):
@@ -179,7 +179,7 @@ def load(network: Transformer, path: Path) -> Transformer:
 
 
 def train(network: Transformer, recipe: Recipe) -> tuple[int, float]:
-    """Train until the target or the last step; return the number of steps and the exact match."""
+    """Train a character model to its target or last step; return the number of steps and the exact-match rate."""
     random = np.random.Generator(np.random.Philox(key=recipe.seed + 1))
     problems = lines(replace(recipe, calls=0.0), HELD, random)
     weights = list(network.requires_grad_(True).parameters())
@@ -203,7 +203,7 @@ def train(network: Transformer, recipe: Recipe) -> tuple[int, float]:
 
 
 def lines(recipe: Recipe, count: int, random: np.random.Generator) -> tuple[Tensor, Tensor]:
-    """Ids `[count, L]` of random lines, and 1 on trained tokens (answer or call, and line break), else 0."""
+    """Token ids `[count, L]` of random training lines, and 1 on trained tokens (answer, call, line break), else 0."""
     first, second = random.integers(recipe.low, recipe.high + 1, (2, count))
     signs = random.integers(0, len(recipe.operations), count)
     asks = random.random(count) < recipe.calls if recipe.calls else np.zeros(count, dtype=bool)
@@ -224,7 +224,7 @@ def lines(recipe: Recipe, count: int, random: np.random.Generator) -> tuple[Tens
 
 
 def token_log_probs(network: Transformer, ids: Tensor) -> Tensor:
-    """Log-probability of every id except the first, `[B, L - 1]`."""
+    """Log-prob of every token except the first under a character model, `[B, L - 1]`."""
     L = ids.shape[1] - 1
     mask = torch.full((1, 1, L, L), -torch.inf).triu(1)
     logits = network(ids[:, :-1], torch.arange(L).unsqueeze(0), mask).logits
@@ -232,20 +232,20 @@ def token_log_probs(network: Transformer, ids: Tensor) -> Tensor:
 
 
 def exact_match(network: Transformer, problems: tuple[Tensor, Tensor]) -> float:
-    """Mean probability that the full answer is right when sampled at temperature 1."""
+    """Mean probability that a sampled answer is completely right at temperature 1."""
     ids, answer = problems
     with torch.no_grad():
         return float((token_log_probs(network, ids) * answer).sum(-1).exp().mean())
 
 
 class Scores(NamedTuple):
-    """Logits `[B, K, V]` of the last K positions."""
+    """Output of the character model: logits `[B, K, V]` of the last K positions."""
 
     logits: Tensor
 
 
 class Block(nn.Module):
-    """Attention and a two-layer perceptron, each on the normalized residual stream, without biases."""
+    """Transformer block: attention and a two-layer perceptron, each on the normalized residual stream; no biases."""
 
     def __init__(self, number: int, width: int, heads: int, hidden: int) -> None:
         super().__init__()
@@ -258,7 +258,7 @@ class Block(nn.Module):
         self.down = nn.Linear(hidden, width, bias=False)
 
     def forward(self, x: Tensor, mask: Tensor, cache: Any) -> Tensor:
-        """Residual stream `[B, L, W]`; `mask` `[B, 1, L, C]` is added to the attention's logits."""
+        """Residual stream `[B, L, W]` after the block; `mask` `[B, 1, L, C]` is added to the attention's logits."""
         B, L, W = x.shape
         mixed = self.inputs(self.before_attention(x)).view(B, L, 3, self.heads, W // self.heads)
         query, key, value = mixed.permute(2, 0, 3, 1, 4)
@@ -283,7 +283,7 @@ class Transformer(nn.Module):
         self.norm = nn.LayerNorm(width, bias=False)
 
     def reset(self, generator: torch.Generator) -> None:
-        """Normal weights with standard deviation 0.02, block outputs divided by sqrt(2 layers); norms at 1."""
+        """Set normal weights with standard deviation 0.02, block outputs divided by sqrt(2 layers), and norms at 1."""
         shrink = (2 * len(self.layers)) ** -0.5
         for name, weight in self.named_parameters():
             if weight.ndim == 1:

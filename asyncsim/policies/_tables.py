@@ -20,7 +20,7 @@ from asyncsim.step.versions import View, Weights
 
 @dataclass(frozen=True)
 class Tabular(Policy):
-    """Softmax policy with free logits theta `[R, S, A]`, parameters flat `[R, P]`, P = S A; see `tabular`."""
+    """Softmax policy with free logits theta `[R, S, A]` as flat parameters `[R, P]`, P = S A; see `tabular`."""
 
     rows: int
     actions: int
@@ -33,12 +33,12 @@ class Tabular(Policy):
 
     @cached_property
     def mismatched(self) -> bool:  # type: ignore[override]
-        """Whether its engine samples from, or records, another distribution than the policy."""
+        """Whether the table's engine samples from, or reports, another distribution than the policy."""
         return not self.engine.plain
 
     @property
     def cells(self) -> int:
-        """Number of entries in the table, S A."""
+        """Number of entries in the table of logits, S A."""
         return self.rows * self.actions
 
     @property
@@ -46,7 +46,7 @@ class Tabular(Policy):
         return self.cells
 
     def initial(self, replicates: Replicates, dtype: torch.dtype = torch.float64, seed: int = 0) -> Tensor:
-        """Initial parameters `[R, P]`: the given logits, or zeros (uniform)."""
+        """Initial parameters `[R, P]`: the given logits, or zeros (the uniform policy)."""
         start = np.zeros((self.rows, self.actions)) if self.logits is None else np.array(self.logits)
         return torch.as_tensor(start, dtype=dtype).reshape(1, -1).repeat(count(replicates), 1)
 
@@ -60,11 +60,11 @@ class Tabular(Policy):
         return {"log_prob": log_prob, "prob": prob, "cdf": prob.cumsum(-1)}
 
     def install(self, weights: Weights, keys: Keys | None = None) -> Weights:
-        """Published tables, with the tables that the engine samples from if they differ."""
+        """Published tables, together with the tables that the engine samples from if they differ."""
         return self.engine.install(weights, keys) if self.mismatched else weights
 
     def record(self, view: View, batch: Batch) -> Outputs:
-        """Log-probs that the engine reports."""
+        """Log-probs of a batch as the engine reports them."""
         return {"log_prob": self._of_engine("reported", view, batch)}
 
     def misreport(self, outputs: Outputs, draws: Draws) -> Outputs:
@@ -74,7 +74,7 @@ class Tabular(Policy):
         return {**outputs, "log_prob": self.engine.misreport(outputs["log_prob"], draws)}
 
     def law(self, view: View, batch: Batch) -> Tensor | None:
-        """Log-probs of the engine's distribution; refused if every token has its own."""
+        """Log-probs of the engine's sampling distribution; refused if every token has its own distribution."""
         bound = "'version' where outcomes are listed"
         remedy = "use sampling='monte_carlo' without the diagnostics bias and variance"
         checks.require(not self.engine.apart, "noise_per", self.engine.noise_per, bound, remedy)
@@ -83,7 +83,7 @@ class Tabular(Policy):
     def act(
         self, view: View, state: Tensor, draws: Draws, token: int, memory: Any = None, active: Tensor | None = None
     ) -> Act:
-        """Actions at one token position by inverse CDF, int64 `[R, G, N]`; with noisy tokens also recorded outputs."""
+        """Sample actions of one token position by inverse CDF, int64 `[R, G, N]`; noisy engines also give outputs."""
         if self.engine.apart and self.engine.noise_in == "logits":
             return self.engine.act(view, state, draws, token)
         from asyncsim.policies import _kernels as kernels
@@ -97,7 +97,7 @@ class Tabular(Policy):
             return Act(done(action), {})
 
     def walk(self, view: View, moves: Moves, state: Tensor, draws: Draws, horizon: int) -> Walk | None:
-        """Sample all tokens in one compiled loop; None for an engine with noise per token."""
+        """Sample all tokens in one compiled loop; None for an engine whose noise differs between tokens."""
         if self.engine.apart and self.engine.noise_in == "logits":
             return None
         from asyncsim.policies import _kernels as kernels
@@ -222,7 +222,7 @@ class Tabular(Policy):
 
 @dataclass(frozen=True)
 class Shared(Tabular):
-    """A softmax over logits that a perceptron computes from one-hot states; see `mlp`."""
+    """Softmax policy whose logits a perceptron computes from one-hot states; see `mlp`."""
 
     hidden: tuple[int, ...] = ()
     gain: float = 0.0
@@ -232,7 +232,7 @@ class Shared(Tabular):
 
     @cached_property
     def layout(self) -> Layout:
-        """Position of each layer in the flat parameters."""
+        """Positions of the perceptron's layers in the flat parameters."""
         return Layout(self.rows, self.hidden, self.actions, 0, 0, False)
 
     @property
@@ -244,12 +244,12 @@ class Shared(Tabular):
         return self.layout.initial(numbers(replicates), seed, self.gain, 0.0).to(dtype)
 
     def prepare(self, parameters: Tensor) -> Weights:
-        """Tables to publish, and the parameters from which they were computed."""
+        """Tables to publish, and the perceptron's parameters from which they were computed."""
         logits = self._network(parameters).outputs
         return {**super().prepare(logits.contiguous()), "parameters": parameters}
 
     def score_norm(self, view: View, batch: Batch, weight: Tensor) -> Tensor:
-        """Score norm of the perceptron on the states of all tokens."""
+        """Squared norm of each sample's score, from the perceptron evaluated at the states of all tokens."""
         shape, seen = batch.action.shape[:4], self._seen[0, batch.state].flatten(1, 3)
         evaluated = [(Evaluation(self.layout, own, seen), rows) for own, rows in passes(view, shape)]
         return score_norm(HEADS["categorical"], evaluated, batch.action, weight)

@@ -75,7 +75,7 @@ class CausalLM(Policy):
 
     @property
     def differs(self) -> bool:
-        """Whether sampler and trainer give a token different log-probs at the same weights.
+        """Whether sampler and trainer assign different log-probs to a token at the same weights.
 
         Token by token from a cache products have other shapes than in one pass over the whole text. So bfloat16 and
         TF32 always round differently, and float32 on other devices than a CPU.
@@ -86,7 +86,7 @@ class CausalLM(Policy):
 
     @property
     def truncates(self) -> bool:  # type: ignore[override]
-        """Whether the trainer also assigns log-prob -inf to tokens outside of the nucleus."""
+        """Whether the trainer assigns log-prob -inf to tokens outside of the sampler's nucleus."""
         return self.truncate == "both" and (self.top_p < 1.0 or self.top_k > 0)
 
     @property
@@ -95,27 +95,27 @@ class CausalLM(Policy):
 
     @property
     def actions(self) -> int:
-        """Number of tokens in the vocabulary, V."""
+        """Number of tokens in the model's vocabulary, V."""
         return self.model.vocabulary
 
     @property
     def tokenizer(self) -> Any:
-        """Tokenizer with `encode`, `decode`, `size`, `end` and `newline`."""
+        """Tokenizer of the model, with `encode`, `decode`, `size`, `end` and `newline`."""
         return self._loaded[1]
 
     @property
     def context(self) -> int:
-        """Maximum number of tokens in a prompt and its response."""
+        """Maximum number of tokens in a prompt and its response together."""
         return self._loaded[2]
 
     @property
     def model(self) -> Model:
-        """The network, and the positions of its trained weights."""
+        """The model's network, and the positions of its trained weights."""
         return self._loaded[0]
 
     @cached_property
     def frozen(self) -> str:
-        """Identity of what is loaded: all files of a folder, a revision of the hub, or pretrained weights."""
+        """Identity of the loaded weights: hash of a folder's files, revision of the hub, or hash of the weights."""
         header = self._loaded[3]
         return header.get("files") or header.get("revision") or fingerprint(self.model.loaded())
 
@@ -131,7 +131,7 @@ class CausalLM(Policy):
         return flat.expand(len(seeds), -1).contiguous()
 
     def remember(self, seen: Tensor) -> Memory:
-        """Prompts `[R, G, N, L]`, ids padded with -1 on the left, and caches for future tokens."""
+        """Memory for prompts `[R, G, N, L]`, ids padded with -1 on the left, with empty key-value caches."""
         from asyncsim.policies._language_prompts import Kept, lay_out
         from asyncsim.policies._language_sampling import Memory
 
@@ -140,7 +140,7 @@ class CausalLM(Policy):
         return Memory(lay_out(ids, self.context), self.context, ids.new_zeros(ids.shape[0], 0), kept)
 
     def recall(self, memory: Memory | None, row: int) -> Memory | None:
-        """Memory of one sample; None if `write` sampled it."""
+        """Memory of one sample; None if `write` sampled all tokens at once."""
         return None if memory is None else memory.cut(row)
 
     def packed(self, memory: Memory | None) -> dict[str, Any] | None:
@@ -148,7 +148,7 @@ class CausalLM(Policy):
         return None if memory is None else memory.packed()
 
     def unpacked(self, tree: dict[str, Any] | None) -> Memory | None:
-        """Restore the memory that `packed` wrote."""
+        """Restore the prompts, actions and kept caches that `packed` wrote."""
         from asyncsim.policies._language_sampling import Memory
 
         return None if tree is None else Memory.unpacked(tree, self.context)
@@ -156,7 +156,7 @@ class CausalLM(Policy):
     def act(
         self, view: View, seen: Tensor, draws: Draws, token: int, memory: Any = None, active: Tensor | None = None
     ) -> Act:
-        """Tokens by inverse CDF, int64 `[R, G, N]`, and `log_prob` of the sampling distribution.
+        """Sample tokens by inverse CDF, int64 `[R, G, N]`, with `log_prob` of the sampling distribution.
 
         Where weights change inside a response, it is read again with the new ones: pi_v(a | everything before). With
         cache="keep" it goes on with the old entries, and `stale_cache` says of which tokens that is so.
@@ -169,7 +169,7 @@ class CausalLM(Policy):
             return Act(*draw(self, view, memory, draws, token, active))
 
     def writes(self, weights: Weights) -> bool:
-        """Whether the loop of fixed shapes samples all tokens: off the CPU, or on request."""
+        """Whether all tokens are sampled in a loop of fixed shapes: off the CPU, or on request."""
         fixed = self.decode == "fixed" or (self.decode == "auto" and weights["parameters"].device.type != "cpu")
         return fixed and self.cache == "reread"
 
@@ -183,7 +183,7 @@ class CausalLM(Policy):
             return write(self, view, seen, draws, stops, before, where)
 
     def value(self, view: View, seen: Tensor) -> Tensor:
-        """Values of prompts `[R, G, N, L]` in the trainer's numerics, `[R, G, N]`."""
+        """Values `[R, G, N]` of prompts `[R, G, N, L]` in the trainer's numerics."""
         if not self.has_critic:
             return super().value(view, seen)
         shape = seen.shape[:3]
@@ -192,7 +192,7 @@ class CausalLM(Policy):
         return self.forward(view, batch, ("value",)).outputs["value"][..., 0]
 
     def hear(self, memory: Memory, token: int, action: Tensor, rows: Tensor) -> None:
-        """Record a token that the environment wrote; it is read before the next sampled token."""
+        """Record a token that the environment wrote, which the model reads before the next sampled token."""
         where = rows.reshape(-1).nonzero()[:, 0]
         if len(where):
             memory.note(token, where, action.reshape(-1)[where])
@@ -202,7 +202,7 @@ class CausalLM(Policy):
         return self._log_prob(self.compute, view, batch, self.scored_distribution)
 
     def compared(self, view: View, batch: Batch) -> Outputs:
-        """Log-probs of the trainer, `scored_log_prob`, and `reread_log_prob` if caches are kept.
+        """The trainer's log-probs, `scored_log_prob`, and `reread_log_prob` if the sampler keeps its caches.
 
         These are the sampler's own after a reread. Tokens that saw no old entry have the sampled log-prob, to the bit.
         """
@@ -264,7 +264,7 @@ class CausalLM(Policy):
         return twin
 
     def as_module(self, parameters: Tensor) -> nn.Module:
-        """The network with trained weights `[P]`, float32, without a value head."""
+        """The network with trained weights `[P]` in float32, without a value head."""
         from asyncsim.policies import _hub
         from asyncsim.policies._language_network import CRITIC, adapted, merged
 
@@ -315,14 +315,14 @@ class CausalLM(Policy):
 
     @cached_property
     def distribution(self) -> Any:
-        """Sampling distribution of tokens."""
+        """Distribution of tokens from which the sampler draws."""
         from asyncsim.policies._language_sampling import Distribution
 
         return Distribution(self.temperature, self.top_p, self.top_k)
 
     @cached_property
     def scored_distribution(self) -> Any:
-        """Distribution with which the trainer scores tokens: the same, or the full softmax."""
+        """Distribution with which the trainer scores tokens: the sampler's, or the full softmax."""
         from asyncsim.policies._language_sampling import Distribution
 
         return self.distribution if self.truncate == "both" else Distribution(self.temperature, 1.0, 0)

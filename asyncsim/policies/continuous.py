@@ -22,7 +22,7 @@ WIDTH = real(1.0, "standard deviation in units of the action", 0.0, above=True, 
 
 @dataclass(frozen=True)
 class Gaussian(Policy):
-    """Actions a ~ N(theta, width^2 I) of dimension D, parameters theta `[R, D]`; see `gaussian`."""
+    """Normal policy: actions a ~ N(theta, width^2 I) of dimension D, parameters theta `[R, D]`; see `gaussian`."""
 
     dimension: int
     width: float
@@ -34,7 +34,7 @@ class Gaussian(Policy):
 
     @property
     def mismatched(self) -> bool:  # type: ignore[override]
-        """Whether the sampler's temperature differs from 1."""
+        """Whether the sampler's temperature differs from 1, so that its width differs from the trainer's."""
         return self.temperature != 1.0
 
     @property
@@ -42,23 +42,23 @@ class Gaussian(Policy):
         return self.dimension
 
     def initial(self, replicates: Replicates, dtype: torch.dtype = torch.float64, seed: int = 0) -> Tensor:
-        """Initial mean, `[R, D]`."""
+        """Initial mean of the actions, `[R, D]`."""
         return torch.full((count(replicates), self.dimension), self.start, dtype=dtype)
 
     def act(
         self, view: View, state: Tensor, draws: Draws, token: int, memory: Any = None, active: Tensor | None = None
     ) -> Act:
-        """Actions theta + width sqrt(temperature) z, float `[R, G, N, D]`."""
+        """Sample actions theta + width sqrt(temperature) z, float `[R, G, N, D]`."""
         mean, width = gathered(view, tuple(state.shape)), self.width * math.sqrt(self.temperature)
         return Act(mean + width * draws.normals(token, self.dimension).to(mean.dtype), {})
 
     def record(self, view: View, batch: Batch) -> Outputs:
-        """Log-probs at the sampler's temperature."""
+        """Log-probs of a batch at the sampler's temperature."""
         sampler = dataclasses.replace(self, width=self.width * math.sqrt(self.temperature), temperature=1.0)
         return {"log_prob": sampler.score(view, batch)}
 
     def forward(self, view: View, batch: Batch, names: Iterable[str]) -> Forward:
-        """`log_prob` `[R, G, N, 1]` and the pullback: d log pi / d theta = (a - theta) / width^2."""
+        """Output `log_prob` `[R, G, N, 1]` and its pullback: d log pi / d theta = (a - theta) / width^2."""
         deviation = batch.action - gathered(view, tuple(batch.action.shape[:3])).unsqueeze(3)
         constant = self.dimension * math.log(self.width * math.sqrt(2 * math.pi))
         log_prob = -0.5 * (deviation**2).sum(-1) / self.width**2 - constant
@@ -70,7 +70,7 @@ class Gaussian(Policy):
         return Forward(dict.fromkeys(self.named(names), log_prob), pullback)
 
     def score_norm(self, view: View, batch: Batch, weight: Tensor) -> Tensor:
-        """w^2 |a - theta|^2 / width^4, `[R, G, N]`."""
+        """Squared norm of each weighted score, w^2 |a - theta|^2 / width^4, `[R, G, N]`."""
         deviation = batch.action - gathered(view, tuple(batch.action.shape[:3])).unsqueeze(3)
         return ((weight.unsqueeze(-1) * deviation).sum(3) ** 2).sum(-1) / self.width**4
 
@@ -101,7 +101,7 @@ def gaussian(
 
 @dataclass(frozen=True)
 class Quadratic(Policy):
-    """Loss f(x) = 1/2 sum_i lambda_i x_i^2 + xi . x with noise xi ~ N(0, noise^2 I); see `quadratic`."""
+    """Quadratic loss f(x) = 1/2 sum_i lambda_i x_i^2 + xi . x with noise xi ~ N(0, noise^2 I); see `quadratic`."""
 
     curvatures: tuple[float, ...]
     noise: float
@@ -111,11 +111,11 @@ class Quadratic(Policy):
 
     @property
     def size(self) -> int:
-        """Number of coordinates, P = D, one per curvature."""
+        """Number of coordinates, P = D: one per curvature of the quadratic loss."""
         return len(self.curvatures)
 
     def initial(self, replicates: Replicates, dtype: torch.dtype = torch.float64, seed: int = 0) -> Tensor:
-        """Initial iterate `[R, D]`."""
+        """Initial iterate x of gradient descent, `[R, D]`."""
         return torch.full((count(replicates), self.size), self.start, dtype=dtype)
 
     def act(
@@ -125,7 +125,7 @@ class Quadratic(Policy):
         return Act(self.noise * draws.normals(token, self.size).to(view.weights["parameters"].dtype), {})
 
     def forward(self, view: View, batch: Batch, names: Iterable[str]) -> Forward:
-        """`loss` `[R, G, N, 1]` and the pullback: d loss / dx = lambda x + xi."""
+        """Output `loss` `[R, G, N, 1]` and its pullback: d loss / dx = lambda x + xi."""
         iterate = gathered(view, tuple(batch.action.shape[:3])).unsqueeze(3)
         curvature = torch.tensor(self.curvatures, dtype=iterate.dtype)
         loss = (0.5 * curvature * iterate**2 + batch.action * iterate).sum(-1)

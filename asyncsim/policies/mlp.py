@@ -23,7 +23,7 @@ _WIDE = ("log_probs", "action_values")
 
 @dataclass(frozen=True)
 class Mlp(network.Networked):
-    """Perceptron policy with flat parameters `[R, P]`; see `mlp`."""
+    """Perceptron policy (an actor and an optional critic) with flat parameters `[R, P]`; see `mlp`."""
 
     observation: int
     actions: int
@@ -44,12 +44,12 @@ class Mlp(network.Networked):
 
     @property
     def critic(self) -> bool:
-        """Whether observations have a value: the critic's, or the mean of action values over the policy."""
+        """Whether observations have a value: the critic's, or the policy's mean of its action values."""
         return self.has_critic
 
     @property
     def layout(self) -> network.Layout:
-        """Position of each layer in the flat parameters."""
+        """Positions of the networks' layers in the flat parameters."""
         spread = self.actions if self.head == "gaussian" else 0
         values = int(self.has_critic) * (self.actions if self.by_action else 1)
         return network.Layout(self.observation, self.hidden, self.actions, spread, values, self.normalize)
@@ -59,12 +59,12 @@ class Mlp(network.Networked):
         return self.layout.size
 
     def initial(self, replicates: Replicates, dtype: torch.dtype = torch.float32, seed: int = 0) -> Tensor:
-        """Initial parameters `[R, P]` of the first replicates, or of those with given global numbers."""
+        """Initial parameters `[R, P]` of the first replicates, or of the replicates with given global numbers."""
         made = self.layout.initial(numbers(replicates), seed, self.gain, self.log_std)
         return made.to(torch.get_default_device(), dtype)
 
     def rounded(self, parameters: Tensor, form: str) -> Tensor:
-        """Parameters with the policy network in a number format; int8 has a scale per unit's inputs."""
+        """Parameters with the policy network rounded to a number format; int8 has a scale per unit's inputs."""
         out = parameters.clone()
         for weight, bias in self.layout.actor(out):
             weight.copy_(network.rounded(weight, form, 1))
@@ -74,7 +74,7 @@ class Mlp(network.Networked):
         return out
 
     def on_table(self, rows: int) -> Shared:
-        """The policy network on a table, with one-hot states as observations."""
+        """The policy network as a table of logits, with one-hot states as observations."""
         for name, value, wanted, remedy in (
             ("observation", self.observation, rows, "give the number of states"),
             ("head", self.head, "categorical", "a table has a finite number of actions"),
@@ -88,7 +88,7 @@ class Mlp(network.Networked):
     def act(
         self, view: View, seen: Tensor, draws: Draws, token: int, memory: Any = None, active: Tensor | None = None
     ) -> Act:
-        """Actions at one token position, int64 `[R, G, N]` or float `[R, G, N, D]`, with log-probs and state values."""
+        """Sample actions of a position, int64 `[R, G, N]` or float `[R, G, N, D]`, with log-probs and state values."""
         shape, rows = seen.shape[:3], seen.flatten(1, 2)
         own = self._evaluated(network.passes(view, (*shape, 1)), rows)
         drawn = self._evaluated(network.passes(view, (*shape, 1), "sampled"), rows) if self.mismatched else own
@@ -102,7 +102,7 @@ class Mlp(network.Networked):
         return Act(action, {name: each.unflatten(1, shape[1:]) for name, each in outputs.items()})
 
     def value(self, view: View, seen: Tensor) -> Tensor:
-        """Values of observations `[R, G, N, D]`, `[R, G, N]`."""
+        """State values `[R, G, N]` of observations `[R, G, N, D]`."""
         if not self.has_critic:
             return super().value(view, seen)
         shape = seen.shape[:3]
@@ -159,7 +159,7 @@ class Mlp(network.Networked):
         return out
 
     def as_module(self, parameters: Tensor) -> nn.Module:
-        """Module from observations `[n, D]` to logits or means `[n, A]`, and values `[n]` if there is a critic."""
+        """Torch module from observations `[n, D]` to logits or means `[n, A]`, and values `[n]` if it has a critic."""
         return network.Perceptron(self.layout, parameters, self.by_action)
 
     def describe(self) -> dict[str, Any]:
@@ -234,7 +234,7 @@ def mlp(
     gain: float = real(0.01, low=0.0, **_TEXTS["gain"]),
     sampler: str | None = network.SAMPLER,
 ) -> Mlp:
-    """Two perceptrons with tanh units, one for actions and one for values, vectorized over replicates.
+    """Perceptron policy: two networks with tanh units, one for actions and one for values, vectorized over replicates.
 
     h_0 = s, h_l = tanh(W_l h_(l-1) + b_l), raw = W h_L + b; values come from a network of their own. Categorical:
     log pi(a|s) = raw_a - log sum_b exp(raw_b). Gaussian: a ~ N(raw, diag(exp(2 log_std))), a spread that does not

@@ -26,7 +26,7 @@ def tabular(
     noise_per: str = choice("token", "sequence", "prompt", "version", **_TEXTS["noise_per"]),
     noise_in: str = choice("logits", "reports", **_TEXTS["noise_in"]),
 ) -> Tabular:
-    """A softmax over a table of logits: one row per state, one column per action; gradients in closed form.
+    """Softmax policy over a table of logits: one row per state, one column per action; gradients in closed form.
 
     pi(a|s) = exp(theta_sa) / sum_b exp(theta_sb). It may be sampled by an engine that differs from it: mu(a|s) ~
     exp((log pi(a|s) + e_a) / temperature) on the actions that are kept. The recorded `log_prob` is then the engine's,

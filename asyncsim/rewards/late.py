@@ -33,7 +33,7 @@ class _Twice(NamedTuple):
 
 @dataclass(frozen=True)
 class Late:
-    """Some rewards are missing when their batch is trained; see `late`.
+    """Late rewards: some are missing when their batch is trained; see `late`.
 
     `share`: of rewards up to `above`, and of those above it.
     """
@@ -47,15 +47,15 @@ class Late:
 
     @property
     def kept(self) -> int:
-        """Number of batches for which samples and their weights are kept."""
+        """Number of batches for which late samples and their weights are kept until their rewards return."""
         return self.by if self.then == "reinject" else 0
 
     def describe(self) -> dict[str, Any]:
-        """Header of a run."""
+        """Settings of the late rewards for the header of a run."""
         return {"rewards": "late", **dataclasses.asdict(self)}
 
     def check(self, spec: Any, metrics: list[str]) -> None:
-        """Refuse a spec whose rewards cannot arrive late in this way."""
+        """Refuse a spec in which rewards cannot arrive late in this way."""
         name = "rewards.then"
         paid = spec.method.scored and not spec.task.pays
         remedy = "late rewards are those of whole responses"
@@ -75,7 +75,7 @@ class Late:
             checks.require(self.by < batches, "rewards.by", self.by, f"less than the run's {batches} batches", remedy)
 
     def scheduled(self, schedule: records.Schedule) -> Any:
-        """The schedule with the groups of `by` batches earlier appended to each batch, `[M, B, 2G, N, T]`.
+        """Schedule in which each batch also has the groups of the batch `by` batches earlier, `[M, B, 2G, N, T]`.
 
         The first batches have their own groups twice, of which `arriving` trains nothing.
         """
@@ -92,7 +92,7 @@ class Late:
         return _Twice(**twice, train_version=schedule.train_version, batches_per_publish=schedule.batches_per_publish)
 
     def arriving(self, batch: Batch, draws: Draws, number: int) -> Batch:
-        """A batch as it is trained; draw 0 of a trajectory decides if its reward is late, draw 1 if it returns.
+        """Batch as trained now, whose late and returned rewards are decided by draws 0 and 1 of each trajectory.
 
         Of a population the chances themselves are taken. `number`: of the batch; in front of batch `by` nothing can
         come back.

@@ -26,7 +26,7 @@ FINITE = {"float64": 1e150, "float32": 1e18}
 
 
 class Block:
-    """Everything that trains a block of replicates: feed, source of batches, and recorder."""
+    """Everything needed to train one block of replicates: feed, source of batches, method, updates and recorder."""
 
     def __init__(self, shared: Shared, cut: Cut, keeping: bool = False, hear: Hear | None = None) -> None:
         spec, policy = shared.spec, shared.spec.trained_policy
@@ -48,21 +48,21 @@ class Block:
         self.recorder = Recorder(spec, len(cut.replicates), hear, fresh)
 
     def packed(self, at: Standing) -> dict[str, Any]:
-        """The state that the next batch depends on, in plain containers."""
+        """State of the block on which its next batch depends, in plain containers."""
         if self.unpackable:
             raise Unwritable(f"the {self.unpackable[0]} has no method `packed`")
         parts: dict[str, Any] = {"feed": self.feed, "source": self.source, "recorder": self.recorder}
         return {**{name: part.packed() for name, part in parts.items()}, **at._asdict()}
 
     def restore(self, tree: dict[str, Any]) -> Standing:
-        """Restore the block and all its parts to a state from `packed`."""
+        """Restore the block and all its parts to a state that `packed` returned."""
         self.feed.restore(tree["feed"])
         self.source.restore(tree["source"], tree["batch"])
         self.recorder.restore(tree["recorder"])
         return Standing(*(tree[name] for name in Standing._fields))
 
     def begin(self) -> Standing:
-        """The state before the first batch."""
+        """State of the block before its first batch."""
         spec, policy = self.shared.spec, self.shared.spec.trained_policy
         dtype = getattr(torch, spec.precision)
         rows = initial_rows(spec.initial, spec.replicates, policy.size)
@@ -108,7 +108,7 @@ class Block:
 
 @contextmanager
 def computing(spec: Spec) -> Iterator[None]:
-    """Set up torch for runs of the spec: no gradients, the policy's threads, and the device."""
+    """Context that sets up torch for runs of a spec: no gradients, the policy's threads, and the device."""
     try:
         with torch.no_grad(), versions.threads(spec.trained_policy.threads), versions.on(spec.device):
             yield

@@ -49,7 +49,7 @@ class Recorded(calls.Told):
         return self.metrics[name]
 
     def summary(self) -> dict[str, float]:
-        """Mean and quartiles over replicates, with names "ess/mean", "ess/lower", "ess/upper".
+        """Mean and quartiles of every metric over replicates, with names "ess/mean", "ess/lower", "ess/upper".
 
         A metric without finite values is left out. With several blocks, names start with the block: "block-1/ess/mean".
 
@@ -73,7 +73,7 @@ Callback = Callable[[Recorded], Any]
 
 @dataclass
 class TensorBoard:
-    """Writes scalars to an event file; see `tensorboard`."""
+    """Callback that writes scalars to a TensorBoard event file; see `tensorboard`."""
 
     folder: str
     writer: Any = field(default=None, repr=False)
@@ -88,7 +88,7 @@ class TensorBoard:
             self.writer.add_scalar(name, value, step)
 
     def close(self) -> None:
-        """Write buffered scalars and close the file."""
+        """Write buffered scalars and close the event file."""
         if self.writer is not None:
             self.writer.close()
             self.writer = None
@@ -96,7 +96,7 @@ class TensorBoard:
 
 @dataclass
 class Tracker:
-    """Logs to a run of wandb or trackio, which have the same interface; see `wandb` and `trackio`."""
+    """Callback that logs to a run of wandb or trackio, which have the same interface; see `wandb` and `trackio`."""
 
     module: Any
     init: dict[str, Any]
@@ -119,7 +119,7 @@ class Tracker:
 
 @dataclass
 class Live:
-    """Prints a live line on stderr; see `live`."""
+    """Callback that prints a live line on stderr; see `live`."""
 
     metric: str | None
     shown: float = -np.inf
@@ -135,7 +135,7 @@ class Live:
         _show("\r\x1b[K" + self.line(recorded) if terminal else self.line(recorded) + "\n")
 
     def line(self, recorded: Recorded) -> str:
-        """Format the update, and the metric's mean and standard deviation over replicates."""
+        """Format the live line: the update, and the metric's mean and standard deviation over replicates."""
         usual = TRAINED if TRAINED in recorded.metrics else next(iter(recorded.metrics), None)
         name = self.metric if self.metric is not None else usual
         words = f"asyncsim: update {recorded.update + 1} of {recorded.updates}"
@@ -151,7 +151,7 @@ class Live:
         return f"{words}, {name} {finite.mean():.4g} (spread {finite.std():.2g} over {len(finite)})"
 
     def close(self) -> None:
-        """Print the last update."""
+        """Print the live line of the last update."""
         if self.last is not None:
             line = self.line(self.last) + "\n"
             _show("\r\x1b[K" + line if _terminal() else line)
@@ -169,7 +169,7 @@ def _show(line: str) -> None:
 
 
 def tensorboard(folder: str | os.PathLike[str]) -> TensorBoard:
-    """Report mean and quartiles of each metric as scalars of TensorBoard, with the update as step.
+    """Callback that reports mean and quartiles of each metric to TensorBoard, with the update as step.
 
     Arguments: `folder`, where the event file is written. Returns a callback of `sim.run`. Raises `InputError` if the
     package is not installed: pip install tensorboard. Source: this package.
@@ -182,7 +182,7 @@ def tensorboard(folder: str | os.PathLike[str]) -> TensorBoard:
 
 @calls.named
 def wandb(**init: Any) -> Tracker:
-    """Report mean and quartiles of each metric to a run of Weights & Biases, over the column "update".
+    """Callback that reports mean and quartiles of each metric to Weights & Biases, over the column "update".
 
     Arguments: those of `wandb.init` (project="...", mode="offline"). Returns a callback of `sim.run`; its run begins
     with the first record and ends with the run. Raises `InputError` where the package is absent: pip install
@@ -193,7 +193,7 @@ def wandb(**init: Any) -> Tracker:
 
 @calls.named
 def trackio(**init: Any) -> Tracker:
-    """Report mean and quartiles of each metric to a run of trackio, over the column "update".
+    """Callback that reports mean and quartiles of each metric to trackio, over the column "update".
 
     Arguments: those of `trackio.init` (project="..."). Returns a callback of `sim.run`; its run begins with the first
     record and ends with the run. Raises `InputError` where the package is absent: pip install trackio.
@@ -204,7 +204,7 @@ def trackio(**init: Any) -> Tracker:
 
 @dataclass
 class Evaluating:
-    """Evaluations during a run; see `evaluate`. `results`: update, block and the result of `sim.evaluate`."""
+    """Callback that evaluates during a run; see `evaluate`. `results`: update, block, and `sim.evaluate`'s result."""
 
     task: Any
     every: int
@@ -221,7 +221,7 @@ class Evaluating:
 
 
 def evaluate(task: Any, every: int = 10, samples: int = 1, greedy: bool = False, seed: int = 0) -> Evaluating:
-    """Evaluate mean reward on a task, for example on held-out data, during a run.
+    """Callback that evaluates the mean reward on a task during a run, for example on held-out data.
 
     Arguments: `task`, on all of whose prompts the policy is evaluated; `every`, the interval in updates, from update 0
     (before training) on; `samples`, `greedy` and `seed` as in `sim.evaluate`. Returns a callback of `sim.run`; its
@@ -237,7 +237,7 @@ def evaluate(task: Any, every: int = 10, samples: int = 1, greedy: bool = False,
 
 
 def live(metric: str | None = None) -> Live:
-    """Show a live line on stderr: the update, and a metric's mean and standard deviation over replicates.
+    """Callback that shows a live line on stderr: update, and a metric's mean and standard deviation over replicates.
 
     On a terminal the line is overwritten, elsewhere there is a line every ten seconds; the last update is always shown.
     It replaces the progress bar. Arguments: `metric`, its name (default: trained_return, or the first that is
@@ -269,7 +269,7 @@ READY: dict[str, Callable[[str], Callback]] = {
 
 
 def named(text: str) -> Callback:
-    """The callback for a string: "tensorboard:FOLDER", "wandb:PROJECT", "trackio:PROJECT", "live" or "live:METRIC".
+    """Callback for a text: "tensorboard:FOLDER", "wandb:PROJECT", "trackio:PROJECT", "live" or "live:METRIC".
 
     >>> named("live:ess")
     Live(metric='ess', shown=-inf, last=None)

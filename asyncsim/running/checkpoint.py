@@ -28,11 +28,11 @@ PLAIN = (type(None), bool, int, float, str)
 
 
 class Unwritable(Exception):
-    """An object that only its owner's code could make again; the message names it."""
+    """Raised for an object that no checkpoint can hold, since only its owner's code can rebuild it."""
 
 
 def flattened(tree: Any, arrays: dict[str, np.ndarray], name: str = "") -> Any:
-    """Convert a tree to JSON values, and put its arrays and tensors into `arrays`.
+    """Convert nested containers to JSON values, and collect their arrays and tensors in `arrays`.
 
     Raises `Unwritable` for anything but numbers, text, None, lists, tuples, dictionaries, arrays and tensors.
 
@@ -55,7 +55,7 @@ def flattened(tree: Any, arrays: dict[str, np.ndarray], name: str = "") -> Any:
 
 
 def rebuilt(skeleton: Any, arrays: dict[str, np.ndarray]) -> Any:
-    """Rebuild the tree from the result of `flattened`; other input raises `KeyError`, `TypeError` or `ValueError`."""
+    """Rebuild nested containers from `flattened`; other input raises `KeyError`, `TypeError` or `ValueError`."""
     if not isinstance(skeleton, dict):
         return skeleton
     if "tensor" in skeleton:
@@ -113,7 +113,7 @@ _REMEDY = "give the file of run --checkpoint, or begin the run again"
 
 
 def interval(every: Any) -> tuple[float | None, int | None]:
-    """Interval until the next checkpoint: seconds as a number or with a unit, or updates as text.
+    """Interval between checkpoints: seconds as a number or with a unit, or updates as text.
 
     >>> interval(30), interval("5min"), interval("500 updates")
     ((30.0, None), (300.0, None), (None, 500))
@@ -131,7 +131,7 @@ def interval(every: Any) -> tuple[float | None, int | None]:
 
 
 class Saved(NamedTuple):
-    """Content of a checkpoint.
+    """Content of a run's checkpoint: spec, identity, code digests, results of blocks, and the state in progress.
 
     `spec`: as from `Spec.to_dict`, None if it cannot be written; `identity`: settings that a resumed run must share;
     `code`: digests of the code that ran; `standing`: state of the block in progress, None between two blocks.
@@ -146,14 +146,14 @@ class Saved(NamedTuple):
     standing: dict[str, Any] | None
 
     def remade(self, trust: Sequence[str] = ()) -> Spec:
-        """Rebuild the spec of the run from the checkpoint alone; `trust` as in `Spec.from_dict`."""
+        """Rebuild the run's spec from the checkpoint alone; `trust` as in `Spec.from_dict`."""
         remedy = "give the spec of the run as well: it has parts that no file can hold"
         checks.require(self.spec is not None, "resume", str(self.path), "one that holds its spec", remedy)
         assert self.spec is not None
         return Spec.from_dict(self.spec, trust)
 
     def check(self, spec: Spec, seed: int, other_code: bool = False) -> None:
-        """Raise `InputError` for another spec or seed than the checkpoint's, or for other code unless allowed."""
+        """Raise `InputError` if spec or seed differ from the checkpoint's, or the code does without permission."""
         remedy = "go on with the spec and the seed that it was made with (--resume FILE alone has them), or begin anew"
         checks.require(seed == self.seed, "seed", seed, f"{self.seed}, as in {self.path}", remedy)
         mine, code = identified(spec)[1:]
@@ -192,12 +192,12 @@ def read(path: files.Where) -> Saved:
 
 
 def made_with() -> dict[str, str | None]:
-    """Versions of the packages that affect a run's bits."""
+    """Versions of the packages that can change the bits of a run's results."""
     return {name: version_of(name) for name in MADE_WITH}
 
 
 def identified(spec: Spec) -> tuple[dict[str, Any] | None, dict[str, Any], dict[str, Any]]:
-    """The written spec (None if that is impossible), the settings that identify it, and the code that it needs."""
+    """A spec as JSON (None if impossible), the settings that identify it, and the code that it needs."""
     rows: dict[str, Any] | None = None
     frozen = {"weights": getattr(spec.trained_policy, "frozen", None)}
     if digest := getattr(spec.task, "digest", ""):
@@ -210,7 +210,7 @@ def identified(spec: Spec) -> tuple[dict[str, Any] | None, dict[str, Any], dict[
 
 
 def described(spec: Spec) -> dict[str, Any]:
-    """Settings that identify a spec that cannot be written: its description, and digests of arrays."""
+    """Settings that identify a spec that JSON cannot hold: its description, and digests of its arrays."""
     sizes = ("every", "block", "realizations", "micro_batches")
     diagnostics = spec.diagnostics
     named = diagnostics if isinstance(diagnostics, str) else [getattr(each, "name", each) for each in diagnostics]
@@ -223,7 +223,7 @@ def described(spec: Spec) -> dict[str, Any]:
 
 
 class Keeper:
-    """Writes the checkpoints of a run when they are due."""
+    """Writes a run's checkpoints when they are due."""
 
     def __init__(self, path: files.Where, every: Any, spec: Spec, seed: int, saved: Saved | None = None) -> None:
         self.path, self.every = files.writable("checkpoint", path), interval(every)
@@ -235,23 +235,23 @@ class Keeper:
         self.last = time.monotonic()
 
     def begin(self) -> None:
-        """Write a first checkpoint with the identity of the run, before its first batch."""
+        """Write a first checkpoint, with the identity of the run, before the first batch."""
         if self.standing is None and not self.parts:
             self._write(None)
 
     def whole(self, reason: str) -> None:
-        """Save only finished blocks from now on, and print the reason."""
+        """Save only finished blocks of replicates from now on, and print the reason."""
         self.whole_blocks = True
         say(f"checkpoints hold finished blocks of replicates only: {reason}")
 
     def behind(self, updates: int, packed: Callable[[], dict[str, Any]], now: bool) -> None:
-        """Count updates; if a checkpoint is due, or requested by `now`, write the result of `packed`."""
+        """Count updates, and write a checkpoint with the result of `packed` if one is due or `now` requests it."""
         self.updates += updates
         if (now or self._due()) and not self.whole_blocks:
             self._write(packed)
 
     def finished(self, part: Part, last: bool) -> None:
-        """Add a finished block; write a checkpoint if one is due, or after the last block."""
+        """Add a finished block of replicates; write a checkpoint if one is due, or after the last block."""
         self.parts.append(part)
         if last or self.whole_blocks or self._due():
             self._write(None)
@@ -284,7 +284,7 @@ def opened(
     trust: Sequence[str] = (),
     other_code: bool = False,
 ) -> tuple[Spec | None, int, Keeper | None]:
-    """Spec and seed of a run, by default those of the checkpoint, and the keeper of its checkpoints."""
+    """Spec and seed of a run, by default those of the checkpoint to resume, and the writer of its checkpoints."""
     interval(every)
     if path is not None:
         beside = resume is None or files.named("checkpoint", path).resolve() != files.named("resume", resume).resolve()
@@ -302,5 +302,5 @@ def opened(
 
 
 def say(text: str) -> None:
-    """Print one line on stderr."""
+    """Print one line of a run on stderr."""
     print(f"asyncsim: {text}", file=sys.stderr, flush=True)

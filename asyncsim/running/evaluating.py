@@ -49,7 +49,7 @@ class Evaluated(calls.Told):
         return f"mean reward {self.mean:.4g} ({between}) over {self.unit}, {how}"
 
     def table(self) -> pd.DataFrame:
-        """The responses as a table with a row for each."""
+        """The evaluated responses as a table with one row per response."""
         from asyncsim.base.tables import Table
 
         return Table(self.texts)
@@ -116,7 +116,7 @@ def measured(
     seed: int = 0,
     device: str | None = None,
 ) -> Evaluated:
-    """Evaluate a policy with parameters `[R, P]`, on their own device unless another is given."""
+    """Evaluate a policy with parameters `[R, P]` on a task, on the parameters' device unless another is given."""
     usable = hasattr(task, "fit") and hasattr(task, "adapted")
     checks.require(usable, "task", task, "a task", "write sim.tasks.NAME(...), as sim.tasks.text('test.jsonl', ...)")
     spoken, asked = hasattr(policy, "tokenizer"), hasattr(task, "read")

@@ -39,14 +39,14 @@ UNROLLED = 512
 
 
 def pays(spec: Any) -> bool:
-    """Whether a program makes the updates of a spec, as far as is known before the first batch."""
+    """Whether a compiled program is worthwhile for a spec's updates, as far as is known before the first batch."""
     if spec.compiled is False or spec.device != "cpu" or spec.precision != "float64" or spec.micro_batches > 1:
         return False
     return bool(spec.compiled) or spec.updates >= UPDATES
 
 
 def update(spec: Any, updater: Updater, recorder: Recorder, at: Standing) -> Any:
-    """The updater of a spec from a state on, compiled to a program if that is worthwhile."""
+    """Updater of a spec, compiled to a program if that is worthwhile; see `Fused`."""
     # A block that was on tensors when it was left stays there.
     left = at.batch > 0 and at.weights is None
     fits = pays(spec) and not left and updater.method.at == "current" and all(map(plugins.own, _parts(updater)))
@@ -56,7 +56,7 @@ def update(spec: Any, updater: Updater, recorder: Recorder, at: Standing) -> Any
 
 
 def sampling(spec: Any, source: Any) -> None:
-    """Let a source draw with a program if that is worthwhile."""
+    """Let a source of batches sample with a compiled program if that is worthwhile."""
     if not (pays(spec) and isinstance(source, Late) and spec.sampling == "monte_carlo"):
         return
     long = spec.task.horizon * spec.samples_per_group * spec.groups > UNROLLED
@@ -65,7 +65,7 @@ def sampling(spec: Any, source: Any) -> None:
 
 
 class Fused:
-    """An updater that runs as a program if possible; the reason `why` not is reported if a program was `asked` for."""
+    """Updater that runs as a compiled program if possible; reports `why` not if a program was `asked` for."""
 
     def __init__(self, updater: Updater, recorder: Recorder, epochs: int, asked: bool) -> None:
         self.asked = asked
@@ -77,11 +77,11 @@ class Fused:
 
     @property
     def own_bits(self) -> bool:
-        """Whether published weights come from a program."""
+        """Whether published weights come from a compiled program, whose last bits can differ."""
         return self.why is None
 
     def begin(self, now: Now, batch: Batch, when: When, cuts: Cuts) -> Carried:
-        """As `Updater.begin`."""
+        """Values that updates on the minibatches of a batch share, as `Updater.begin`, from a compiled program."""
         if self.why is not None:
             return self.updater.begin(now, batch, when, cuts)
         if self.beginning is None or AGE in self.beginning.paths:
@@ -207,7 +207,7 @@ class _Update:
 
 
 class FusedSampling:
-    """Monte Carlo batches drawn by a program, if all tokens read the same weights."""
+    """Samples Monte Carlo batches with a compiled program, if all tokens are drawn from the same weights."""
 
     def __init__(self) -> None:
         self.program: Program | None = None

@@ -20,7 +20,7 @@ from asyncsim.step.step import carried
 
 @dataclass(frozen=True)
 class Plan:
-    """A spec prepared for one block of replicates.
+    """Everything that the training loop needs for one block of replicates, prepared from a spec.
 
     `source` draws batches. `update` makes one update (an `Updater`, or the same as a program). `cuts` makes
     minibatches; None: updates are on entire batches. `progress` receives the block's state after every batch, and
@@ -39,12 +39,12 @@ class Plan:
 
     @property
     def passes(self) -> int:
-        """Number of updates on each batch."""
+        """Number of updates on each batch: epochs times minibatches."""
         return self.epochs * (1 if self.cuts is None else self.cuts.count)
 
 
 def run_block(plan: Plan, at: Standing) -> Standing:
-    """Train a block of replicates from a state on, and return its last state, without a batch that is given up."""
+    """Train a block of replicates from a state on, and return its last state, before any unfinished batch."""
     now = Now(at.parameters, at.weights or plan.policy.prepare(at.parameters), at.states, at.diverged)
     with suppress(stopping.Unfinished):
         for number in range(at.batch, plan.batches):

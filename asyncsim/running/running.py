@@ -32,7 +32,7 @@ FRESH = "all ratios are 1 at staleness 0"
 
 
 class Interrupted(stopping.Stopped):
-    """Ctrl-C ended a run after a batch; `trace` has all records until then, or is None if there are none.
+    """Raised after a signal ended a run; `trace` has all records until then, or is None if there are none.
 
     `trace.partial` describes the progress.
     """
@@ -137,7 +137,7 @@ def run(
 
 
 def one_weight(spec: Spec, scheduled: Callable[[], records.Schedule]) -> str:
-    """A message if a method gives every token of the last tenth of a run the same weight; else "".
+    """Warning if a method gives every token of the last tenth of a run the same weight; else "".
 
     No formula has to be known: the method weighs drawn log-probs at the staleness of the run. Methods that cannot do so
     need no schedule, whose simulation may take a second.
@@ -180,7 +180,7 @@ def one_weight(spec: Spec, scheduled: Callable[[], records.Schedule]) -> str:
 
 
 def together(runs: Sequence[tuple[Spec, int]], site: Site) -> list[Trace]:
-    """Traces of several specs with their seeds, trained in parallel; each is equal to that of `run`."""
+    """Traces of several specs with their seeds, trained in parallel; each trace is equal to that of `run`."""
     if site.count == 1 and len(runs) > 1:
         return [trace for each in runs for trace in together([each], site)]  # one schedule in memory at a time
     jobs = [_job(spec, seed) for spec, seed in runs]
@@ -219,7 +219,7 @@ def _job(spec: Spec, seed: int) -> Source:
 
 
 def unnamed_model(spec: Spec) -> str:
-    """A message if a large language model is trained because no policy was named; else ""."""
+    """Warning if a large language model is trained because no policy was named; else ""."""
     header = {} if spec.policy is not None else spec.trained_policy.describe()
     size = header.get("model_parameters", 0)
     told = f"no policy was given, so {header.get('model')} is trained, {size:,} weights, which is slow; for a small"
@@ -234,7 +234,7 @@ def _trace(training: "Training", number: int, received: list[int]) -> Trace | No
 
 
 def how_far(trace: Trace) -> str:
-    """Describe how much of a run a partial trace covers."""
+    """Describe how many of a run's updates a partial trace covers."""
     partial = trace.partial
     if partial is None:
         return "all updates"
@@ -245,7 +245,7 @@ def how_far(trace: Trace) -> str:
 
 
 class Training:
-    """Trains the blocks of several runs; `table` has the results of each block that was started."""
+    """Trains the blocks of replicates of several runs; `table` has the results of each block that was started."""
 
     def __init__(
         self,
@@ -264,11 +264,11 @@ class Training:
 
     @property
     def ending(self) -> bool:
-        """Whether a signal or a callback ends the runs after this batch."""
+        """Whether a signal or a callback ends the runs after the current batch."""
         return self.halted or bool(self.table.received)
 
     def run(self) -> None:
-        """Train until everything is done, or until a signal or an error, which is raised."""
+        """Train until all blocks are done, or until a signal or an error, which is raised."""
         self._lay_out()
         try:
             piece = self.table.take()

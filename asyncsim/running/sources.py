@@ -18,7 +18,7 @@ from asyncsim.step.step import OUTSIDE
 
 
 class Shared(NamedTuple):
-    """Values that all blocks of a run share; `batches` is the number per block."""
+    """Values that all blocks of a run share: spec, seed, and number of batches per block."""
 
     spec: Spec
     seed: int
@@ -26,7 +26,7 @@ class Shared(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """A block of replicates, and the part of the run's schedule that it reads.
+    """One block of replicates, and the part of the run's schedule that it reads.
 
     `replicates`: their global numbers `[R]`; `schedule`: the realizations that they read, None if each block steps its
     own; `realization`: the row of each replicate `[R]`.
@@ -48,7 +48,7 @@ class Cut(NamedTuple):
         return _whole, (self.replicates, slim, scalars, self.realization)
 
     def feed(self, spec: Spec, batches: int, seed: int) -> Any:
-        """A feed of `batches` batches; a coupled system is stepped from the same keys in any process."""
+        """Feed of `batches` batches for a block; a coupled system is stepped from the same keys in any process."""
         if self.schedule is not None:
             return EagerFeed(self.schedule if spec.rewards is None else spec.rewards.scheduled(self.schedule))
         size = len(self.replicates)
@@ -62,7 +62,7 @@ def _whole(replicates: np.ndarray, slim: dict[str, Any], scalars: dict[str, Any]
 
 
 class Source:
-    """The schedule of a run: made once if it can be known in advance, else stepped by each block."""
+    """Schedule of a run, simulated once if it does not depend on the policy, else stepped by each block."""
 
     def __init__(self, spec: Spec, seed: int) -> None:
         self.spec, self.seed, system = spec, seed, spec.system
@@ -93,7 +93,7 @@ class Source:
         checks.require(fits, "schedule.version", -1, "known for every token", remedy)
 
     def cut(self, replicates: np.ndarray) -> Cut:
-        """The part of the schedule that a block of replicates reads."""
+        """The part of the run's schedule that a block of replicates reads."""
         if self.schedule is None:
             return Cut(replicates, None, np.arange(len(replicates)))
         rows, position = np.unique(self.realization[replicates], return_inverse=True)
@@ -101,7 +101,7 @@ class Source:
         return Cut(replicates, head(self.schedule, self.batches, None if whole else rows), position)
 
     def recorded(self, blocks: list[Part], updates: int) -> records.Schedule:
-        """The realized schedule of all blocks up to a number of updates."""
+        """Realized schedule of all blocks of a run, up to a number of updates."""
         if self.schedule is not None:
             return head(self.schedule, updates // self.spec.passes)
         arrays, scalars = zip(*(block.schedule.packed() for block in blocks if block.schedule is not None), strict=True)
@@ -125,7 +125,7 @@ class Source:
 
 
 def trace_of(spec: Spec, seed: int, source: Source, parts: list[Part], by: str | None = None) -> Trace:
-    """The trace of all blocks, or of those trained before the signal named in `by`."""
+    """Trace of all blocks of a run, or of the blocks trained before the signal named in `by`."""
     if source.coupled:
         # Schedules have as many batches as the first or cannot stand beside it.
         parts = list(itertools.takewhile(lambda part: part.updates == parts[0].updates, parts))

@@ -215,7 +215,7 @@ class Spec(calls.Told):
             yield length == self.replicates, "replicates", self.replicates, bound, remedy
 
     def price(self, metrics: Sequence[Any]) -> _price.Price:
-        """Cost of the metrics that enumerate every outcome."""
+        """Cost of the spec's metrics that enumerate every outcome."""
         return _price.price(metrics, self)
 
     def settings(self) -> dict[str, tuple[float, ...]]:
@@ -232,22 +232,22 @@ class Spec(calls.Told):
 
     @cached_property
     def trained_policy(self) -> Policy:
-        """The given policy, or the task's own."""
+        """Policy that the run trains: the given policy, or the task's own."""
         return self.task.policy() if self.policy is None else self.task.adapted(self.policy)
 
     @cached_property
     def fitted_task(self) -> Task:
-        """The task adapted to the policy; raises `InputError` if they do not fit."""
+        """Task of the run, adapted to the policy; raises `InputError` if they do not fit."""
         return self.task.fit(self.trained_policy)
 
     @property
     def recorded(self) -> tuple[list[Any], list[Any]]:
-        """Metrics and new accumulators to record."""
+        """Metrics that the run records, and new accumulators."""
         return chosen(self.diagnostics, self.trained_policy, self.fitted_task)
 
     @property
     def evaluation(self) -> Evaluation | None:
-        """How the trained policy's return is sampled; None if it is not recorded, or has an exact formula."""
+        """Plan by which the trained policy's return is sampled; None if it is not recorded, or has an exact formula."""
         sampled = not getattr(self.fitted_task, "solved", False)
         return evaluation(self) if sampled and TRAINED in [each.name for each in self.recorded[0]] else None
 
@@ -258,28 +258,28 @@ class Spec(calls.Told):
 
     @property
     def parts(self) -> int:
-        """Minibatches per batch: as given, or as the system recommends."""
+        """Number of minibatches per batch: as given, or as the system recommends."""
         return self.minibatches or int(feeds.recommended(self.system, "minibatches"))
 
     @property
     def cut_between(self) -> str:
-        """How batches are cut into minibatches: as given, or as the system recommends."""
+        """Unit by which batches are cut into minibatches: as given, or as the system recommends."""
         return self.cut or str(feeds.recommended(self.system, "cut"))
 
     @property
     def groups(self) -> int:
-        """Groups of a batch, G: those of the system, doubled if late rewards bring earlier groups back."""
+        """Groups per batch, G: as in the system, doubled if late rewards bring earlier groups back."""
         again = self.rewards is not None and self.rewards.kept > 0
         return int(self.system.groups_per_batch) * (1 + again)
 
     @property
     def passes(self) -> int:
-        """Updates per batch: minibatches times epochs."""
+        """Number of updates per batch: minibatches times epochs."""
         return self.rounds * self.parts
 
     @property
     def drawn(self) -> str:
-        """When trajectories are drawn: as given, or the policy's default."""
+        """Time at which trajectories are sampled, "late" or "early": as given, or the policy's default."""
         return self.drawing or self.trained_policy.drawing
 
     @property
@@ -289,7 +289,7 @@ class Spec(calls.Told):
 
     @property
     def together(self) -> int:
-        """Replicates per block; by default, the arrays of a batch take at most a few hundred megabytes."""
+        """Replicates per block; by default such that a batch takes at most a few hundred megabytes."""
         each = self.groups * self.samples_per_group * self.task.horizon
         most = self.trained_policy.together or self.replicates
         return min(most, self.block or max(1, min(self.replicates, ELEMENTS // each)))
@@ -349,7 +349,7 @@ class Spec(calls.Told):
         return sizes
 
     def replace(self, **changes: Any) -> "Spec":
-        """A copy of the spec with other fields."""
+        """Copy of the spec with other fields."""
         return calls.replaced(self, changes)
 
     def to_dict(self) -> dict[str, Any]:
@@ -415,7 +415,7 @@ class Spec(calls.Told):
         return showing.table(settings, rows=40)
 
     def describe(self) -> dict[str, Any]:
-        """The settings in words, for the header of a run."""
+        """The spec's settings in words, for the header of a run."""
         policy = self.trained_policy
         saved = isinstance(self.system, records.Schedule)
         system = {"schedule": "saved", **self.system.header} if saved else self.system.describe()

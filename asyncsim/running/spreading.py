@@ -35,7 +35,7 @@ BYTES = 512 << 20
 
 
 class Site:
-    """This process and its workers, which stay alive from one run to the next until the site is closed."""
+    """This process and its worker processes, which stay alive between runs until the site is closed."""
 
     hears: Callable[[float], None] | None = None
 
@@ -55,7 +55,7 @@ class Site:
 
     @property
     def ready(self) -> bool:
-        """Whether workers are used from the first block."""
+        """Whether worker processes train from the first block on."""
         return self.count > 1 and (self.asked is not None or self.crew is not None)
 
     def refuse(self, reason: str) -> None:
@@ -64,31 +64,31 @@ class Site:
         self.count = 1
 
     def explain(self, reason: str) -> None:
-        """Print why only one process trains, if the user requested more."""
+        """Print why only one process trains, if the user requested more processes."""
         if self.asked is not None and self.count > 1:
             say(f"one process: {reason}")
 
     def fit(self, spec: Spec) -> None:
-        """Limit the number of workers by memory, unless the user set it."""
+        """Limit the number of worker processes by memory, unless the user set the number."""
         if self.asked is None:
             each = BYTES + 8 * ARRAYS * spec.together * tokens_of(spec)
             self.count = min(self.count, 1 + checks.available()[0] // each)
 
     def call(self, name: str, *arguments: Any) -> Any:
-        """Call a function in a worker; raises `Died` if the worker dies."""
+        """Call a function in a worker process; raises `Died` if the worker dies."""
         if self.crew is None:
             raise workers.Died("the work is over")
         return self.crew.submit(name, *arguments).result()
 
     def close(self) -> None:
-        """Kill all workers at once."""
+        """Kill all worker processes at once."""
         if self.crew is not None:
             self.crew.close()
             self.crew = None
 
 
 class Watch:
-    """Detects, once, that the remaining work takes much longer than starting workers."""
+    """Detects, once per run, that the remaining work takes much longer than starting worker processes."""
 
     def __init__(self, site: Site) -> None:
         self.site, self.over = site, site.count == 1 or site.ready
@@ -96,7 +96,7 @@ class Watch:
         self.before: int | None = None
 
     def pays(self, done: int, left: int) -> bool:
-        """Whether to start workers now, after `done` and before `left` more updates times replicates."""
+        """Whether to start workers now, after `done` and before `left` more updates (times replicates)."""
         now = time.monotonic()
         if self.before is None or done <= self.before:
             # Whatever has to be compiled is compiled in a block's first batch.
@@ -110,12 +110,12 @@ class Watch:
 
 
 def tokens_of(spec: Spec) -> int:
-    """Tokens per batch of one replicate."""
+    """Maximum number of tokens per batch of one replicate."""
     return spec.groups * spec.samples_per_group * spec.task.horizon
 
 
 def blocks(spec: Spec, start: int = 0, shares: int = 1, least: int = 1) -> list[range]:
-    """Blocks of the replicates from `start` on: as the spec says, or smaller, in a multiple of `shares`.
+    """Blocks of the replicates from `start` on: of the spec's size, or smaller in a multiple of `shares`.
 
     Smaller blocks have at least `least` tokens per batch, and are made only if bits do not depend on blocks.
 
@@ -137,11 +137,11 @@ _REASONS = (pickle.PicklingError, AttributeError, ImportError, RecursionError, T
 
 
 class Unsendable(Exception):
-    """A run has a part that cannot be sent to another process."""
+    """Raised for a run with a part that cannot be sent to another process."""
 
 
 def packed(shared: Shared) -> bytes:
-    """Pickle the values that blocks share; raises `Unsendable` with a reason if that is impossible."""
+    """Pickle the values that a run's blocks share; raises `Unsendable` with a reason if that is impossible."""
     try:
         return _bytes(shared)
     except _REASONS as error:
@@ -153,7 +153,7 @@ def packed(shared: Shared) -> bytes:
 
 
 def unpacked(data: bytes) -> Shared:
-    """Restore the result of `packed`; raises `Unsendable` if that is impossible in this process."""
+    """Restore the values that `packed` pickled; raises `Unsendable` if this process cannot."""
     try:
         spec, *others = pickle.loads(data)
         return Shared(spec if isinstance(spec, Spec) else Spec.from_dict(spec, trust=None), *others)
@@ -201,7 +201,7 @@ TRIES = 2
 
 
 class Piece(NamedTuple):
-    """A block of replicates of one of several runs."""
+    """One block of replicates of one of several runs: run, first replicate, and end."""
 
     job: int
     start: int
@@ -209,7 +209,7 @@ class Piece(NamedTuple):
 
 
 class Table:
-    """Blocks not yet started, and the results of the others by run and first replicate."""
+    """Blocks of replicates not yet started, and results of the others by run and first replicate."""
 
     def __init__(self, received: list[int]) -> None:
         self.left: deque[Piece] = deque()
@@ -220,16 +220,16 @@ class Table:
 
     @property
     def stopped(self) -> bool:
-        """Whether all training stops after the current batch."""
+        """Whether all training stops after the current batch, because of a signal or an error."""
         return self.over or bool(self.received or self.errors)
 
     def take(self) -> Piece | None:
-        """The next block, or None if there is none or training stops."""
+        """The next block to train, or None if no block is left or training stops."""
         with self._lock:
             return self.left.popleft() if self.left and not self.stopped else None
 
     def of(self, job: int) -> list[Part]:
-        """Results of the blocks of a run, in order, up to the first block that was not started."""
+        """Results of a run's blocks in order, up to the first block that was not started."""
         parts: list[Part] = []
         start = 0
         while (part := self.parts.get((job, start))) is not None:
@@ -239,7 +239,7 @@ class Table:
 
 
 def train(folder: str, job: int, cell: int, cut: Cut) -> Part | None:
-    """Train a block of a run in a worker, with progress in a cell of the board, until that requests a stop."""
+    """Train a block in a worker process, with progress in a cell of the shared board, until that requests a stop."""
     shared = _told(f"{folder}/{job}")
     board = np.memmap(f"{folder}/board", np.int64, "r+")
     passes = shared.spec.passes
@@ -262,7 +262,7 @@ def _told(path: str) -> Shared:
 
 
 class Helpers:
-    """Threads that take blocks from the table, each with a worker that trains them, until none is left.
+    """Threads that take blocks from the table, each with a worker process that trains them.
 
     `board`: a file shared by all, with the number of updates of each block at the index of its first replicate; its
     last number requests a stop. Raises `Unsendable` if a part of a run cannot be sent to workers.
@@ -279,16 +279,16 @@ class Helpers:
         self.threads: list[threading.Thread] = []
 
     def cell(self, piece: Piece) -> int:
-        """Index of a block on the board."""
+        """Index of a block's progress on the shared board."""
         return int(self.first[piece.job]) + piece.start
 
     def share(self, pieces: Sequence[Piece], updates: int) -> float:
-        """Fraction of `updates` updates of all blocks that is completed."""
+        """Fraction of all blocks' updates (`updates` each) that is completed."""
         made = sum(int(self.board[self.cell(piece)]) * (piece.stop - piece.start) for piece in pieces)
         return made / (updates * int(self.first[-1]))
 
     def start(self, count: int) -> None:
-        """Start `count` threads."""
+        """Start `count` threads with worker processes."""
         # Pages that processes give back and take again at the same time slow each other down.
         memory.keep()
         self.site.crew = self.site.crew or workers.Crew(self.site.count - 1)
@@ -297,14 +297,14 @@ class Helpers:
             thread.start()
 
     def going(self) -> bool:
-        """Whether some threads still run, after a short wait for one of them."""
+        """Whether some threads still train, after a short wait for one of them."""
         alive = [thread for thread in self.threads if thread.is_alive()]
         if alive:
             alive[0].join(POLL)
         return bool(alive)
 
     def leave(self) -> None:
-        """Wait for all threads, whose workers have stopped or were killed."""
+        """Wait for all threads, whose worker processes have stopped or were killed."""
         for thread in self.threads:
             thread.join()
         self.folder.remove()

@@ -19,7 +19,7 @@ from asyncsim.updates._link import Chain, Record, advance
 
 
 class Standing(NamedTuple):
-    """The state before the next batch, in addition to those of feed, source and recorder.
+    """State of a block before its next batch, in addition to the states of feed, source and recorder.
 
     `batch`: its number; `parameters` `[R, P]`; `states` of the update chain's links; `diverged` `[R]`: the update at
     which a replicate left the finite range (-1: never). `weights`: published weights, if a program made them, since
@@ -34,7 +34,7 @@ class Standing(NamedTuple):
 
 
 class Part(NamedTuple):
-    """Results of a block, and the number of its updates.
+    """Results of one block of replicates, with the number of its updates.
 
     `axes`: names of the axes of accumulated arrays; `schedule`: the realized one of a coupled system, else None.
     """
@@ -48,7 +48,7 @@ class Part(NamedTuple):
     updates: int
 
     def packed(self) -> dict[str, Any]:
-        """The results in plain containers."""
+        """Results of a block in plain containers."""
         schedule = None
         if self.schedule is not None:
             arrays, described = self.schedule.packed()
@@ -57,15 +57,13 @@ class Part(NamedTuple):
 
     @classmethod
     def unpacked(cls, tree: dict[str, Any]) -> "Part":
-        """Restore the results that `packed` wrote."""
+        """Restore the block results that `packed` returned."""
         schedule = None if tree["schedule"] is None else records.Schedule.unpacked(*tree["schedule"])
         return cls(**{**tree, "schedule": schedule})
 
 
 class Now(NamedTuple):
-    """The state that an update changes: parameters `[R, P]`, published weights, states of the links, and the update at
-    which each replicate left the finite range `[R]`.
-    """
+    """State that an update changes; `diverged` `[R]`: the update at which a replicate left the finite range, or -1."""
 
     parameters: Tensor
     weights: Weights
@@ -74,7 +72,7 @@ class Now(NamedTuple):
 
 
 class When(NamedTuple):
-    """Index of an update, and number of updates since the publish of the trained version; tensors in a program."""
+    """Index of an update, and updates since the trained version was published; tensors in a compiled program."""
 
     update: Any
     elapsed: Any
@@ -82,7 +80,7 @@ class When(NamedTuple):
 
 @dataclass(frozen=True)
 class Updater:
-    """Makes updates; `also` names outputs that metrics read, `limit` bounds the finite range."""
+    """Computes updates; `also` names outputs that metrics read, `limit` bounds the finite range of parameters."""
 
     task: Task
     policy: Policy
@@ -115,7 +113,7 @@ class Updater:
         return step, Now(parameters, self.policy.prepare(parameters), states, diverged), record.statistics
 
     def begin(self, now: Now, batch: Batch, when: When, cuts: Cuts) -> Carried:
-        """Values that updates on the minibatches of a batch share."""
+        """Values that all updates on a batch's minibatches share, computed before the first of them."""
         whole = Step(self.method, batch, None, None, self.task, self.policy, now.weights, None, self.method.outputs)
         whole.update, whole.elapsed, whole.updates_per_version = when.update, when.elapsed, self.updates_per_version
         whole.parameters = now.parameters

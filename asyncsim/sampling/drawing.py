@@ -19,7 +19,7 @@ from asyncsim.step.versions import Store, Weights, current
 
 
 class Late:
-    """Draw each batch when it is trained, from weights kept since their publish."""
+    """Samples each batch when it is trained, from weights kept since their publish."""
 
     def __init__(self, sampler: Sampler, feed: Any, sampling: str) -> None:
         self.sampler, self.feed, self.sample = sampler, feed, SAMPLING[sampling]
@@ -28,11 +28,11 @@ class Late:
         self.last = np.full((1, 1, 1), -1, dtype=np.int32)
 
     def publish(self, version: int, weights: Weights) -> None:
-        """Keep the weights of a version."""
+        """Keep the weights of a published version."""
         self.store.put(version, self.sampler.installed(version, weights))
 
     def take(self, batch: int, train_version: int) -> Batch:
-        """Draw the data of a batch."""
+        """Sample the trajectories of a batch that is trained now."""
         version, trajectory = self.feed.take(batch, self.lengths)
         if self.sampler.task.segments:
             # Batch b holds the b-th segment of every slot, none under older weights than the one before ended with.
@@ -51,12 +51,12 @@ class Late:
         return data
 
     def packed(self) -> dict[str, Any]:
-        """State kept between two batches, in plain containers; the inverse of `restore`."""
+        """State between two batches, in plain containers; the inverse of `restore`."""
         world = self.sampler.task.packed(self.world)
         return {"store": self.store.packed(), "world": world, "last": self.last}
 
     def restore(self, tree: dict[str, Any], batch: int) -> None:
-        """Restore the state that `packed` returned, before `batch` is drawn."""
+        """Restore the state that `packed` returned, before `batch` is sampled."""
         self.store.restore(tree["store"])
         self.world, self.last = self.sampler.task.unpacked(tree["world"]), tree["last"]
 
@@ -78,7 +78,7 @@ class Late:
 
 
 class Early:
-    """Draw each token when its version is current and keep no weights: for weights too large to keep."""
+    """Samples each token when its version is current and keeps no weights, for weights too large to keep."""
 
     def __init__(self, sampler: Sampler, feed: Any, sampling: str) -> None:
         checks.one_of("sampling", sampling, ("monte_carlo",), "early drawing works on samples; use drawing='late'")
@@ -94,7 +94,7 @@ class Early:
                 self.due.setdefault(int(version), []).append(batch)
 
     def publish(self, version: int, weights: Weights) -> None:
-        """Draw every token of this version in every later batch."""
+        """Sample every token that later batches need from this version."""
         view, schedule = current(self.sampler.installed(version, weights)), self.feed.schedule
         batches, asked = self.due.pop(version, []), []
         for batch in batches:
@@ -105,7 +105,7 @@ class Early:
             self.pending |= zip(batches, generate_each(self.sampler, view, asked, 1), strict=True)
 
     def take(self, batch: int, train_version: int) -> Batch:
-        """Return the data of a batch, drawn earlier."""
+        """Return the trajectories of a batch, which were sampled earlier."""
         version, trajectory = self.feed.take(batch, None)
         trajectories = self.pending.pop(batch)
         reward = self.sampler.earned(trajectories, self.sampler.draws(trajectory))
@@ -113,7 +113,7 @@ class Early:
         return self.sampler.batch(trajectories, reward, self.sampler.samples, origin)
 
     def packed(self) -> dict[str, Any]:
-        """Trajectories drawn for later batches, in plain containers; the inverse of `restore`."""
+        """Trajectories sampled for later batches, in plain containers; the inverse of `restore`."""
         return {"pending": {batch: drawn.packed(self.sampler.policy) for batch, drawn in self.pending.items()}}
 
     def restore(self, tree: dict[str, Any], batch: int) -> None:
@@ -124,7 +124,7 @@ class Early:
 
 
 class Ahead:
-    """Draw trajectories of a coupled system when their lengths are needed, and keep these instead of weights.
+    """Samples trajectories of a coupled system when their lengths are needed, and keeps them instead of weights.
 
     Only versions that are still installed on some generator are kept. If weights are installed while a trajectory is in
     flight, its later tokens are drawn again.
@@ -139,11 +139,11 @@ class Ahead:
         self.drawn: dict[tuple[int, int], _Drawn] = {}
 
     def publish(self, version: int, weights: Weights) -> None:
-        """Keep the weights until no generator uses them."""
+        """Keep the weights of a published version until no generator uses them."""
         self.store.put(version, self.sampler.installed(version, weights))
 
     def take(self, batch: int, train_version: int) -> Batch:
-        """Return the data of a batch, drawn when its lengths were needed."""
+        """Return the trajectories of a batch, which were sampled when their lengths were needed."""
         version, trajectory = self.feed.take(batch, self.lengths)
         M, G, N = trajectory.shape
         rows = [self.drawn.pop((m, int(i))) for m in range(M) for i in trajectory[m].reshape(-1)]
@@ -168,7 +168,7 @@ class Ahead:
         return tokens
 
     def packed(self) -> dict[str, Any]:
-        """Installed weights and trajectories drawn for later batches, in plain containers; the inverse of `restore`."""
+        """Installed weights, and trajectories sampled for later batches, in plain containers; see `restore`."""
         # Trajectories that were drawn together share their columns.
         groups = {id(group): group for group, _, _ in self.drawn.values()}
         place = {key: number for number, key in enumerate(groups)}
@@ -179,7 +179,7 @@ class Ahead:
         }
 
     def restore(self, tree: dict[str, Any], batch: int) -> None:
-        """Restore the state that `packed` returned, before `batch` is drawn."""
+        """Restore the state that `packed` returned, before `batch` is sampled."""
         self.store.restore(tree["store"])
         groups = [Trajectories.unpacked(group, self.sampler.policy) for group in tree["groups"]]
         self.drawn = {(m, i): (groups[place], n, version) for m, i, place, n, version in tree["drawn"]}
@@ -256,13 +256,13 @@ def _stack(rows: list[_Drawn], shape: tuple[int, int, int]) -> Trajectories:
 
 
 class Arriving:
-    """A source of batches with late rewards; see `asyncsim.rewards`."""
+    """Source of batches whose rewards may arrive late; see `asyncsim.rewards`."""
 
     def __init__(self, source: Any, rewards: Any) -> None:
         self.source, self.rewards, self.publish = source, rewards, source.publish
 
     def take(self, batch: int, train_version: int) -> Batch:
-        """Return the data of a batch with the rewards that have arrived."""
+        """Return the trajectories of a batch with the rewards that have arrived."""
         data = self.source.take(batch, train_version)
         return self.rewards.arriving(data, self.source.sampler.draws(data.trajectory).sibling("late"), batch)
 
@@ -275,7 +275,7 @@ SHARE, FEWEST, MOST = 8, 4, 32
 
 
 class Evaluation(NamedTuple):
-    """Plan of evaluations during a run: updates, samples at each, and tokens sampled per trained token."""
+    """Plan of evaluations during a run: updates, samples per evaluation, and tokens sampled per trained token."""
 
     updates: tuple[int, ...]
     samples: int
@@ -288,7 +288,7 @@ class Evaluation(NamedTuple):
 
 
 def evaluation(spec: Any) -> Evaluation:
-    """Plan evaluations with a batch's number of tokens, at evenly spaced updates from the first to the last."""
+    """Plan evaluations for a batch's number of tokens, at evenly spaced updates from the first to the last."""
     batches, recorded = max(1, spec.updates // spec.passes), -(-spec.updates // spec.every)
     count = min(recorded, max(FEWEST, min(MOST, batches // SHARE)))
     tokens = spec.groups * spec.samples_per_group * spec.task.horizon
@@ -299,7 +299,7 @@ def evaluation(spec: Any) -> Evaluation:
 
 
 class Fresh:
-    """Draws a block's evaluations with keys of their own, so that no other draw changes."""
+    """Samples a block's evaluations from random keys of their own, so that no other draw changes."""
 
     def __init__(self, sampler: Sampler, planned: Evaluation) -> None:
         seed = int(np.random.SeedSequence([sampler.seed, MOST]).generate_state(1, np.uint64)[0] >> 1)

@@ -27,7 +27,7 @@ NO_VERSION = np.zeros((1, 1, 1, 1), dtype=np.int32)
 
 
 class Moments(NamedTuple):
-    """Exact mean, covariance and bias of a gradient over all batches.
+    """Exact mean, covariance and bias of a method's gradient over all possible batches.
 
     `mean` `[P]`, `covariance` `[P, P]`, `exact` `[P]` (gradient of the expected return), `bias` = mean - exact.
     """
@@ -38,17 +38,17 @@ class Moments(NamedTuple):
 
     @property
     def bias(self) -> np.ndarray:
-        """Mean minus exact gradient, `[P]`."""
+        """Bias of the gradient, its mean minus the exact gradient, `[P]`."""
         return self.mean - self.exact
 
     @property
     def variance(self) -> float:
-        """Total variance, the trace of the covariance."""
+        """Total variance of the gradient, the trace of its covariance."""
         return float(np.trace(self.covariance))
 
 
 def exact(task: Task, parameters: Any, policy: Policy | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Expected return and its gradient at parameters `[P]` or `[R, P]`, by enumeration or in closed form.
+    """Expected return of a task and its gradient at parameters `[P]` or `[R, P]`, by enumeration or in closed form.
 
     >>> import asyncsim as sim
     >>> value, gradient = exact(sim.tasks.softmax_bandit(arms=2, means=[0.0, 1.0]), [0.0, 0.0])
@@ -64,7 +64,7 @@ def exact(task: Task, parameters: Any, policy: Policy | None = None) -> tuple[np
 def limit(
     task: Task, method: Method, parameters: Any, behavior: Any = None, policy: Policy | None = None, staleness: int = 0
 ) -> np.ndarray:
-    """Gradient of a method on the population, N -> infinity, `[P]` or `[R, P]`.
+    """Gradient of a method in the limit N -> infinity of samples, `[P]` or `[R, P]`.
 
     Arguments: current `parameters`, and `behavior` parameters that generated the data (default: the same), each `[P]`
     or `[R, P]`. `staleness`: that of every token in versions, for methods that use it. The step is the first update on
@@ -82,7 +82,7 @@ def limit(
 def population_step(
     task: Task, method: Method, parameters: Any, behavior: Any = None, policy: Policy | None = None, staleness: int = 0
 ) -> Step:
-    """The step of a method on the population, with ratios, advantages and cotangents; arguments as in `limit`."""
+    """Step of a method on the population (N -> infinity), with ratios, advantages and cotangents; see `limit`."""
     return _on_population(task, method, parameters, behavior, policy, staleness)[0]
 
 
@@ -96,7 +96,7 @@ def moments(
     prompt: int = 0,
     staleness: int = 0,
 ) -> Moments:
-    """Exact mean, bias and covariance of a method's gradient over all batches of one group of `samples`.
+    """Exact mean, bias and covariance of a method's gradient over all batches of one group of N samples.
 
     Every ordered batch of outcomes is one row of the replicate axis; rows are averaged with their probabilities. The
     exact gradient is that of the group's prompt.
@@ -144,7 +144,7 @@ def moments(
 
 
 def population(step: Step) -> Tensor:
-    """Gradient `[R, P]` of the step's method on the population of its batch's behavior weights."""
+    """Gradient `[R, P]` of the step's method on the population (N -> infinity) of its batch's behavior weights."""
     batch, policy = step.batch, step.policy
     remedy = "use drawing='late', which keeps weights"
     if batch.view is None:
@@ -159,7 +159,7 @@ def population(step: Step) -> Tensor:
 
 
 def batch_variance(step: Step) -> Tensor:
-    """Exact total variance over batches `[R]` of the step's method, for one group at one behavior version."""
+    """Exact total variance over batches `[R]` of a method's gradient, for one group at one behavior version."""
     batch = step.batch
     if math.isinf(batch.size):
         return torch.zeros(batch.reward.shape[0], dtype=torch.float64)

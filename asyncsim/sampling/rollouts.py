@@ -28,7 +28,7 @@ Origin = tuple[np.ndarray, int, np.ndarray, View | None]
 
 @dataclass
 class Trajectories:
-    """Generated data in columns `[R, G, N, T, ...]` that are filled from the left.
+    """Generated trajectories as columns `[R, G, N, T, ...]` that are filled from the left.
 
     `state` and `mask` are one token ahead of `action` and of the `outputs` recorded at the draw, so a trajectory can be
     continued from any token. `mask` is 1 on every existing token; `inserted` is 1 on those that the environment wrote,
@@ -50,23 +50,23 @@ class Trajectories:
 
     @property
     def own(self) -> Tensor:
-        """1 on tokens that the policy chose, `[R, G, N, T]`, as in the mask of a batch."""
+        """1 on tokens that the policy sampled, `[R, G, N, T]`, as in the mask of a batch."""
         return self.mask if self.inserted is None else self.mask * (1.0 - self.inserted)
 
     def packed(self, policy: Policy) -> dict[str, Any]:
-        """Columns of a trajectory that is continued later, in plain containers."""
+        """Columns of trajectories that are continued later, in plain containers."""
         columns = {name: getattr(self, name) for name in COLUMNS}
         return {**columns, "memory": policy.packed(self.memory)}
 
     @classmethod
     def unpacked(cls, tree: dict[str, Any], policy: Policy) -> "Trajectories":
-        """Restore the trajectories that `packed` wrote."""
+        """Restore the trajectories that `packed` returned."""
         return cls(**{**tree, "memory": policy.unpacked(tree["memory"])})
 
 
 @dataclass(frozen=True)
 class Sampler:
-    """Settings of sampling that are constant during a block of replicates."""
+    """Settings of sampling that stay the same for a block of replicates."""
 
     task: Task
     policy: Policy
@@ -78,26 +78,26 @@ class Sampler:
 
     @cached_property
     def outcomes(self) -> Outcomes:
-        """Outcomes of every prompt, enumerated once for all batches."""
+        """Outcomes of the task for every prompt, enumerated once for all batches."""
         return self.task.outcomes(torch.arange(self.task.prompts))
 
     @cached_property
     def moves(self) -> Moves | None:
-        """Transitions of trajectories, if task and policy consist of the package's own parts; else None."""
+        """Transition table of trajectories, if task and policy consist of the package's own parts; else None."""
         return self.task.moves if plugins.own(self.task) and plugins.own(self.policy) else None
 
     def at_once(self, view: View) -> bool:
-        """Whether the policy draws all tokens without calling the task in between."""
+        """Whether the policy samples all tokens without calling the task in between."""
         return self.task.stops is not None and self.policy.writes(view.weights)
 
     @cached_property
     def told(self) -> tuple[Tensor, Tensor]:
-        """Replicates `[R]` and the key `[2]` of their draws, as inputs of a program."""
+        """Replicates `[R]` and the key `[2]` of their random draws, as inputs of a compiled program."""
         key = rng.Stream(self.seed, "rollout").key
         return torch.as_tensor(self.replicates), torch.tensor([int(k) for k in key]).reshape(1, 2)
 
     def draws(self, trajectory: np.ndarray) -> Draws:
-        """Keyed random draws for trajectories int64 `[M, G, N]`."""
+        """Keyed random draws for the trajectories with ids int64 `[M, G, N]`."""
         rows, numbered = (self.replicates, self.realization, trajectory), self.samples + self.redundant
         return Draws(rng.Stream(self.seed, "rollout"), *rows, samples=numbered, prompts=self.task.prompts)
 
@@ -108,15 +108,15 @@ class Sampler:
         return self.prompt_of(tensor(trajectory[self.realization]))
 
     def prompt_of(self, ids: Tensor) -> Tensor:
-        """Prompt index of trajectories with these ids, int64 `[R, G, N]`."""
+        """Prompt index of the trajectories with given ids, int64 `[R, G, N]`."""
         return (ids // (self.samples + self.redundant) % self.task.prompts).expand(len(self.realization), -1, -1)
 
     def installed(self, version: int, weights: Weights) -> Weights:
-        """Weights of a published version as installed in the engine of every replicate."""
+        """Weights of a published version as installed in every replicate's sampling engine."""
         return self.policy.install(weights, Keys(self.seed, self.replicates, version))
 
     def record(self, view: View, trajectories: Trajectories) -> Outputs:
-        """Score data at the weights that generated it: the policy's first output (`log_prob`)."""
+        """Score trajectories at the weights that generated them: the policy's first output (`log_prob`)."""
         batch = self.unrewarded(view, trajectories)
         if self.policy.mismatched:
             outputs = {**self.policy.record(view, batch), **self.policy.compared(view, batch)}
@@ -126,12 +126,12 @@ class Sampler:
         return outputs
 
     def unrewarded(self, view: View, trajectories: Trajectories) -> Batch:
-        """A batch without rewards or versions, to be scored with the weights of a view."""
+        """Batch of trajectories without rewards and versions, to be scored with the weights of a view."""
         nothing, empty = np.zeros((1, 1, 1), dtype=np.int64), trajectories.mask[..., 0]
         return self._batch(trajectories, empty, empty, 0, (nothing[..., None], 0, nothing, view))
 
     def earned(self, trajectories: Trajectories, draws: Draws) -> Tensor:
-        """Reward of each trajectory, `[R, G, N]`: the sum over its tokens if the task pays per token."""
+        """Reward of each trajectory, `[R, G, N]`; the sum over its tokens if the task pays per token."""
         if self.task.pays:
             return trajectories.per_token["reward"].sum(-1)
         assert trajectories.action is not None
@@ -146,7 +146,7 @@ class Sampler:
     def batch(
         self, drawn: Trajectories, reward: Tensor, size: float, origin: Origin, mass: Tensor | None = None
     ) -> Batch:
-        """Arrange trajectories as a batch, by default with equal masses; refuses rewards that are not finite."""
+        """Arrange trajectories as a batch, with equal masses by default; refuses rewards that are not finite."""
         # The sum is finite iff every reward is (rewards near the largest double aside, which are refused as well).
         if not math.isfinite(reward.sum().item()):
             r, g, n = (int(x[0]) for x in torch.where(~(reward.abs() < 1e300)))
@@ -177,7 +177,7 @@ def generate(
     where: Tensor | None = None,
     carried: Any = None,
 ) -> Trajectories:
-    """Draw every token in order, each from the weights that `view` assigns to it.
+    """Sample every token of trajectories in order, each from the weights that `view` assigns to it.
 
     With `where` (bool `[R, G, N, T]`) only those tokens are drawn, given the columns `before`. The others keep their
     earlier values. Segments continue from the state `carried`.
@@ -243,7 +243,7 @@ def _blank(sampler: Sampler, seen: Tensor) -> Trajectories:
 
 
 class Asked(NamedTuple):
-    """Trajectories int64 `[M, G, N]`, their earlier tokens (None: none), and which tokens to draw now."""
+    """Request to sample trajectories int64 `[M, G, N]`: their earlier tokens (None: none), and the tokens to sample."""
 
     ids: np.ndarray
     before: Trajectories | None
@@ -251,7 +251,7 @@ class Asked(NamedTuple):
 
 
 def generate_each(sampler: Sampler, view: View, asked: Sequence[Asked], axis: int) -> list[Trajectories]:
-    """`generate` for several requests at one view, in a single pass if the policy draws all tokens at once."""
+    """Run `generate` for several requests at one view, in a single pass if the policy samples all tokens at once."""
     if not sampler.at_once(view):
         return [
             generate(sampler, view, sampler.draws(ids), sampler.prompts(ids), before, tensor(where))
@@ -375,7 +375,7 @@ def _put(column: Tensor | None, value: Tensor, t: int, horizon: int, rows: Tenso
 def monte_carlo(
     sampler: Sampler, version: np.ndarray, train_version: int, trajectory: np.ndarray, view: View, carried: Any = None
 ) -> Batch:
-    """Draw N samples per group, each with mass 1/N; segments continue from the state `carried`."""
+    """Sample a batch of N trajectories per group, each with mass 1/N; segments continue from the state `carried`."""
     trajectories, reward = rolled_out(sampler, view, sampler.draws(trajectory), sampler.prompts(trajectory), carried)
     return sampler.batch(trajectories, reward, sampler.samples, (version, train_version, trajectory, view))
 
@@ -383,7 +383,7 @@ def monte_carlo(
 def rolled_out(
     sampler: Sampler, view: View, draws: Draws, prompt: Tensor, carried: Any = None
 ) -> tuple[Trajectories, Tensor]:
-    """Draw trajectories, and return them with their rewards `[R, G, N]`."""
+    """Sample trajectories, and return them with their rewards `[R, G, N]`."""
     trajectories = generate(sampler, view, draws, prompt, carried=carried)
     return trajectories, sampler.earned(trajectories, draws)
 
@@ -391,7 +391,7 @@ def rolled_out(
 def counts(
     sampler: Sampler, version: np.ndarray, train_version: int, trajectory: np.ndarray, view: View, carried: Any = None
 ) -> Batch:
-    """Outcomes of one-token tasks with mass count/N: Monte Carlo samples of the same keys, counted per outcome."""
+    """Batch of a one-token task's outcomes with mass count/N: Monte Carlo samples, counted per outcome."""
     task = sampler.task
     bound = "monte_carlo or enumerate for several tokens"
     checks.require(task.horizon == 1, "sampling", "counts", bound, "use sampling='monte_carlo'")
@@ -415,7 +415,7 @@ def counts(
 def enumerate_outcomes(
     sampler: Sampler, version: np.ndarray, train_version: int, trajectory: np.ndarray, view: View, carried: Any = None
 ) -> Batch:
-    """Every outcome with its probability under the behavior weights: the population, N -> infinity."""
+    """Batch of every outcome with its probability under the behavior weights: the population, N -> infinity."""
     version, view = _by_group(version, view)
     outcomes, reward, chance = _enumerate(sampler, trajectory)
     mass = chance * torch.exp(_listed(sampler, view, outcomes))

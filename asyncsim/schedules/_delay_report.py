@@ -24,7 +24,7 @@ LEVEL = 0.05
 
 
 class Window(NamedTuple):
-    """Statistics of k consecutive delays: variance of their mean relative to independent ones, and their maximum."""
+    """Statistics of k consecutive delays: variance of their mean divided by that of independent ones, and maximum."""
 
     size: int
     ratio: Estimate
@@ -33,7 +33,7 @@ class Window(NamedTuple):
 
 
 class Order(NamedTuple):
-    """Autocorrelation at lag 1, whether shuffles show correlation, what would be detectable, and the correlation time.
+    """Dependence between successive delays: autocorrelation at lag 1, its detectability, and the correlation time.
 
     `time` is None where the record is too short for it, or its order says nothing.
     """
@@ -46,7 +46,7 @@ class Order(NamedTuple):
 
 
 def order(delays: np.ndarray) -> Order | None:
-    """Order statistics of a recording `[n]`; None if it is constant or has fewer than `FEWEST` delays."""
+    """Dependence between successive delays `[n]`; None if all are equal, or fewer than `FEWEST` are recorded."""
     if len(delays) < FEWEST or np.ptp(delays) == 0.0:
         return None
     centered = delays - delays.mean()
@@ -69,9 +69,9 @@ def _largest_sum(centered: np.ndarray) -> float:
 
 
 def correlation_time(centered: np.ndarray) -> Estimate | None:
-    """Integrated autocorrelation time tau = 1 + 2 sum_k rho_k in delays, with its error; None where n < LONG tau or
-    where tau is 0.
+    """Integrated autocorrelation time tau = 1 + 2 sum_k rho_k of delays, in delays, with its error; None if unknown.
 
+    None where n < LONG tau or where tau is 0.
     The sum ends at the first W >= REACH tau (Sokal 1997); the factor 1 + (2W + 1)/n undoes the bias of the mean (Wolff
     2004, hep-lat/0306017, eq. 49). The error is the larger of Madras and Sokal's and that between stretches.
     """
@@ -126,7 +126,7 @@ def _ratio(numerators: np.ndarray, denominators: np.ndarray) -> Estimate:
 
 
 def interval(estimate: Estimate, logarithmic: bool = False) -> tuple[float, float]:
-    """Ends of the 95 percent interval; for a positive quantity optionally in its logarithm."""
+    """Ends of an estimate's 95 percent interval; for a positive quantity optionally on its logarithm."""
     reach = uncertainty.critical(LEVEL, estimate.freedom) * estimate.error
     value = estimate.value
     if logarithmic and value > 0.0:
@@ -140,7 +140,7 @@ QUANTILES = (0.05, 0.5, 0.95, 0.99)
 
 
 class Report(NamedTuple):
-    """Report on a recording of n delays: mean, quantiles, and its order, None if nothing can be said about it.
+    """Report on a recording of n delays: mean, quantiles, and dependence between delays (None if unknown).
 
     `order.time` is the integrated autocorrelation time in delays; n / time is the effective number of independent ones.
     """
@@ -157,7 +157,7 @@ class Report(NamedTuple):
 
     @classmethod
     def of(cls, source: str, unit: str, numbers: np.ndarray) -> "Report":
-        """Report on delays in order, float64 `[n]`."""
+        """Make a report on recorded delays in order, float64 `[n]`."""
         quantiles = dict(zip(QUANTILES, np.quantile(numbers, QUANTILES).tolist(), strict=True))
         moments = float(numbers.mean()), float(numbers.std()), float(numbers.min()), float(numbers.max())
         return cls(source, unit, len(numbers), *moments, quantiles, order(numbers))
@@ -168,7 +168,7 @@ class Report(NamedTuple):
         return None if self.order is None or self.order.time is None else self.delays / self.order.time.value
 
     def row(self) -> dict[str, Any]:
-        """Return this report as a JSON object."""
+        """Return the report on delays as a JSON object."""
         row = self._asdict() | {"quantiles": {str(k): v for k, v in self.quantiles.items()}}
         if self.order is None:
             return row

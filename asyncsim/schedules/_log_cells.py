@@ -30,14 +30,14 @@ Cells = list[Any] | np.ndarray
 
 
 def listed(cells: Cells) -> list[Any]:
-    """A column as plain values, None for empty cells."""
+    """Convert a log's column to plain values, None for empty cells."""
     if isinstance(cells, list):
         return cells
     return [None if none else value for value, none in zip(cells.tolist(), empty(cells).tolist(), strict=True)]
 
 
 def absent(value: Any) -> bool:
-    """Whether a cell is empty."""
+    """Whether a log's cell is empty."""
     return value is None or (isinstance(value, float) and math.isnan(value)) or value == ""
 
 
@@ -48,12 +48,12 @@ def empty(cells: Cells) -> np.ndarray:
 
 
 def converted(cells: Cells, read: Callable[[Any, int], Any], kind: Any) -> np.ndarray:
-    """Convert a column by `read(value, row)`."""
+    """Convert a log's column cell by cell with `read(value, row)`."""
     return np.array([read(value, row) for row, value in enumerate(listed(cells))], dtype=kind)
 
 
 def whole(field: str, value: Any, row: int) -> int:
-    """Parse a cell as an integer; integral floats and text are accepted."""
+    """Parse a log's cell as an integer; integral floats and text are accepted."""
     try:
         number = int(value) if isinstance(value, (int, str)) else int(float(value))
         fits = not isinstance(value, bool) and number == float(value) and abs(number) < EXACT
@@ -66,7 +66,7 @@ def whole(field: str, value: Any, row: int) -> int:
 
 
 def integers(field: str, cells: Cells) -> np.ndarray:
-    """A column of integers, int64; `MISSING` for empty cells and -1."""
+    """Convert a log's column to integers, int64, with `MISSING` for empty cells and -1."""
 
     def read(value: Any, row: int) -> int:
         return MISSING if absent(value) else whole(field, value, row)
@@ -87,7 +87,7 @@ def integers(field: str, cells: Cells) -> np.ndarray:
 
 
 def seconds(field: str, cells: Cells) -> np.ndarray:
-    """A column of numbers, float64; NaN for empty cells."""
+    """Convert a log's column to numbers, float64, with NaN for empty cells."""
     remedy = "leave the cell empty where it is unknown"
 
     def read(value: Any, row: int) -> float:
@@ -108,7 +108,7 @@ def seconds(field: str, cells: Cells) -> np.ndarray:
 
 
 def codes(field: str, cells: Cells) -> np.ndarray:
-    """Index of each distinct value in order of appearance, int64."""
+    """Number the distinct values of a log's column in order of appearance; return each cell's number, int64."""
     if isinstance(cells, np.ndarray) and cells.dtype.kind == "i" and not empty(cells).any():
         return ranked(cells)
     numbers: dict[Any, int] = {}
@@ -122,14 +122,14 @@ def codes(field: str, cells: Cells) -> np.ndarray:
 
 
 def narrow(values: np.ndarray) -> np.ndarray:
-    """Convert integers to half the size if they fit."""
+    """Convert integers to half their size in bytes if they fit."""
     small = np.iinfo(np.int32)
     wide = not values.size or (values.min() >= small.min and values.max() <= small.max)
     return values.astype(np.int32) if wide else values
 
 
 def ranked(values: np.ndarray) -> np.ndarray:
-    """Index of each distinct integer in order of appearance: 0 for the first, 1 for the next."""
+    """Number distinct integers in order of appearance, 0 for the first; return each entry's number."""
     _, first, member = np.unique(values, return_index=True, return_inverse=True)
     rank = np.empty(len(first), dtype=np.int64)
     rank[np.argsort(first)] = np.arange(len(first))
@@ -137,7 +137,7 @@ def ranked(values: np.ndarray) -> np.ndarray:
 
 
 class Table(NamedTuple):
-    """A log: names of its columns, number of rows, and the cells of the requested columns."""
+    """A log's table: names of its columns, number of rows, and cells of the requested columns."""
 
     names: list[str]
     rows: int
@@ -164,7 +164,7 @@ def _inside(record: Mapping[str, Any], at: str = "") -> Iterator[tuple[str, Any]
 
 
 class Collected:
-    """Rows collected during reading, within a memory budget.
+    """Rows of a log collected during reading, within a memory budget.
 
     In {"step": 1, "data": {"actor/lr": 1e-6}} columns are step and actor/lr (also data.actor/lr); a step may go on.
     """
@@ -214,7 +214,7 @@ class Collected:
         return Table(list(self.names), self.rows, dict(self.cells))
 
     def packed(self) -> Table:
-        """Return a table with numbers as arrays, so that a long log fits; the freed memory returns to the budget."""
+        """Convert the collected rows to a table with numbers as arrays; the freed memory returns to the budget."""
         cells: dict[str, Cells] = {}
         for name, column in self.cells.items():
             cells[name] = column
@@ -239,7 +239,7 @@ def weight(value: Any, depth: int = 0) -> int:
 
 
 def spread(table: Table, where: str) -> Table:
-    """Expand records with a list per column, one entry per sample, to one row per sample."""
+    """Expand log records with a list per column, one entry per sample, to one row per sample."""
     cells: dict[str, list[Any]] = {name: [] for name in table.cells}
     plain = {name: listed(column) for name, column in table.cells.items()}
     for row in range(table.rows):
@@ -277,7 +277,7 @@ def _behind(parts: list[tuple[Cells | None, int]]) -> Cells:
 
 
 def of_table(columns: dict[str, Any], budget: files.Budget) -> dict[str, Cells]:
-    """Columns of a library's table, after a check that their texts fit in memory."""
+    """Cells of a table's Arrow columns, after a check that their texts fit in memory."""
     for column in columns.values():
         from pyarrow import compute, types
 
@@ -299,7 +299,7 @@ def is_number(kind: Any) -> bool:
 
 
 def type_inside(schema: Any, name: str) -> Any:
-    """Type at a dotted name inside a nested column, None if there is none."""
+    """Type at a dotted name inside a nested column; None if the column has no such name."""
     from pyarrow import types
 
     head, *rest = name.split(".")

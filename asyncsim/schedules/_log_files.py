@@ -43,7 +43,7 @@ NUMBERED = "row:"
 
 
 class Layout(NamedTuple):
-    """How a trainer arranges rows in files.
+    """Arrangement of rows in a trainer's log files.
 
     `files`: the pattern of their names below a folder; `records`: the key of the list of samples in a file of tensors;
     `listed`: whether a record holds a list for every column, one entry a sample; `empty`: texts of empty cells in .csv.
@@ -60,7 +60,7 @@ PLAIN = Layout()
 
 
 def read(places: list[Place], wanted: Iterable[str], budget: files.Budget, layout: Layout = PLAIN) -> Table:
-    """Read the requested columns of all files; at least one row is required."""
+    """Read the requested columns of all files of a log, which must have a row."""
     wanted = set(wanted)
     tables: list[Table] = []
     for place in places:
@@ -334,7 +334,7 @@ def _refuse_type(name: str, kind: Any) -> None:
 
 
 class Leaf(NamedTuple):
-    """A chunk of one leaf in a nested column: schema path, values, unpacked bytes, and whether it is text."""
+    """One chunk of a nested Parquet column: schema path, number of values, unpacked bytes, and whether it is text."""
 
     path: str
     values: int
@@ -343,7 +343,7 @@ class Leaf(NamedTuple):
 
 
 def footer(path: Path, budget: files.Budget) -> tuple[int, list[Leaf]]:
-    """Number of rows in a file and the chunks of its columns, from its footer."""
+    """Number of rows in a Parquet file and the chunks of its columns, from its footer."""
     with open(path, "rb") as file:
         whole = file.seek(0, os.SEEK_END)
         file.seek(max(0, whole - 8))

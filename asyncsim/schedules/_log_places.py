@@ -20,7 +20,7 @@ PATH = "path:"
 
 
 class Place(NamedTuple):
-    """A file of a log, and its name relative to the given folder."""
+    """One file of a log, and its name relative to the given folder."""
 
     path: Path
     name: str
@@ -54,7 +54,7 @@ def found(path: Path, pattern: str) -> list[Place]:
 
 
 def kind_of(path: Path) -> str | None:
-    """Kind of a file by its name, None if it is not a log."""
+    """Kind of a log file by its name; None if it is no log."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
     if suffixes and suffixes[-1] in PACKED:
         suffixes.pop()
@@ -77,7 +77,7 @@ def _ordered(places: list[Place]) -> list[Place]:
 
 
 def number(column: str, place: Place) -> int | None:
-    """Number at `#` in the path of a file, None if the path has none.
+    """Number at `#` in the path of a log file; None if the path has none.
 
     >>> number("path:step_#", Place(Path("run/step_12/traces.jsonl"), "step_12/traces.jsonl"))
     12
@@ -88,7 +88,7 @@ def number(column: str, place: Place) -> int | None:
 
 
 def digest(places: list[Place]) -> str:
-    """SHA-256 of the bytes of a file, or of the names and bytes of several, which identifies a log."""
+    """SHA-256 that identifies a log: of the bytes of its file, or of names and bytes of several files."""
     if len(places) == 1:
         path, remedy = places[0].path, "read a copy of the log, or read it when the run has ended"
         with files.decoding(path, "log file", remedy), open(path, "rb") as file:
@@ -100,7 +100,7 @@ def digest(places: list[Place]) -> str:
 
 
 def opened(path: Path) -> Any:
-    """Open a file for reading, decompressed according to its name."""
+    """Open a log file for reading, decompressed according to its name."""
     if path.suffix.lower() == ".zst":
         import pyarrow as pa
 

@@ -74,7 +74,7 @@ PLAIN = Stack({})
 
 
 def stack_of(name: str | None) -> Stack:
-    """Conventions of a trainer, in kebab or snake case; raise `InputError` for unknown or stampless trainers."""
+    """Log conventions of a trainer, named in kebab or snake case; raises `InputError` for other trainers."""
     if name is None:
         return PLAIN
     key = str(name).lower().replace("-", "_").replace(" ", "_")
@@ -93,7 +93,7 @@ def mapping_of(
     known: Iterable[str] = COLUMNS,
     remedy: str = "write columns='sample_id=THEIRS,train_version=THEIRS'",
 ) -> dict[str, str]:
-    """Parse column names ours -> theirs, with ours known, from a mapping or from text "ours=theirs,ours=theirs"."""
+    """Parse a mapping from this package's column names to a log's, also as text "ours=theirs,ours=theirs"."""
     if columns is None:
         return {}
     if isinstance(columns, str):

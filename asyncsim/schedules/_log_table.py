@@ -21,7 +21,7 @@ IDS = ("sample_id", "group_id")
 
 
 class Declared(NamedTuple):
-    """What the caller declares about a log; None for the trainer's known convention."""
+    """Declarations of the caller about a log; None for the trainer's known convention."""
 
     stack: Stack
     name: str | None
@@ -34,7 +34,7 @@ class Declared(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Samples of a log: columns, versions of tokens, refused rows by reason, their number, columns, token counts."""
+    """Rows of a log that was read and checked: columns, token versions, and refused rows by reason."""
 
     columns: dict[str, np.ndarray]
     steps: Steps
@@ -45,7 +45,7 @@ class Rows(NamedTuple):
 
 
 def load(path: Path, places: list[Place], declared: Declared, asked: Sequence[checks.InputError] = ()) -> Rows:
-    """Read a log and check every row; raise `InputError` for contradictions and missing values."""
+    """Read a log and check every row; raises `InputError` for contradictions and missing values."""
     budget = files.Budget(path)
     # Every name that `_choose` may choose.
     stack, mapping = declared.stack, declared.columns

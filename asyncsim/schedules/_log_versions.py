@@ -24,7 +24,7 @@ def refuse(
     remedy: str,
     row_of: np.ndarray | None = None,
 ) -> None:
-    """Raise for the first wrong row, counted from one, and state how many rows are wrong."""
+    """Raise `InputError` for the first wrong row of a log, and state how many rows are wrong."""
     if not wrong.any():
         return
     entries = np.flatnonzero(wrong)
@@ -36,7 +36,7 @@ def refuse(
 
 
 def resumed(row: np.ndarray, version: np.ndarray) -> str:
-    """The rows to leave out of a log that goes back to earlier versions a few times; "" for any other log."""
+    """Rows to omit from a log that returns to earlier versions a few times, as text; "" for any other log."""
     back = np.flatnonzero(np.diff(version) < 0) + 1
     at = int(back[0]) if 0 < len(back) <= 8 else 0
     again = row[:at][version[:at] >= version[at]]
@@ -45,14 +45,14 @@ def resumed(row: np.ndarray, version: np.ndarray) -> str:
 
 
 class Units(NamedTuple):
-    """Size of one publish and one batch in the unit of a log; `batch` 0 means unknown."""
+    """Size of one publish and one batch in the unit of a log's versions; `batch` 0 means unknown."""
 
     unit: str
     publish: int
     batch: int
 
     def stamps(self, field: str, values: np.ndarray, offset: int, row_of: np.ndarray) -> np.ndarray:
-        """Publishes contained in generating weights, int64, -1 if missing; `row_of` gives each entry's row."""
+        """Convert generating versions to publishes, int64, -1 if missing; `row_of` gives each entry's row."""
         known = values != MISSING
         shifted = np.where(known, values + offset, 0)
         bound = f"a version >= 0 after adding stamp_offset = {offset}"
@@ -65,7 +65,7 @@ class Units(NamedTuple):
         return np.where(known, shifted // self.publish, -1)
 
     def trained(self, field: str, values: np.ndarray, offset: int) -> tuple[np.ndarray, np.ndarray | None]:
-        """Trained version and batch number (None if the unit does not determine it), int64, -1 if missing."""
+        """Trained versions in publishes, and batch numbers (None if the unit does not determine them), int64."""
         known = values != MISSING
         shifted = np.where(known, values + offset, 0)
         bound = f"a version >= 0 after adding train_offset = {offset}"
@@ -76,7 +76,7 @@ class Units(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """Versions of n samples as step functions: entries `first[i]` to `first[i + 1]` belong to sample i.
+    """Token versions of n samples as step functions: entries `first[i]` to `first[i + 1]` belong to sample i.
 
     From token `at` on the version is `version` (-1 unknown); `length` [n] tokens (-1 unknown).
     """
@@ -88,19 +88,19 @@ class Steps(NamedTuple):
 
     @property
     def owner(self) -> np.ndarray:
-        """Sample index of every entry, int64 [k]."""
+        """Sample index of every step-function entry, int64 [k]."""
         return np.repeat(np.arange(len(self.length)), np.diff(self.first))
 
     def oldest(self) -> np.ndarray:
-        """Version of the first token, -1 if unknown."""
+        """Version of each sample's first token, -1 if unknown."""
         return self.version[self.first[:-1]]
 
     def newest(self) -> np.ndarray:
-        """Version of the last token, -1 if unknown."""
+        """Version of each sample's last token, -1 if unknown."""
         return self.version[self.first[1:] - 1]
 
     def parts(self) -> Iterator[tuple[np.ndarray, ...]]:
-        """Samples in parts: first entry of each, then of every entry its sample, version and number of tokens.
+        """Chunks of samples: their first entries, and sample, version and number of tokens of every entry.
 
         Versions and numbers of tokens are float64, NaN where unknown.
         """
@@ -117,7 +117,7 @@ class Steps(NamedTuple):
             yield first[:-1], low + owner, np.where(version >= 0, version, np.nan), tokens
 
     def token_mean(self) -> np.ndarray:
-        """Mean version over tokens, float64 [n]; NaN if a version or the lengths of steps are unknown."""
+        """Mean version of each sample over its tokens, float64 [n]; NaN if a version or a length is unknown."""
         if len(self.at) == len(self.length):
             return np.where(self.version >= 0, self.version, np.nan)
         means = []
@@ -148,7 +148,7 @@ Listed = tuple["array[int]", "array[int]", int]
 
 
 def of_cells(field: str, cells: Cells, budget: files.Budget) -> tuple[np.ndarray, list[Listed]]:
-    """Which rows have a list of versions, and these lists; refused if they take too much memory."""
+    """Rows of a log whose cell lists token versions, and these lists; refused if they take too much memory."""
     has_list, values = ~empty(cells), listed(cells)
     lists = []
     for row in np.flatnonzero(has_list).tolist():
@@ -189,7 +189,7 @@ def _entries(field: str, value: Any, row: int, budget: files.Budget) -> list[Any
 
 
 def of_calls(field: str, cells: Cells, budget: files.Budget) -> tuple[np.ndarray, np.ndarray]:
-    """First and last version from cells with one version per engine call; `MISSING` for empty cells."""
+    """First and last version of each row, from cells with a version per engine call; `MISSING` for empty cells."""
     values = listed(cells)
     ends = np.full((2, len(values)), MISSING)
     for row, value in enumerate(values):
@@ -203,7 +203,7 @@ def of_calls(field: str, cells: Cells, budget: files.Budget) -> tuple[np.ndarray
 
 
 def joined(start: np.ndarray, last: np.ndarray, length: np.ndarray, has_list: np.ndarray, lists: list[Listed]) -> Steps:
-    """Step functions of all rows in the log's unit: listed ones, else those implied by first and last version.
+    """Step functions of all rows in the log's unit: as listed, or as first and last version imply.
 
     Between two different versions, and behind a first one whose last is unknown, tokens are unknown (`MISSING`).
     """
@@ -225,7 +225,7 @@ def joined(start: np.ndarray, last: np.ndarray, length: np.ndarray, has_list: np
 
 
 def of_ends(start: np.ndarray, last: np.ndarray, length: np.ndarray, unknown: int = -1) -> Steps:
-    """Step functions from first and last versions only, vectorized; `unknown` marks an unknown stamp."""
+    """Step functions of samples from first and last versions only, vectorized; `unknown` marks an unknown stamp."""
     one = (start == last) | (length == 1)
     open_end = ~one & ((last == unknown) | (length < 0))
     middle = ~one & ~open_end & (length != 2)
@@ -242,7 +242,7 @@ def of_ends(start: np.ndarray, last: np.ndarray, length: np.ndarray, unknown: in
 
 
 def appended(steps: Steps, member: np.ndarray, count: int) -> Steps:
-    """Join the step functions of segments to those of samples, in order; `member` [n] is each segment's sample."""
+    """Join the step functions of segments to those of samples; `member` [n] is each segment's sample."""
     order = np.argsort(member, kind="stable")
     sizes = np.diff(steps.first)
     length = np.bincount(member, steps.length, minlength=count).astype(np.int64)
@@ -382,7 +382,7 @@ def _summary(values: np.ndarray, used: np.ndarray) -> dict[str, Any]:
 
 
 class Samples(dict[str, np.ndarray]):
-    """Columns of a log. Staleness of every trained use, float64 in publishes, is computed at first access.
+    """Columns of a log; the staleness of every trained use, float64 in publishes, is computed at first access.
 
     NaN where it is unknown. Kept for ten million samples, six of them would take half a gigabyte.
     """

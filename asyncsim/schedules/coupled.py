@@ -16,7 +16,7 @@ from asyncsim.systems._system import System, refuse_standstill, stepped
 
 
 def coupled(system: System) -> Coupled:
-    """A system whose response lengths come from the policy, not from its distribution of lengths; the rest is the same.
+    """System whose response lengths come from the policy, not from its distribution of lengths; otherwise the same.
 
     Whenever samples start, the learning loop is asked for their numbers of tokens, given the version of each token as
     far as known. In mode keep (and restart) it is asked again for samples in flight when weights are installed. Works
@@ -63,7 +63,7 @@ class Coupled(Source):
     )
 
     def describe(self) -> dict[str, Any]:
-        """All parameters as JSON values."""
+        """All parameters of the coupled system, as JSON values."""
         return {**self.system.describe(), "name": self.name, "length": "from the policy"}
 
     def realizations(self, replicates: int) -> int:
@@ -80,7 +80,7 @@ class Coupled(Source):
     def feed(
         self, batches: int, samples_per_group: int, tokens: int, realizations: int, seed: int, first: int = 0
     ) -> _SteppedFeed:
-        """The lazily stepped system, to be taken batch by batch; realizations are numbered from `first` on."""
+        """Feed of the system, which is stepped batch by batch; realizations are numbered from `first` on."""
         return _SteppedFeed(self, batches, samples_per_group, tokens, realizations, seed, first)
 
 

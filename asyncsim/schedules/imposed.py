@@ -20,7 +20,7 @@ _PER = ("update", "group", "trajectory")
 
 
 class Request(NamedTuple):
-    """Request to an imposed schedule; `train_version` is int64 `[B]`."""
+    """Request to an imposed schedule for versions of its batches; `train_version` is int64 `[B]`."""
 
     train_version: np.ndarray
     realizations: int
@@ -31,7 +31,7 @@ class Request(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Imposed(Source, calls.Told):
-    """A rule that sets the generating version of every trajectory, with the interface of a system.
+    """Rule that sets the generating version of every trajectory, with the interface of a system.
 
     `versions(request)` returns integers that broadcast to `[M, B, G, N]`. From version `reached` on the law is not cut
     at the first version; a schedule that ends before warns (`ShortRunWarning`).
@@ -65,7 +65,7 @@ class Imposed(Source, calls.Told):
     def schedule(
         self, batches: int, samples_per_group: int, tokens: int, realizations: int, seed: int
     ) -> records.Schedule:
-        """Schedule with versions `[M, B, G, N, 1]`, as read-only views of constant axes."""
+        """Schedule by the rule, with versions `[M, B, G, N, 1]` as read-only views of constant axes."""
         checks.integer("tokens", tokens, 1, "give the length of the longest trajectory")
         shape = (
             checks.integer("realizations", realizations, 1, "ask for at least one realization"),
@@ -95,7 +95,7 @@ class Imposed(Source, calls.Told):
 
 
 def fixed(staleness: int, *, groups_per_batch: int = 1, batches_per_publish: int = 1) -> Imposed:
-    """Staleness min(version, L) for every token: the first L versions train on data of version 0.
+    """Fixed staleness min(version, L) of every token: the first L versions train on data of version 0.
 
     A run that ends before version L warns (`checks.ShortRunWarning`).
 
@@ -115,7 +115,7 @@ def fixed(staleness: int, *, groups_per_batch: int = 1, batches_per_publish: int
 
 
 def sawtooth(batches: int, *, groups_per_batch: int = 1) -> Imposed:
-    """Staleness 0 in versions; update staleness runs through 0, 1, ..., n - 1 in n batches of one update each.
+    """Staleness 0 in versions; update staleness 0, 1, ..., n - 1 in the n one-update batches between two publishes.
 
     Arguments: `batches` n between publishes; `groups_per_batch`, a count >= 1. Returns an imposed schedule, versions
     `[M, B, G, N, 1]`. Raises `InputError` for counts below one. Source: OAPL (2602.19362), buffer cleared at every
@@ -130,7 +130,7 @@ def sawtooth(batches: int, *, groups_per_batch: int = 1) -> Imposed:
 
 
 def frozen(*, groups_per_batch: int = 1, batches_per_publish: int = 1) -> Imposed:
-    """All data come from version 0, so staleness grows by one with every publish.
+    """Frozen data: all samples come from version 0, so staleness grows by one with every publish.
 
     Arguments: `groups_per_batch` and `batches_per_publish`, counts >= 1. Returns an imposed schedule, versions `[M, B,
     G, N, 1]`. Raises `InputError` for counts below one. Source: textbook (a fixed behavior policy, as in 2506.20520).
@@ -148,7 +148,7 @@ def random(
     groups_per_batch: int = 1,
     batches_per_publish: int = 1,
 ) -> Imposed:
-    """Random staleness min(version, s), with independent draws of s from P(s = k) = p_k.
+    """Random staleness min(version, s), with s drawn independently from P(s = k) = p_k per batch, group or trajectory.
 
     A run that ends before the version of the largest s warns (`checks.ShortRunWarning`).
 
@@ -178,7 +178,7 @@ def delays(
     groups_per_batch: int = 1,
     batches_per_publish: int = 1,
 ) -> Delays:
-    """Recorded delays, replayed in order from a different row in each realization, which keeps their correlation.
+    """Recorded delays, replayed in order from another row in each realization, which keeps their autocorrelation.
 
     Staleness min(version, s_{j+k}) of the k-th update, s the record and j its start; the first follows the last.
     Autocorrelation is that of the record. `report()` has its correlation time, and what independent draws would change.
@@ -222,7 +222,7 @@ class Delays(Imposed):
 
     @property
     def law(self) -> laws.Law:
-        """The recording as a duration; raise `InputError` for a unit other than seconds, and for delays of 0."""
+        """Recorded delays as a duration; raises `InputError` for units other than seconds, and for delays of 0."""
         remedy = "give unit='seconds', with a factor behind the column where it has another unit"
         checks.require(self.knobs["unit"] == "seconds", "unit", self.knobs["unit"], "seconds for a duration", remedy)
         source, remedy = self.knobs["source"], "write a delay of zero as the smallest that was resolved"
@@ -230,13 +230,13 @@ class Delays(Imposed):
         return laws.recorded(self.numbers)
 
     def report(self) -> Report:
-        """Report on the recording: `str(report)` is a page of text, `report.row()` a JSON object."""
+        """Report on recorded delays: `str(report)` is a page of text, `report.row()` a JSON object."""
         return Report.of(self.knobs["source"], self.knobs["unit"], self.numbers)
 
     def schedule(
         self, batches: int, samples_per_group: int, tokens: int, realizations: int, seed: int
     ) -> records.Schedule:
-        """Schedule with versions `[M, B, G, N, 1]`."""
+        """Schedule with the recorded delays as staleness: versions `[M, B, G, N, 1]`."""
         remedy = "give it as a duration of a system, model={'reward': delays(...)}, or count it in versions"
         checks.require(self.knobs["unit"] != "seconds", "unit", "seconds", "versions or batches", remedy)
         return super().schedule(batches, samples_per_group, tokens, realizations, seed)

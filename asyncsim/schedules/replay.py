@@ -32,7 +32,7 @@ def replay(
     first_version: int = 0,
     unknown: str = "refuse",
 ) -> Replay:
-    """The staleness of a real run: trained version minus generating version of every token, as its log has them.
+    """Staleness of a real run, replayed from its log: trained version minus generating version of every token.
 
     One row for each sample (rows of one sample in one batch are its segments). Columns have these names, those of the
     trainer or those given. Needed: sample_id; start_version or versions; train_version, or train_step with its offset.
@@ -123,7 +123,7 @@ def _units(
 
 @dataclass(frozen=True, eq=False)
 class Replay(Source, calls.Told):
-    """A logged run as an imposed schedule, with the interface of a system."""
+    """Imposed schedule that replays a logged run, with the interface of a system."""
 
     log: Log
     recommended: Mapping[str, Any]
@@ -135,28 +135,28 @@ class Replay(Source, calls.Told):
 
     @property
     def knobs(self) -> dict[str, Any]:
-        """Settings with which the log was read."""
+        """Settings with which the run's log was read."""
         log = self.log
         origin = {"source": log.source, "sha256": log.digest, "stack": log.stack, "unit": log.unit}
         return origin | {"start_is": log.reference, "first_version": log.first_version, "unknown": self.unknown}
 
     @property
     def groups_per_batch(self) -> int:
-        """Number of groups per batch."""
+        """Number of groups per batch of the logged run."""
         return self.log.grid.shape[1]
 
     @property
     def batches_per_publish(self) -> int:
-        """Number of batches per publish."""
+        """Number of batches per publish of the logged run."""
         return self.log.batches_per_publish
 
     @property
     def mode(self) -> str | None:
-        """Mode keep if the log has versions inside samples, which then differ between tokens; else None."""
+        """Mode "keep" if token versions differ inside some samples of the log; else None."""
         return "keep" if len(self.log.steps.at) > len(self.log.steps.length) else None
 
     def describe(self) -> dict[str, Any]:
-        """All parameters as JSON values, and what the log leaves unknown."""
+        """All parameters of the replay as JSON values, and what the log leaves unknown."""
         left_open = {"refused": records.plain(self.log.refused), "unchecked": list(self.log.unchecked)}
         return {**super().describe(), "recommended": dict(self.recommended), **left_open}
 
@@ -167,7 +167,7 @@ class Replay(Source, calls.Told):
     def schedule(
         self, batches: int, samples_per_group: int, tokens: int, realizations: int, seed: int
     ) -> records.Schedule:
-        """Schedule of the first batches: versions `[M, B, G, N, T or 1]`, ids and works `[M, B, G, N]`."""
+        """Schedule of the log's first batches: versions `[M, B, G, N, T or 1]`, ids and works `[M, B, G, N]`."""
         log = self.log
         checks.integer("tokens", tokens, 1, "give the length of the longest trajectory")
         checks.integer("realizations", realizations, 1, "ask for at least one realization")

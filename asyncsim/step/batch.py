@@ -19,7 +19,7 @@ Outputs = dict[str, Tensor]
 
 @dataclass(frozen=True)
 class Draws:
-    """The keyed randomness of one batch.
+    """Random draws of one batch, each keyed by stream, replicate, trajectory and token.
 
     `stream` is the stream of random numbers; `replicates`, int `[R]`, are global replicate numbers. `realization`, int
     `[R]`: the row of `trajectory` that each replicate reads; `trajectory`, int64 `[M, G, N]`: the ids. Draw 0 of a
@@ -38,27 +38,27 @@ class Draws:
 
     @property
     def asked(self) -> np.ndarray:
-        """Prompt index of every id, int64 `[M, G, N]`: group g has prompt g mod prompts."""
+        """Prompt index of every trajectory id, int64 `[M, G, N]`: group g has prompt g mod prompts."""
         return self.trajectory // self.samples % self.prompts
 
     @property
     def ids(self) -> np.ndarray:
-        """Trajectory id of every sample, int64 `[R, G, N]`."""
+        """Trajectory ids of the samples in every replicate, int64 `[R, G, N]`."""
         return self.trajectory[self.realization]
 
     def sibling(self, name: str) -> "Draws":
-        """Draws of another stream for the same trajectories, such as those of an environment."""
+        """Draws of another random stream for the same trajectories, such as that of an environment."""
         return replace(self, stream=rng.Stream(self.stream.seed, name), blocks={}, told=())
 
     def uniform(self, token: int, draw: int) -> Tensor:
-        """Uniform numbers of one draw of a token, float64 `[R, G, N]`."""
+        """Uniform random numbers of one draw of one token, float64 `[R, G, N]`."""
         pair = self.blocks.get((token, draw // 2))
         if pair is None:
             pair = self.blocks[token, draw // 2] = self._block(token, draw // 2)
         return pair[draw % 2]
 
     def uniforms(self, tokens: int) -> Tensor:
-        """Draw 0 of each of the first `tokens` tokens, float64 `[R, G, N, T]`."""
+        """Uniform random numbers of draw 0 of each of the first `tokens` tokens, float64 `[R, G, N, T]`."""
         from asyncsim.base import rng_compiled
 
         M, G, N = self.trajectory.shape
@@ -69,7 +69,7 @@ class Draws:
         return tensor(np.moveaxis(both[0], 0, 2).reshape(len(self.replicates), G, N, tokens))
 
     def seeds(self, token: int) -> np.ndarray:
-        """Integer seeds in [0, 2^31) for other libraries, int64 `[R, G, N]`; NumPy's legacy generator takes no more."""
+        """Random integer seeds for other libraries, int64 `[R, G, N]`, in the range of NumPy's old generator."""
         return (self._block(token, 0)[0].cpu().numpy() * 2.0**31).astype(np.int64)
 
     def _block(self, token: int, number: int) -> tuple[Tensor, Tensor]:
@@ -84,7 +84,7 @@ class Draws:
             return done(tensor(low), 0), done(tensor(high), 1)
 
     def normals(self, token: int, count: int, begin: int = 0) -> Tensor:
-        """Standard normal draws `begin`, `begin` + 1, ... (`begin` even), float64 `[R, G, N, count]`."""
+        """Standard normal draws `begin`, `begin` + 1, ... (`begin` even) of a token, float64 `[R, G, N, count]`."""
         from asyncsim.base import rng_compiled
 
         M, G, N = self.trajectory.shape
@@ -96,7 +96,7 @@ class Draws:
 
 @dataclass
 class Batch:
-    """Rectangular data `[R, G, N, T]`; missing entries have mask 0 or mass 0, and rows are never shorter.
+    """Batch of trajectories as rectangular data `[R, G, N, T]`; missing tokens have mask 0, missing samples mass 0.
 
     `action`: int64 `[R, G, N, T]`, or float `[R, G, N, T, D]`. `state`: input of the policy, an int64 row of a table or
     an observation with a trailing axis; T = 1 if it is constant, as a prompt. `mask`: 1 on generated tokens. `reward`:
@@ -143,7 +143,7 @@ class Batch:
 
     @property
     def single(self) -> bool:
-        """Whether every entry is one sample, not a cell of counts or of a population."""
+        """Whether every entry of the batch is one sample, not a cell of counts or of a population."""
         return not self.cells and self.size == self.reward.shape[2]
 
     @property
@@ -158,21 +158,21 @@ class Batch:
     def of_nobody(
         cls, action: Tensor, state: Tensor, mask: Tensor, reward: Tensor, mass: Tensor, size: float
     ) -> "Batch":
-        """A batch of tokens without a behavior version, on which a policy is evaluated."""
+        """Batch of tokens without a behavior version, on which a policy is evaluated."""
         version, trajectory = np.zeros((1, 1, 1, 1), dtype=np.int32), np.zeros((1, 1, 1), dtype=np.int64)
         realization = np.zeros(len(action), dtype=np.int64)
         return cls(action, state, mask, reward, mass, size, {}, None, version, 0, realization, trajectory)
 
     @property
     def full(self) -> bool:
-        """Whether every token was generated, so that nothing is masked."""
+        """Whether every token of the batch was generated, so that none is masked."""
         if self._full is None and tape.recording() is None:
             self._full = bool((self.mask > 0).all())
         return bool(self._full)
 
     @property
     def groups(self) -> int:
-        """G, the number of groups."""
+        """Number of groups in the batch, G."""
         return self.mass.shape[1]
 
     @property
@@ -185,7 +185,7 @@ class Batch:
 
     @property
     def generated(self) -> "Batch":
-        """The batch as if all rewards had arrived in time, without samples of earlier batches."""
+        """The batch as if all rewards had arrived in time, without groups of earlier batches."""
         if self.kept is None:
             return self
         return replace(self, reward=self.arrivals["earned"], mass=self.arrivals["fresh"], kept=self.arrivals["fresh"])

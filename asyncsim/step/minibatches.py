@@ -26,7 +26,7 @@ TOKENWISE = ("action", "state", "mask", "index", "token_reward", "ended", "finis
 
 @dataclass(frozen=True)
 class Minibatch:
-    """One part of a batch.
+    """One minibatch: the rows of a batch that belong to it.
 
     `rows`: int64 `[R, G', N']`, indices in the batch of its samples (or tokens, for such a cut); `cut`: one of `CUTS`.
     """
@@ -35,7 +35,7 @@ class Minibatch:
     cut: str
 
     def of(self, batch: Batch, start: Carried, outside: bool = True) -> tuple[Batch, Carried]:
-        """Select this part of a batch and of `start`; with `outside`, also of its versions and ids (not tensors)."""
+        """Cut the minibatch from a batch and from `start`; with `outside`, also from its versions and ids."""
         groups, samples = self.rows.shape[1:]
         known = {name: getattr(batch, name) for name in TOKENWISE}
         fields: dict[str, Any] = {name: self._tokens(x, batch) for name, x in known.items() if x is not None}
@@ -118,7 +118,7 @@ class Minibatch:
 
 @dataclass(frozen=True)
 class Cuts:
-    """How batches are split: into `count` parts by `cut`; `after`: compute advantages per minibatch."""
+    """Rule for cutting batches into `count` minibatches by `cut`; with `after`, advantages are per minibatch."""
 
     count: int
     cut: str
@@ -127,7 +127,7 @@ class Cuts:
     replicates: np.ndarray
 
     def of(self, number: int, epochs: int, batch: Batch) -> Iterator[Minibatch]:
-        """All minibatches of a batch, epoch by epoch; each call makes them anew.
+        """All minibatches of a batch, epoch by epoch, in the same order at every call.
 
         Orders are Fisher and Yates's: position k is swapped with k + floor(u (n - k)), u draw k of (replicate, batch,
         epoch) of the stream "shuffle".
@@ -146,11 +146,11 @@ class Cuts:
 
     @property
     def unfinished(self) -> bool:
-        """Whether advantages are computed on the batch and standardized on the minibatch."""
+        """Whether advantages are computed on the batch, but standardized on each minibatch."""
         return self.after and self.cut in FLAT
 
     def begin(self, whole: Step, weights: Weights) -> Carried:
-        """Values that all updates on a batch share, from the step of the complete batch at the current weights."""
+        """Values that all updates on a batch share, from the step on the full batch at the current weights."""
         method, flat = whole.method, self.cut in FLAT
         before = flat or not self.after
         advantages = None
@@ -163,7 +163,7 @@ class Cuts:
 def cut_rules(
     count: int, cut: str, when: str, sizes: tuple[int, int, int], advantage: Any, sampling: str
 ) -> Iterator[tuple[bool, str, Any, str, str]]:
-    """Conditions on a cut, each with the parts of an error message; `sizes` are G, N and T of a batch."""
+    """Conditions on cutting batches into minibatches, each with its error message; `sizes` are a batch's G, N and T."""
     if count == 1:
         return
     remedy = "a minibatch is made of samples; use sampling='monte_carlo'"

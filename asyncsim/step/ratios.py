@@ -31,7 +31,7 @@ def log_ratio(current: Tensor, anchor: Tensor, mask: Tensor) -> Tensor:
 
 
 def usable(log_weight: Tensor) -> Tensor:
-    """Ratio for use in a gradient: exp of the log ratio limited to +-LOG_LIMIT."""
+    """Importance ratio for use in a gradient: exp of the log ratio, which is limited to +-LOG_LIMIT."""
     return log_weight.clamp(-LOG_LIMIT, LOG_LIMIT).exp_()
 
 
@@ -65,25 +65,25 @@ def ess(log_weight: Tensor, mass: Tensor, clamp: float | None = None, low: float
 
 
 def nothing(log_weight: Tensor, mass: Tensor) -> Tensor:
-    """Whether every weight with mass is 0, bool `[R]`: then ratios of weights have no denominator."""
+    """Whether every weight with mass is 0, bool `[R]`, so that normalized weights are undefined."""
     present = _flat(mass) > 0
     return present.any(-1) & ((_flat(log_weight) == -math.inf) | ~present).all(-1)
 
 
 def mean_weight(log_weight: Tensor, mass: Tensor) -> Tensor:
-    """Mean weight E w, `[R]`; 1 under full support at any staleness, unless behavior log-probs are wrong."""
+    """Mean importance weight E w, `[R]`; 1 under full support at any staleness, unless log-probs are wrong."""
     scaled, shift = _scale(log_weight, mass)
     return (_flat(mass) * scaled).sum(-1) * torch.exp(shift)
 
 
 def log_mean_weight(log_weight: Tensor, mass: Tensor) -> Tensor:
-    """log E w, `[R]`, which is finite even if E w overflows; -inf if every weight is 0."""
+    """Log of the mean weight, log E w, `[R]`, which is finite even if E w overflows; -inf if every weight is 0."""
     scaled, shift = _scale(log_weight, mass)
     return (_flat(mass) * scaled).sum(-1).log() + shift
 
 
 def standard_deviation(log_weight: Tensor, mass: Tensor) -> Tensor:
-    """Population standard deviation of the weights, `[R]`; infinite if it exceeds the maximum float."""
+    """Population standard deviation of the importance weights, `[R]`; infinite if it overflows a float."""
     scaled, shift = _scale(log_weight, mass)
     flat_mass = _flat(mass)
     mean = (flat_mass * scaled).sum(-1, keepdim=True)
@@ -91,7 +91,7 @@ def standard_deviation(log_weight: Tensor, mass: Tensor) -> Tensor:
 
 
 def chi_square(log_weight: Tensor, mass: Tensor) -> Tensor:
-    """Second moment of the weights minus one, E w^2 - 1, `[R]`."""
+    """Chi-square divergence of the importance weights, E w^2 - 1, `[R]`."""
     scaled, shift = _scale(log_weight, mass)
     # One factor after the other: E w^2 of a population may be finite where the square of its largest weight is not.
     return (_flat(mass) * scaled * scaled).sum(-1) * shift.exp() * shift.exp() - 1.0
@@ -110,7 +110,7 @@ def max_weight_share(log_weight: Tensor, mass: Tensor, samples: Tensor | float |
 
 
 def log_moments(log_weight: Tensor, mass: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and variance of the log weight under the mass, each `[R]`; -inf and inf if a weight is 0."""
+    """Mean and variance of the log weights, by mass, each `[R]`; -inf and inf if a weight is 0."""
     flat, flat_mass = _flat(log_weight.double()), _flat(mass)
     flat = torch.where(flat_mass > 0, flat, torch.zeros((), dtype=flat.dtype))
     lost = (flat == -math.inf).any(-1) & ~torch.isnan(flat).any(-1) & (flat < math.inf).all(-1)
@@ -120,7 +120,7 @@ def log_moments(log_weight: Tensor, mass: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def quantile(log_weight: Tensor, mass: Tensor, level: float) -> Tensor:
-    """Smallest log weight at which the cumulative mass reaches `level`, `[R]`; levels 0 and 1 are min and max."""
+    """Quantile of the log weights by mass, `[R]`: the smallest at which the cumulative mass reaches `level`."""
     flat, flat_mass = _flat(log_weight.double()), _flat(mass)
     flat_mass = flat_mass.double().expand(flat.shape)
     present = flat_mass > 0
@@ -140,7 +140,7 @@ def quantile(log_weight: Tensor, mass: Tensor, level: float) -> Tensor:
 
 
 def beyond(log_weight: Tensor, mass: Tensor, bound: float, side: str) -> Tensor:
-    """Mass of the weights above or below a bound, `[R]`; NaN if a log weight is NaN."""
+    """Total mass of the samples whose weight is above or below a bound, `[R]`; NaN if a log weight is NaN."""
     flat, flat_mass = _flat(log_weight.double()), _flat(mass)
     limit = math.log(bound) if bound > 0.0 else -math.inf
     outside = flat > limit if side == "above" else flat < limit
@@ -150,7 +150,7 @@ def beyond(log_weight: Tensor, mass: Tensor, bound: float, side: str) -> Tensor:
 
 
 def ess_along(log_weight: Tensor, mass: Tensor, dim: int) -> Tensor:
-    """ESS divided by the mass along one axis, any shape; 0 if all weights are 0, NaN without mass or near NaN, inf."""
+    """ESS divided by the mass along one axis; 0 if all weights are 0, NaN without mass or with NaN or inf."""
     present = mass > 0
     log_weight = torch.where(present, log_weight.double(), torch.full((), -math.inf, dtype=torch.float64))
     shift = log_weight.amax(dim, keepdim=True)
@@ -161,7 +161,7 @@ def ess_along(log_weight: Tensor, mass: Tensor, dim: int) -> Tensor:
 
 
 def tail(log_weight: Tensor, mass: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
-    """m = ceil(min(n/5, 3 sqrt n)) `[R, 1]`, the m + 1 largest log weights, and a mask of the first m."""
+    """Tail of the log weights: m = ceil(min(n/5, 3 sqrt n)) `[R, 1]`, the m + 1 largest, and a mask of the first m."""
     flat = _flat(log_weight.double())
     present = torch.ones_like(flat, dtype=torch.bool) if mass is None else (_flat(mass) > 0).expand(flat.shape)
     count = present.sum(-1, keepdim=True).double()
@@ -215,13 +215,13 @@ def pareto_k(log_weight: Tensor, mass: Tensor | None = None) -> Tensor:
 
 
 def norm(vector: Tensor) -> Tensor:
-    """Euclidean norm of one vector per replicate, `[R]`, accumulated in float64."""
+    """Euclidean norm of each replicate's vector, `[R]`, accumulated in float64."""
     pieces = [each.double().norm(dim=-1) for each in _pieces(vector)]
     return pieces[0] if len(pieces) == 1 else torch.stack(pieces, -1).norm(dim=-1)
 
 
 def cosine(first: Tensor, second: Tensor) -> Tensor:
-    """Cosine between two vectors per replicate, `[R]`; NaN (invalid, never 0) if either is zero or not finite."""
+    """Cosine of the angle between each replicate's two vectors, `[R]`; NaN, never 0, if one is zero or not finite."""
     pairs = zip(_pieces(first), _pieces(second), strict=True)
     parts = [(one.double() * other.double()).sum(-1) for one, other in pairs]
     inner = parts[0] if len(parts) == 1 else torch.stack(parts, -1).sum(-1)

@@ -23,7 +23,7 @@ OUTSIDE = "outside_nucleus"
 
 @dataclass(frozen=True)
 class Carried:
-    """Values that updates on the same batch share, one row per sample.
+    """Values that all updates on the same batch share, such as proximal log-probs, with one row per sample.
 
     `outputs`: those of the proximal policy, by name; `weights`: its weights instead, if a batch is cut into
     minibatches. `advantages` and `targets` if they are computed once; `unfinished`: advantages are standardized in the
@@ -41,7 +41,7 @@ class Carried:
 
 @dataclass(eq=False, repr=False)
 class Step:
-    """The record of one update, which baselines, weights, factors, penalties, links and metrics read.
+    """Record of one update, which advantages, weights, factors, penalties, links and metrics read.
 
     A run and `Method.weigh` build the same record; `given` makes one from tensors. `batch` is the data as drawn,
     including dropped groups; `start`, the values shared by the batch's updates (None: this is the first). `known`:
@@ -80,7 +80,7 @@ class Step:
 
     @property
     def drawn(self) -> Batch:
-        """The batch as drawn, even if the step is on one of its minibatches."""
+        """The batch as sampled, even if the step is on one of its minibatches."""
         return self.batch if self.whole is None else self.whole
 
     @property
@@ -95,14 +95,14 @@ class Step:
 
     @cached_property
     def peers(self) -> Any:
-        """Number of samples in a group's baseline: `size`, or, `[R, G, 1]`, the number with a known reward."""
+        """Number of samples in a group's baseline: `size`, or the number with a known reward, `[R, G, 1]`."""
         if self.batch.kept is None or math.isinf(self.size):
             return self.size
         return (self.batch.mass > 0).to(self.batch.mass.dtype).sum(-1, keepdim=True)
 
     @property
     def unbiased(self) -> Any:
-        """1 - 1/n for a baseline of n samples; 1 if late rewards leave a single sample."""
+        """Factor 1 - 1/n of a baseline from n samples; 1 if late rewards leave a single sample."""
         left = 1.0 - 1.0 / self.peers
         return left if isinstance(left, float) else torch.where(left > 0, left, torch.ones_like(left))
 
@@ -113,14 +113,14 @@ class Step:
 
     @cached_property
     def counted(self) -> Tensor | None:
-        """1 for groups left in the step, 0 for groups that the method drops, `[R, G, 1]`; None if it drops none."""
+        """1 for groups that the step keeps, 0 for groups that the method drops, `[R, G, 1]`; None if it drops none."""
         if self.start is not None and self.start.weights is not None:
             return self.start.counted
         return self.method.counted(self.batch.mass, self.batch.reward)
 
     @cached_property
     def mass(self) -> Tensor:
-        """Masses of the samples left, `[R or 1, G, N]`: total 1 in a group, 0 in a dropped group."""
+        """Masses of the samples that the step keeps, `[R or 1, G, N]`: total 1 in a group, 0 in a dropped group."""
         if self.start is not None and self.start.mass is not None:
             return self.start.mass
         mass = self.batch.mass if self.batch.kept is None else self.batch.kept
@@ -128,7 +128,7 @@ class Step:
 
     @cached_property
     def groups(self) -> Tensor | int:
-        """Number of groups left: G, or `[R, 1, 1]` if some were dropped; with late rewards, includes fractions."""
+        """Number of groups that the step keeps: G, or `[R, 1, 1]` if some are dropped; fractional with late rewards."""
         if self.batch.kept is not None:
             total = (self.mass.sum(-1, keepdim=True) / self.batch.mass.sum(-1, keepdim=True)).sum(1, keepdim=True)
             return torch.where(total > 0, total, torch.ones_like(total))
@@ -148,26 +148,26 @@ class Step:
 
     @cached_property
     def unit(self) -> Tensor | None:
-        """Mass of one token in the step if entries are cells of several samples, `[R, 1]`; 0 for a population."""
+        """Mass of one token in the step if entries count several samples, `[R, 1]`; 0 for a population."""
         if self.batch.single:
             return None
         return 1.0 / (self.size * (self.mass * self.lengths).double().sum((1, 2)).unsqueeze(-1))
 
     @cached_property
     def empty(self) -> Tensor | None:
-        """Whether the step has no samples left, bool `[R]`; None if nothing is dropped and no reward is late."""
+        """Whether the step keeps no sample, bool `[R]`; None if nothing is dropped and no reward is late."""
         whole = self.counted is None and self.batch.kept is None
         return None if whole else ~(self.mass > 0).any(-1).any(-1)
 
     def missing(self, value: Tensor) -> Tensor:
-        """A statistic `[R]` of the step's samples, set to NaN if the step has none."""
+        """A statistic `[R]` of the step's samples, replaced by NaN in replicates where the step has none."""
         if self.empty is None:
             return value
         return torch.where(self.empty, torch.full((), math.nan, dtype=torch.float64), value.double())
 
     @property
     def reported(self) -> dict[str, Tensor]:
-        """Numbers `[R]` that the weight records for the trace, NaN for an empty step."""
+        """Statistics `[R]` that the method's score weight records for the trace, NaN for an empty step."""
         return {name: self.missing(value) for name, value in self.statistics.items()}
 
     # Three policies, and ratios named by their anchor.
@@ -181,12 +181,12 @@ class Step:
 
     @property
     def behavior(self) -> Outputs:
-        """Outputs of the sampler, recorded token by token at the draw."""
+        """Outputs of the sampler by name, recorded token by token when the batch was sampled."""
         return self.batch.behavior
 
     @cached_property
     def proximal(self) -> Outputs:
-        """Outputs at the start of training on the batch."""
+        """Outputs of the proximal policy by name, at the weights at the start of training on the batch."""
         if self.start is None or self.start.weights is self.weights:
             return self.current
         if self.start.weights is None:
@@ -195,17 +195,17 @@ class Step:
 
     @property
     def anchor(self) -> str:
-        """The reference policy of anchored ratios: "behavior" or "proximal"."""
+        """Policy to which anchored ratios refer: "behavior" or "proximal"."""
         return self.method.anchor
 
     @cached_property
     def log_ratio(self) -> Tensor:
-        """l = log pi - log mu of each token, `[R, G, N, T]`, 0 where masked."""
+        """Log ratio l = log pi - log mu of each token to the behavior policy, `[R, G, N, T]`, 0 where masked."""
         return self._between(self.current["log_prob"], self.batch.behavior["log_prob"])
 
     @cached_property
     def drift(self) -> Tensor:
-        """log u = log pi - log pi_prox of each token, `[R, G, N, T]`: the change since the batch's first update.
+        """Log ratio log u = log pi - log pi_prox of each token, `[R, G, N, T]`: change since the batch's first update.
 
         A token outside the nucleus of pi_prox has no ratio: 0, even if pi can draw it again.
         """
@@ -217,12 +217,12 @@ class Step:
 
     @cached_property
     def behavior_log_ratio(self) -> Tensor:
-        """log h = log pi_prox - log mu of each token, `[R, G, N, T]`: staleness and mismatch when training started."""
+        """Log ratio log h = log pi_prox - log mu of each token, `[R, G, N, T]`: staleness and mismatch at the start."""
         return self._between(self.proximal["log_prob"], self.behavior["log_prob"])
 
     @property
     def anchored(self) -> Tensor:
-        """Log ratio of the current policy to the method's anchor, `[R, G, N, T]`."""
+        """Log ratio of the current policy to the method's anchor policy for each token, `[R, G, N, T]`."""
         return self.log_ratio if self.anchor == "behavior" else self.drift
 
     @cached_property
@@ -250,7 +250,7 @@ class Step:
 
     @property
     def outside(self) -> Tensor:
-        """Share of generated tokens, by mass, that the current policy cannot draw (log pi = -inf), `[R]`."""
+        """Share of generated tokens, by mass, to which the current policy gives probability 0, `[R]`."""
         return self.token_mean((self.current["log_prob"] == -math.inf).to(self.mask.dtype))
 
     def _between(self, above: Tensor, below: Tensor) -> Tensor:
@@ -264,7 +264,7 @@ class Step:
         return ratios.log_ratio(above, below, self.mask)
 
     def recorded(self, name: str) -> Tensor:
-        """An output of the behavior policy, as recorded at the draw, or computed from kept weights."""
+        """Output of the behavior policy by name, as recorded while sampling, or computed from kept weights."""
         if name in self.behavior:
             return self.behavior[name]
         if self.policy is None or self.batch.view is None:
@@ -276,15 +276,15 @@ class Step:
     # Tokens to sequences and steps.
 
     def sequence(self, log_ratio: Tensor) -> Tensor:
-        """Sum of log ratios over the tokens of each sample, `[R, G, N, 1]`."""
+        """Sum of token log ratios over each sample, `[R, G, N, 1]`: the log ratio of the sequence."""
         return log_ratio if log_ratio.shape[-1] == 1 else log_ratio.sum(-1, keepdim=True)
 
     def geometric(self, log_ratio: Tensor) -> Tensor:
-        """Mean of log ratios over the tokens of each sample, `[R, G, N, 1]`: the log of the geometric mean."""
+        """Mean of token log ratios over each sample, `[R, G, N, 1]`: the log of the ratios' geometric mean."""
         return self.sequence(log_ratio) / self.lengths.clamp(min=1.0).unsqueeze(-1)
 
     def token_mean(self, values: Tensor) -> Tensor:
-        """Mean of values `[R, G, N, T]` over the step's generated tokens, `[R]`; 0 if there are none."""
+        """Mean of token values `[R, G, N, T]` over the step's generated tokens, `[R]`; 0 if there are none."""
         total = (self.mass * self.lengths).sum((1, 2))
         sums = (values * self.mask).sum(-1)
         if not surely(lambda: sums.device.type == "cpu" and math.isfinite(sums.sum())):
@@ -293,11 +293,11 @@ class Step:
         return (self.mass * sums).sum((1, 2)) / torch.where(total > 0, total, torch.ones_like(total))
 
     def mean(self, values: Tensor) -> Tensor:
-        """Mean of values `[R, G, N]` over the step's samples, weighted by mass, `[R]`."""
+        """Mean of sample values `[R, G, N]` over the step's samples, weighted by mass, `[R]`."""
         return _weighted(self.step_mass, values)
 
     def batch_mean(self, values: Tensor, batch: Batch | None = None) -> Tensor:
-        """Mean of values `[R, G, N]` over all samples of a batch (default: this one), with dropped groups, `[R]`."""
+        """Mean of sample values `[R, G, N]` over all samples of a batch, dropped groups included, `[R]`."""
         return _weighted((batch or self.batch).share, values)
 
     # Staleness.
@@ -313,21 +313,21 @@ class Step:
 
     @property
     def update_staleness(self) -> Tensor:
-        """Maximum update staleness of the tokens left, float64 `[R]`; 0 if every group was dropped."""
+        """Maximum staleness in updates of the tokens that the step keeps, float64 `[R]`; 0 if it keeps no group."""
         return self.batch.update_staleness(self.updates_per_version, self.elapsed, self.mass)
 
     # Rewards as advantages see them.
 
     @cached_property
     def reward(self) -> Tensor:
-        """Reward of each sample with the task's penalty, `[R, G, N]`; `batch.reward` is without it."""
+        """Reward of each sample, less the task's penalty, `[R, G, N]`; `batch.reward` is without the penalty."""
         if self.task is None:
             return self.batch.reward
         return self.task.reward(self.batch, self.current)
 
     @property
     def token_reward(self) -> Tensor:
-        """Reward of every token with the task's penalty, `[R, G, N, T]`."""
+        """Reward of every token, less the task's penalty, `[R, G, N, T]`."""
         if self.task is None:
             fits = self.batch.view is not None or self.batch.token_reward is not None
             bound = "an advantage that needs no rewards of tokens"
@@ -341,7 +341,7 @@ class Step:
         return (self.batch.mass * self.reward).sum(-1, keepdim=True)
 
     def step_mean(self) -> Tensor:
-        """Mean of the group means over the groups left, `[R, 1, 1]`; with late rewards, mean over samples."""
+        """Mean of the group means over the groups that the step keeps, `[R, 1, 1]`; by samples if rewards are late."""
         if self.batch.kept is not None:
             return self.mean(self.reward).reshape(-1, 1, 1)
         means = self.group_mean()
@@ -353,7 +353,7 @@ class Step:
 
     @cached_property
     def applied(self) -> Tensor:
-        """Factor of each token's score in the gradient, with masks but without the advantage, `[R, G, N, T or 1]`."""
+        """Score weight of each token in the gradient at advantage 1, with masks, `[R, G, N, T or 1]`."""
         return self.method.applied(self)
 
     @cached_property
@@ -407,14 +407,14 @@ class Step:
 
     @cached_property
     def targets(self) -> Tensor:
-        """Target of the critic at each token, `[R, G, N, T]`."""
+        """Regression target of the critic at each token, `[R, G, N, T]`."""
         if self.start is not None and self.start.targets is not None:
             return self.start.targets
         return self.method.advantage.targets(self)
 
     @property
     def cotangents(self) -> Outputs:
-        """One detached number per element of each output that the method uses, `[R, G, N, T]` or `[R, G, N, T, A]`."""
+        """Cotangents of the policy outputs by name, one detached number per element, `[R, G, N, T]` or with actions."""
         return self.method.cotangents(self)
 
     @property
@@ -427,11 +427,11 @@ class Step:
 
     @cached_property
     def exact(self) -> tuple[Tensor, Tensor]:
-        """Exact return `[R]` and gradient `[R, P]` at the current parameters."""
+        """Exact expected return `[R]` and its gradient `[R, P]` at the current parameters."""
         return self.task.exact(self.policy, self.parameters)
 
     def carried(self) -> Carried:
-        """Values that the first update on the batch passes to the later ones."""
+        """Values that the first update on a batch passes to later updates on the same batch."""
         if self.start is not None:
             return self.start
         method, baseline = self.method, self.method.advantage
@@ -442,7 +442,7 @@ class Step:
 
 
 def carried(before: Step | None) -> Carried | None:
-    """Values that the preceding update on the same batch passes on; None if there is none."""
+    """Values that the preceding update on the same batch passes on; None if no update precedes."""
     return None if before is None else before.carried()
 
 
@@ -463,7 +463,7 @@ def given(
     mass: Tensor | None = None,
     size: float | None = None,
 ) -> Step:
-    """The step of a caller's tensors `[R, G, N, T]`; `reward` `[R, G, N]` and `mass`, 1/N by default."""
+    """Step made from a caller's tensors `[R, G, N, T]`; `reward` `[R, G, N]` and `mass`, by default 1/N."""
     R, G, N, T = mask.shape
     batch = Batch(
         action=torch.zeros((), dtype=torch.int64).expand(R, G, N, T),

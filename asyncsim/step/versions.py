@@ -19,13 +19,13 @@ AT_HAND = "at hand: torch finds no CUDA device"
 
 
 def at_hand(device: str) -> bool:
-    """Whether torch can compute on a device."""
+    """Whether torch can compute on the named device."""
     return not device.startswith("cuda") or torch.cuda.is_available()
 
 
 @contextmanager
 def on(device: str) -> Iterator[None]:
-    """Put new tensors on a device.
+    """Context in which new tensors are created on a device.
 
     For the CPU torch's default is unchanged: setting it is a mode that slows every small tensor, as does reading it.
     """
@@ -42,7 +42,7 @@ def on(device: str) -> Iterator[None]:
 
 @contextmanager
 def threads(count: int) -> Iterator[None]:
-    """Limit torch's threads: small tensors gain nothing from two, and are ten times slower if a core is busy.
+    """Context that limits torch's threads: two gain nothing on small tensors, and are ten times slower on a busy core.
 
     A single thread also rounds equally everywhere.
     """
@@ -55,7 +55,7 @@ def threads(count: int) -> Iterator[None]:
 
 
 def tensor(array: np.ndarray) -> Tensor:
-    """Convert NumPy numbers to a tensor on the device of the run; on the CPU it shares memory."""
+    """Convert a NumPy array to a tensor on the run's device; on the CPU it shares memory."""
     tape.refuse("numbers from outside of tensors")
     values = torch.from_numpy(array)
     return values if _DEVICES[-1] == "cpu" else values.to(_DEVICES[-1])
@@ -63,7 +63,7 @@ def tensor(array: np.ndarray) -> Tensor:
 
 @dataclass(frozen=True)
 class View:
-    """Weights stacked over slots, and the slot that each token reads.
+    """Weights of several versions stacked in slots, and the slot that each token reads.
 
     `weights`: tensors `[H, R, ...]`; `slot`: int64 `[M or 1, G or 1, N or 1, T or 1]`; `realization`: int `[R]`.
     """
@@ -74,28 +74,28 @@ class View:
 
     @property
     def single(self) -> bool:
-        """Whether every token of every replicate reads the same slot."""
+        """Whether every token of every replicate reads the same slot of weights."""
         return self.slot.size == 1
 
     def slots(self, shape: tuple[int, ...]) -> Tensor:
-        """Slot of every token, int64, broadcast to `[R, G, N, T]`."""
+        """Slot of weights that every token reads, int64, broadcast to `[R, G, N, T]`."""
         rows = self.slot if self.slot.shape[0] == 1 else self.slot[self.realization]
         return tensor(np.broadcast_to(rows, shape).copy())
 
     def token(self, t: int) -> "View":
-        """The view for one token position, T = 1."""
+        """The view for one token position (T = 1)."""
         return self if self.slot.shape[3] == 1 else View(self.weights, self.slot[..., t : t + 1], self.realization)
 
 
 def current(weights: Weights) -> View:
-    """The view in which every token reads the same weights."""
+    """The view in which every token reads the given weights."""
     replicates = next(iter(weights.values())).shape[0]
     one = np.zeros((1, 1, 1, 1), dtype=np.int64)
     return View({k: w.unsqueeze(0) for k, w in weights.items()}, one, np.zeros(replicates, dtype=np.int64))
 
 
 class Store:
-    """Published weights, kept as long as some batch still needs them.
+    """Published weights by version, kept as long as some batch still needs them.
 
     A batch of one version reads its weights directly. Only for a batch of mixed versions are weights copied side by
     side, into slots that are reused. So the versions needed at one time bound the memory, not the length of the run.
@@ -109,18 +109,18 @@ class Store:
         self.free: list[int] = []
 
     def put(self, version: int, weights: Weights) -> None:
-        """Store the weights of a version, which are never changed in place."""
+        """Store the weights of a version, which must not be changed in place afterwards."""
         self.kept[version] = weights
 
     def retire(self, versions: list[int]) -> None:
-        """Remove versions that no later batch needs."""
+        """Remove the weights of versions that no later batch needs."""
         for version in versions:
             self.kept.pop(version, None)
             if version in self.slot_of:
                 self.free.append(self.slot_of.pop(version))
 
     def view(self, version: np.ndarray) -> View:
-        """The view for tokens of the given versions, int `[M, G, N, T or 1]`."""
+        """View of the stored weights for tokens of the given versions, int `[M, G, N, T or 1]`."""
         low, high = int(version.min()), int(version.max())
         if low == high:
             one = np.zeros((1, 1, 1, 1), dtype=np.int64)
@@ -132,11 +132,11 @@ class Store:
         return View(self.stack, table[version - low], self.realization)
 
     def packed(self) -> dict[str, Any]:
-        """The kept weights in plain containers; the inverse of `restore`."""
+        """The stored weights in plain containers; the inverse of `restore`."""
         return {"versions": list(self.kept), "weights": list(self.kept.values())}
 
     def restore(self, tree: dict[str, Any]) -> None:
-        """Restore the weights that `packed` returned."""
+        """Restore the stored weights that `packed` returned."""
         self.kept = dict(zip(tree["versions"], tree["weights"], strict=True))
 
     def _slot(self, version: int) -> int:

@@ -28,7 +28,7 @@ _UNSET = {None: "unset, which is a batch", -1: "-1, which is as many batches as 
 
 
 class Trainer(NamedTuple):
-    """Names of a trainer preset's options for the fields of a description.
+    """Names of the options of a trainer's preset, by field of a system's description.
 
     `batch`, `running`: options for prompts per batch and in generation at once; with a final `*` they count samples.
     `partial`: the option for partial rollouts, or whether samples always continue. `limits`: the default limits, from
@@ -46,7 +46,7 @@ class Trainer(NamedTuple):
     size: str = ""
 
     def fields(self) -> dict[str, str]:
-        """The field of a description for each of the trainer's own options."""
+        """Field of a system's description for each of the trainer's own options."""
         own = {self.limit: "staleness_limit", self.batch: "prompts_per_batch", self.running: "prompts_at_once"}
         own |= {self.publish: "publish_every", self.size: "samples_per_prompt", str(self.partial): "partial_rollouts"}
         return {name.removesuffix("*"): field for name, field in own.items() if name not in ("", "True", "False")}
@@ -138,7 +138,7 @@ def advise(
 
 
 def changed(rows: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """A description with changed fields; model.KEY changes a key of the field `model`, and "none" removes a field."""
+    """System description with changed fields; model.KEY changes a key of the field `model`, "none" removes a field."""
     trainer = str(changes.get("trainer", rows.get("trainer")))
     rows, changes = renamed(rows, trainer), renamed(changes, trainer)
     model = {n.removeprefix("model."): value for n, value in changes.items() if n.startswith("model.")}
@@ -147,14 +147,14 @@ def changed(rows: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, An
 
 
 def renamed(rows: Mapping[str, Any], trainer: str) -> dict[str, Any]:
-    """Replace a trainer's options by the fields that mean the same number, unless both are given."""
+    """Replace a trainer's options by the description's fields that mean the same number, unless both are given."""
     row = TRAINERS.get(trainer)
     same = {o: field for o, field in row.fields().items() if f"{o}*" not in row and "replica" not in o} if row else {}
     return {n if same.get(n, n) in rows else same[n]: value for n, value in rows.items()}
 
 
 def described(path: str, changes: Mapping[str, Any], prefix: str = "") -> Any:
-    """The system of a description, after `changes` of fields or equivalent options; messages use `prefix`."""
+    """System that a description file defines, after `changes` of fields or trainer options."""
     rows = files.read_mapping(path, "system")
     trainer = TRAINERS.get(str(rows.get("trainer")))
     names = trainer.fields() if trainer else {}
@@ -180,7 +180,7 @@ def _causes(given: Mapping[str, Any]) -> tuple[tuple[float, str], ...]:
 
 
 class Batches(NamedTuple):
-    """Staleness of the batches of one realization, in versions and in training steps.
+    """Staleness of the batches in one simulated realization, in versions and in training steps.
 
     `cells`: shares of work at staleness 0, 1, ... versions, averaged over the batches after the warm-up, and `ages` at
     0, 1, ... training steps since its weights; `moments` `[B, 2]`, mean and mean square age over the tokens of every
@@ -197,7 +197,7 @@ class Batches(NamedTuple):
 
 
 def measure(system: Any, batches: int, size: int, seed: int, realization: int) -> tuple[dict[str, float], Batches]:
-    """Numbers of one realization, as in `Setting`, and the staleness of its batches."""
+    """Simulate one realization of a system; return its numbers, as in `Setting`, and its batches' staleness."""
     from asyncsim.systems import _record, _summary
 
     # All permits are out at once, but groups that wait for the trainer, whose tokens are stale, are as many only later.
@@ -253,7 +253,7 @@ def _tail(system: Any, batches: int, size: int, seed: int, realizations: int) ->
 
 
 def known_fields(names: Iterable[str], trainer: str, of: str, fields: Collection[str] = FIELDS) -> None:
-    """Refuse all unknown fields of a description at once; for a trainer's option, the message names the field."""
+    """Refuse all unknown fields of a system description at once; for a trainer's option, name the right field."""
     near = {name: _meant(name, trainer, of, fields) for name in names if name not in fields}
     for name, meant in near.items():
         error = checks.InputError("field of the system", name, "a field", meant or "`asyncsim list fields` has all")
@@ -298,7 +298,7 @@ def _refuse_configuration(rows: Mapping[str, Any]) -> None:
 
 
 def read(rows: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """Check a description, and fill in defaults; fields that can be varied become lists."""
+    """Check a system description and fill in defaults; fields that can be varied become lists."""
     _refuse_configuration(rows)
     known_fields(rows, str(rows.get("trainer")), "advise")
     lacks = [name for name, (usual, _) in FIELDS.items() if usual is ... and name not in rows]
@@ -377,7 +377,7 @@ def _speeds(value: Any) -> tuple[list[int], list[float]]:
 
 
 def pooled(rows: Sequence[int], speeds: Sequence[float], machines: int, slots: int) -> tuple[float, ...] | None:
-    """Speed with n responses on all machines, relative to a single response; interpolated between rows of the table.
+    """Generation speed per response with n responses on all machines, relative to one response, by interpolation.
 
     n = f machines + k responses are spread evenly: k machines have f + 1 of them, the others f. The speed is the mean
     over responses. None if the speed is constant.
@@ -392,14 +392,14 @@ def pooled(rows: Sequence[int], speeds: Sequence[float], machines: int, slots: i
 
 
 def options_of(trainer: Trainer, made: Any, machines: int) -> dict[str, Any]:
-    """Options of the trainer for a simulated preset; with replicas, the machines share the number in generation."""
+    """Options to set in the trainer for a simulated preset; with replicas, machines share the number in generation."""
     if "replicas" not in made.knobs:
         return dict(made.knobs)
     return {**made.knobs, trainer.running: -(-made.knobs[trainer.running] // machines), "replicas": machines}
 
 
 def system_of(given: Mapping[str, Any], limit: float, machines: int, partial: bool) -> tuple[Any, str]:
-    """The trainer's preset at one setting, and where it differs from the trainer's defaults."""
+    """Preset of a described trainer at one setting, and where it differs from the trainer's defaults."""
     trainer = TRAINERS[given["trainer"]]
     size, batch, slots = given["samples_per_prompt"], given["prompts_per_batch"], machines * given["slots_per_machine"]
     limit = int(limit) if float(limit).is_integer() else limit

@@ -144,7 +144,7 @@ def boundary(
 
 @dataclass(frozen=True)
 class Search:
-    """One bisection; the fields are arguments of `boundary`."""
+    """One bisection for the boundary value of a setting; its fields are arguments of `boundary`."""
 
     knob: str
     reading: Reading
@@ -163,22 +163,22 @@ class Search:
     """How many runs of all values learned, and how many did not."""
 
     def at(self, spec: Spec, value: float) -> Spec:
-        """The spec at a value of a setting that is not vectorized."""
+        """The spec with the searched setting, which is not vectorized, at a value."""
         return settings.with_setting(spec, self.knob, round(value) if self.whole else float(value))
 
     def narrow(self, low: float, high: float) -> bool:
-        """Whether a bracket is narrow enough; integers have to be neighbors."""
+        """Whether the bracket [low, high] is narrow enough; integers have to be neighbors."""
         return high - low <= 1 if self.whole else high / low <= self.ratio
 
     def inside(self, low: float, high: float) -> np.ndarray:
-        """Values to try next between two ends."""
+        """Values of the searched setting to try next between the ends of its bracket."""
         if not self.whole:
             return np.geomspace(low, high, INSIDE + 2)[1:-1]
         values = np.unique(np.round(np.geomspace(low + 1.0, high + 1.0, INSIDE + 2)[1:-1] - 1.0))
         return values[(values > low) & (values < high)]
 
     def row(self, spec: Spec, setting: Mapping[str, Any], low: float, high: float) -> dict[str, Any]:
-        """Find the bracket at one structure."""
+        """Find the bracket of the boundary at one structure of the grid."""
         for told in (self.events, self.early, self.learned):
             told.clear()
         spec = spec.replace(diagnostics=recorded(self.reading.metric)[0], block=None, realizations=None)
@@ -212,7 +212,7 @@ class Search:
         return {**setting, **found, "narrow": self.narrow(low, high), "replicates": used}
 
     def told(self, value: float) -> str | None:
-        """How many replicates had the event at a value, and how many of these never learned."""
+        """Describe how many replicates had the event at a value, and how many of these never learned."""
         early = f", {self.early[value]} of which never learned" * bool(self.early[value])
         return "{} of {}".format(*self.events[value]) + early if value in self.events else None
 

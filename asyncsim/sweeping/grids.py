@@ -19,20 +19,20 @@ STRUCTURES = ("task.", "system.", "schedule.", "model.", "policy.")
 
 @dataclass(frozen=True)
 class Cell:
-    """One structure: its values by name, as in tables, and its `Spec` or system."""
+    """One combination of a grid's structural settings: their values by name, as in tables, and its `Spec` or system."""
 
     setting: dict[str, settings.Scalar]
     subject: Any
 
     @property
     def name(self) -> str:
-        """Name of the structure in messages."""
+        """Name of the structure in messages: its values by setting."""
         return ", ".join(f"{name}={value}" for name, value in self.setting.items()) or "this spec"
 
 
 @dataclass(frozen=True)
 class Grid:
-    """All settings: `structures` by name (label -> value), and numeric `knobs` by name, whose values are vectorized."""
+    """All settings of a sweep: `structures` by name (label -> value), and vectorized numeric `knobs` by name."""
 
     structures: dict[str, dict[settings.Scalar, Any]]
     knobs: dict[str, tuple[float, ...]]
@@ -40,20 +40,20 @@ class Grid:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the settings, structures first."""
+        """Names of the grid's settings, structures first."""
         return (*self.structures, *self.knobs)
 
     @property
     def size(self) -> int:
-        """Number of settings."""
+        """Number of settings in the grid."""
         return math.prod([len(v) for v in (*self.structures.values(), *self.knobs.values())])
 
     def labels(self) -> Iterator[tuple[settings.Scalar, ...]]:
-        """Labels of every structure."""
+        """Labels of the structural settings in every combination of the grid."""
         return itertools.product(*self.structures.values())
 
     def cells(self) -> Iterator[Cell]:
-        """All structures, the last name fastest; raises `InputError` with the setting if parts do not fit."""
+        """All structures in the grid, the last name fastest; raises `InputError` with a setting if parts do not fit."""
         for values in itertools.product(*(each.items() for each in self.structures.values())):
             chosen = dict(zip(self.structures, values, strict=True))
             setting = {name: label for name, (label, _) in chosen.items()}
@@ -72,7 +72,7 @@ class Grid:
 
     @property
     def riders(self) -> list[list[dict[str, float]]]:
-        """Settings of the knobs, a list per unit."""
+        """All combinations of the vectorized knobs, as one list per unit of work."""
         every = [dict(zip(self.knobs, each, strict=True)) for each in itertools.product(*self.knobs.values())]
         return [every[k : k + RIDERS] for k in range(0, len(every), RIDERS)]
 
@@ -105,7 +105,7 @@ def grid_of(subject: Any, given: Any, samples: int = 1) -> Grid:
 def arranged(
     values: dict[str, dict[settings.Scalar, Any]], build: Callable[[dict[str, Any]], Any], maybe: Sequence[str]
 ) -> Grid:
-    """The grid with vectorized numeric knobs: names in `maybe` that are knobs of the first structure."""
+    """Grid whose numeric knobs are vectorized: the names in `maybe` that are knobs of the first structure."""
     own = next((name for name in values if name in settings.OWN), None)
     remedy = "a sweep stores one metric: write --metric NAME" if own == "diagnostics" else "leave it out"
     checks.require(own is None, "grid", own, "a setting that the sweep does not choose itself", remedy)
@@ -122,7 +122,7 @@ def arranged(
 
 
 def system_grid(system: Any, values: dict[str, dict[settings.Scalar, Any]], samples: int) -> Grid:
-    """The grid over arguments of a system, with all other settings fixed."""
+    """Grid over arguments of a system, with all other settings fixed."""
     made = calls.of(system)
     clocked = {"load", "train_time"} & {name.removeprefix("system.") for name in values}
     if made is not None and made.arguments.get("load") is not None and not clocked:

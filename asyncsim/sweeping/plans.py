@@ -34,7 +34,7 @@ COUNTED = ("never", "unlearned", "early")
 
 
 def reading_of(metrics: Sequence[str], over: str, target: float | None, better: str | None) -> dict[str, Any]:
-    """How curves become numbers, in the form that units store; raises `InputError` as `Reading` does."""
+    """Rule by which curves become numbers, as units store it; raises `InputError` as `Reading` does."""
     remedy = "see `asyncsim list metrics`"
     for metric in metrics:
         checks.require(isinstance(metric, str) and bool(metric), "metric", metric, "a name", remedy)
@@ -47,9 +47,10 @@ def reading_of(metrics: Sequence[str], over: str, target: float | None, better: 
 
 @dataclass(frozen=True)
 class Question:
-    """The question of a sweep: its grid, the reading of curves (None: systems are only simulated), the replicates of a
-    setting, the seed, and for systems their updates and samples.
-    """  # fmt: skip
+    """Question of a sweep: grid of settings, reading of curves, replicates, seed, and for systems updates and samples.
+
+    `reading` None: systems are only simulated. `replicates`: those of a setting.
+    """
 
     grid: grids.Grid
     reading: Mapping[str, Any] | None
@@ -69,7 +70,7 @@ class Question:
             object.__setattr__(self, name, number)
 
     def units(self) -> Iterator[Unit]:
-        """All units in the order of the grid, made lazily."""
+        """All units of a sweep in the order of the grid, made lazily."""
         for cell in self.grid.cells():
             if self.reading is not None:
                 shared = units.of_spec(cell.subject, self.reading)
@@ -87,18 +88,18 @@ class Question:
                     yield Unit(key, told, asked)
 
     def blocks(self) -> list[int]:
-        """Number of replicates in each block."""
+        """Number of replicates in each block of a setting."""
         whole, rest = divmod(self.replicates, BLOCK)
         return [BLOCK] * whole + [rest] * bool(rest)
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """Names of the recorded numbers."""
+        """Names of the numbers that a sweep records."""
         return tuple(units.COSTS) if self.reading is None else tuple(self.reading["metrics"])
 
     @property
     def words(self) -> str:
-        """Describe how a curve becomes a number."""
+        """Describe how a sweep turns a curve into a number."""
         if self.reading is None:
             return f"{self.updates} updates simulated"
         own = self.reading
@@ -109,7 +110,7 @@ class Question:
 
 
 def lines(grid: grids.Grid, claim: str, at: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
-    """The value of the only vectorized knob that a claim predicts, for each structure."""
+    """Values of the only vectorized knob that a claim predicts, one for each structure of the grid."""
     claim = claims.claim(claim).id
     remedy = "give a grid with one knob, which it predicts; asyncsim verify CLAIM --at KEY=VALUE checks it alone"
     checks.require(len(grid.knobs) == 1, "claim", claim, f"used with one knob (there are {len(grid.knobs)})", remedy)
@@ -118,7 +119,7 @@ def lines(grid: grids.Grid, claim: str, at: Mapping[str, Any]) -> tuple[dict[str
 
 
 def noted(question: Question, found: Sweep) -> Sweep:
-    """Add the notes of `compare` on these settings as arms, part by part, and why the settings may show nothing."""
+    """Add to a sweep the notes of `compare` on its settings as arms, and why the settings may show nothing."""
     if question.reading is None:
         return found
     own = dict(question.reading)
@@ -149,7 +150,7 @@ def noted(question: Question, found: Sweep) -> Sweep:
 
 @dataclass(frozen=True)
 class Plan:
-    """The units of a sweep by their keys, and the description of the sweep in the store.
+    """Units of a sweep by their keys, and the description of the sweep in the store.
 
     `cells` are the structures; `riders`, settings of vectorized knobs by unit; `blocks`, replicates per block; `keys`,
     those of all units: by structure, then by riders, then by block; `asked`, digests of what each unit is asked,
@@ -170,18 +171,18 @@ class Plan:
 
     @property
     def heads(self) -> tuple[str, ...]:
-        """Names of the numbers in answers: of the metrics, or of what is counted instead."""
+        """Names of the numbers in a sweep's answer: its metrics, or what is counted instead."""
         counted = re.match("(share) of .* (collapse|reache)s|updates until", self.words)
         name = f"share_{counted[2].rstrip('e')}ed" if counted and counted[1] else "updates_until"
         several = len(self.metrics) > 1
         return tuple(f"{name}{f'_{each}' * several}" if counted else each for each in self.metrics)
 
     def by(self, keys: list[str]) -> "Plan":
-        """The same settings with units made by other code."""
+        """Plan of the same settings for units that other code made."""
         return replace(self, keys=keys, id=digests.of(keys, 12))
 
     def settings(self) -> Iterator[tuple[dict[str, Any], list[dict[str, float]], list[str]]]:
-        """Every structure with the knob settings of a unit, and the keys of its blocks."""
+        """Every structure with the knob settings of a unit, and the keys of the unit's blocks."""
         keys = iter(self.keys)
         for cell in self.cells:
             for riders in self.riders:
@@ -189,7 +190,7 @@ class Plan:
 
 
 def planned(question: Question) -> Plan:
-    """The plan of a question; every setting is built once, so that invalid settings are refused here."""
+    """Plan of a sweep's question; every setting is built once, so that invalid settings are refused here."""
     grid = question.grid
     if question.reading is not None:
         own = dict(question.reading)
@@ -207,7 +208,7 @@ def planned(question: Question) -> Plan:
 
 
 def register(store: Store, plan: Plan) -> None:
-    """Write the plan to the store, unless it is there and undamaged."""
+    """Write the plan of a sweep to the store, unless an undamaged copy is there."""
     with suppress(checks.InputError, FileNotFoundError):
         loaded(store, plan.id)
         return
@@ -217,12 +218,12 @@ def register(store: Store, plan: Plan) -> None:
 
 
 def plan_of(name: str) -> str:
-    """Name of the file of a sweep."""
+    """Name of the file that holds the plan of a sweep."""
     return f"sweeps/{name}.parquet"
 
 
 def loaded(store: Store, name: str) -> tuple[Plan, dict[str, Any]]:
-    """Load a plan by its id, and the manifest of its first run; raises `InputError` if it was changed."""
+    """Load the plan of a sweep by id, and the manifest of its first run; raises `InputError` if it was changed."""
     remedy = f"start its sweep again, or remove {plan_of(name)}"
     table, about = storing.unpack(store.read(plan_of(name)), plan_of(name), remedy)
     rows = about.get("plan", {})
@@ -233,7 +234,7 @@ def loaded(store: Store, name: str) -> tuple[Plan, dict[str, Any]]:
 
 
 def of_other_code(store: Store, plan: Plan, there: set[str]) -> dict[str, str]:
-    """Missing units of a plan, with the keys of such units that other code made for other sweeps of the store."""
+    """Missing units of a plan, with keys of the same units that other code made for other sweeps of the store."""
     lacking = {asked: key for key, asked in zip(plan.keys, plan.asked, strict=True) if units.name_of(key) not in there}
     others: dict[str, str] = {}
     for name in store.names("sweeps") if lacking else ():
@@ -246,7 +247,7 @@ def of_other_code(store: Store, plan: Plan, there: set[str]) -> dict[str, str]:
 
 
 def answered(store: Store, plan: Plan, made: int, seconds: float, folder: Any = None) -> Sweep:
-    """The answer from the units in the store, one setting after another."""
+    """Answer of a sweep from the units in the store, one setting after another."""
     there = set(store.names("units"))
     summary: list[dict[str, Any]] = []
     failed: list[dict[str, Any]] = []
@@ -309,7 +310,7 @@ def _summary(
 
 
 def predicted(name: str, setting: Mapping[str, Any], at: Mapping[str, Any]) -> float:
-    """The single number that a claim predicts at a setting; `at` gives the parameters missing in the setting.
+    """The single number that a claim predicts at a setting; `at` gives the parameters that the setting lacks.
 
     >>> round(predicted("staleness/stability-boundary", {"staleness": 0, "method": "gradient"},
     ...                 {"curvatures": (2.0,)}), 3)
@@ -325,7 +326,7 @@ def predicted(name: str, setting: Mapping[str, Any], at: Mapping[str, Any]) -> f
 
 @dataclass(frozen=True)
 class Kept:
-    """One sweep of a store: its plan, the manifest of its first run, and its numbers of finished and failed units."""
+    """One sweep of a store: its plan, the manifest of its first run, and its counts of finished and failed units."""
 
     plan: Plan
     made: dict[str, Any]
@@ -333,7 +334,7 @@ class Kept:
     failed: int
 
     def row(self) -> dict[str, Any]:
-        """The sweep as a JSON object."""
+        """The stored sweep as a JSON object."""
         plan = self.plan
         counts = {"units": len(plan.keys), "there": self.there, "failed": self.failed}
         own = {"id": plan.id, "time": self.made["time"], "asyncsim": self.made["asyncsim"], **counts}
@@ -348,7 +349,7 @@ class Kept:
 
 
 def sweeps(store: Store) -> list[Kept]:
-    """Sweeps of a store, latest first."""
+    """All sweeps of a store, latest first."""
     there, failures = set(store.names("units")), set(store.names("failed"))
     kept = []
     for name in _ids(store):
@@ -364,7 +365,7 @@ def _ids(store: Store) -> list[str]:
 
 
 def chosen(store: Store, name: str | None) -> Plan:
-    """The plan whose id starts with a name; without a name, the store must have a single sweep."""
+    """Plan of the sweep whose id starts with a name; without a name, the store must have a single sweep."""
     known = _ids(store)
     fitting = [each for each in known if each.startswith(name or "")]
     remedy = f"name one of {', '.join(known[:8]) or 'none'}; see `asyncsim results ls`"
@@ -374,14 +375,14 @@ def chosen(store: Store, name: str | None) -> Plan:
 
 @dataclass(frozen=True)
 class Fault:
-    """A unit file with wrong content."""
+    """A unit file of a store with wrong content, and what is wrong."""
 
     name: str
     what: str
 
 
 def verified(store: Store, again: int = 0, seed: int = 0, trust: Sequence[str] = ()) -> tuple[int, list[Fault]]:
-    """Check all unit files: the number read, and those that are damaged, altered or misnamed."""
+    """Check all unit files of a store: their number, and those that are damaged, altered or misnamed."""
     names = [name for own in ("units", "trainings") for name in store.names(own) if UNIT.fullmatch(name)]
     faults: list[Fault] = []
     for name in names:
@@ -423,7 +424,7 @@ def _repeated(store: Store, names: Sequence[str]) -> Iterator[Fault]:
 
 
 def unneeded(store: Store) -> list[str]:
-    """Files that no sweep of the store needs: units of no sweep, and failures of finished units or of no sweep."""
+    """Files that no sweep of a store needs: units of no sweep, and failures of finished units or of no sweep."""
     remedy = "put it back under its name, or move it out of the store"
     for name in store.names("sweeps"):
         known = ".parquet" not in name or SWEEP.fullmatch(name) is not None

@@ -114,7 +114,7 @@ def sweep(
 
 @calls.named
 def stored(store: str | os.PathLike[str], sweep: str | None = None) -> Sweep:
-    """The results of a sweep that was made earlier, by `asyncsim sweep` or in Python, read from its store.
+    """Results of an earlier sweep, made by `asyncsim sweep` or in Python, read from its store.
 
     Arguments: `store`, the folder or address; `sweep`, the first characters of its id (default: the only one). Units
     that are not there yet count as lost. Returns a `Sweep`. Raises `InputError` unless there is one such sweep.
@@ -125,7 +125,7 @@ def stored(store: str | os.PathLike[str], sweep: str | None = None) -> Sweep:
 
 @dataclass(frozen=True)
 class Work:
-    """Where units are run and stored; the fields are arguments of `sweep`."""
+    """Where a sweep's units are run and stored; the fields are arguments of `sweep`."""
 
     store: str | None = None
     workers: int | None = None
@@ -136,7 +136,7 @@ class Work:
 
 
 def answer(question: Question, work: Work) -> Sweep:
-    """Run the units missing in the store, then read the answer, with notes on its settings."""
+    """Run the units of a sweep that are missing in the store, then read the answer, with notes on its settings."""
     start = time.monotonic()
     check(work.backend, work.workers, work.address)
     if work.store is not None:
@@ -230,7 +230,7 @@ def _outcomes(left: Iterator[Unit], count: int, work: Work, store: Store) -> Ite
 
 
 def carry_out(left: Iterator[Unit], pool: "Pool", where: str) -> Iterator[tuple[Unit, dict[str, Any]]]:
-    """Run units, and yield each with its outcome (as from `units.perform`), in order of completion."""
+    """Run units of a sweep, and yield each with its outcome (as from `units.perform`), in order of completion."""
     again: deque[Unit] = deque()
     flying: dict[Future[dict[str, Any]], Unit] = {}
     while True:
@@ -258,7 +258,7 @@ def carry_out(left: Iterator[Unit], pool: "Pool", where: str) -> Iterator[tuple[
 
 
 def check(backend: str, count: int | None, address: str | None) -> None:
-    """Check options that have to agree."""
+    """Check options of a sweep that have to agree."""
     checks.one_of("backend", backend, BACKENDS, "choose where units are done")
     remedy = "leave it out, or use backend='ray'"
     checks.require(address is None or backend == "ray", "address", address, "left out", remedy)
@@ -276,7 +276,7 @@ def check(backend: str, count: int | None, address: str | None) -> None:
 
 
 def pool_of(backend: str, count: int | None, address: str | None = None) -> "Pool":
-    """The pool of a backend with `count` workers (None: one per core), after `check` accepted the arguments."""
+    """Pool of a backend with `count` workers (None: one per core), after `check` accepted the arguments."""
     if backend == "ray":
         return ByRay(count, address)
     count = count or workers.cores()
@@ -284,7 +284,7 @@ def pool_of(backend: str, count: int | None, address: str | None = None) -> "Poo
 
 
 class ByRay:
-    """Tasks of a Ray cluster, or of a local cluster started for the sweep."""
+    """Pool that runs units as tasks of a Ray cluster, or of a local cluster started for the sweep."""
 
     def __init__(self, asked: int | None, address: str | None) -> None:
         try:
@@ -306,7 +306,7 @@ class ByRay:
         self.places = 2 * (min(asked, cpus) if asked else cpus)
 
     def submit(self, call: str, *arguments: Any) -> Future[Any]:
-        """See `pool_of`."""
+        """Submit a function call to the Ray cluster; see `pool_of`."""
         inner, outer = self._do.remote(call, *arguments).future(), Future[Any]()
 
         def hand_on(done: Future[Any]) -> None:
@@ -323,7 +323,7 @@ class ByRay:
         return outer
 
     def close(self) -> None:
-        """See `pool_of`."""
+        """Stop the Ray cluster if the sweep started it; see `pool_of`."""
         if self._mine:
             self._ray.shutdown()
 

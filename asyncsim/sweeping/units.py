@@ -45,7 +45,7 @@ the share of generated tokens that are not trained. Further decimals of an idle 
 
 @dataclass(frozen=True)
 class Unit:
-    """Content of one unit and its key; a digest of the content without the code; number of earlier attempts."""
+    """One unit of a sweep: its content, key, digest of the content without the code, and number of earlier attempts."""
 
     key: str
     content: Mapping[str, Any]
@@ -54,7 +54,7 @@ class Unit:
 
 
 def of_spec(spec: Spec, reading: Mapping[str, Any]) -> dict[str, Any]:
-    """JSON shared by units of a spec: the spec with its diagnostics, the reading of curves, and digests of code."""
+    """JSON that a spec's units share: the spec with its diagnostics, the reading of curves, and digests of code."""
     each = knobs.lengths(spec.method) | knobs.lengths(spec.update)
     remedy = "give one number, and its values in the grid"
     checks.require(not each, "knob of the spec", f"one number for each of {max(each, default=0)} replicates",
@@ -64,20 +64,20 @@ def of_spec(spec: Spec, reading: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def recording(spec: Spec, metrics: Iterable[str]) -> Spec:
-    """The spec of a unit, with the diagnostics that the metrics need."""
+    """Spec of a unit, with the diagnostics that its metrics need."""
     diagnostics = tuple(name for metric in metrics for name in recorded(metric)[0])
     return spec.replace(diagnostics=diagnostics, replicates=BLOCK, block=None, realizations=None)
 
 
 def of_system(system: Any, batches: int, samples: int) -> dict[str, Any]:
-    """JSON shared by units of a system that is only simulated."""
+    """JSON that the units of a system share, if it is only simulated."""
     written = {"system": calls.written("system", system), "batches": batches, "samples_per_group": samples}
     about = {"reading": {"metrics": list(COSTS)}, "code": spec_code.code_of(written, __name__)}
     return {"kind": "simulation", "subject": written, **about}
 
 
 def read(data: bytes, key: str) -> Any:
-    """The rows of a unit's file as a pyarrow table; raises `InputError` if damaged, altered or of another unit."""
+    """Rows of a unit's file as a pyarrow table; raises `InputError` if damaged, altered or of another unit."""
     return storing.unit_rows(data, name_of(key), key, "start the sweep again: it makes the unit anew")
 
 
@@ -87,7 +87,7 @@ def failure_of(key: str) -> str:
 
 
 def perform(where: str, content: Mapping[str, Any]) -> dict[str, Any]:
-    """Run a unit and write its file; return its outcome.
+    """Run a unit of a sweep and write its file; return the outcome.
 
     The outcome is {"seconds": ..., "warned": texts}; {"failed": reason, "final": whether it would fail again}; or
     {"stop": reason} if the store cannot be written. Errors inside a unit are never raised.
@@ -117,7 +117,7 @@ def perform(where: str, content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def measured(content: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """The rows of a unit as columns: its setting, its knobs, `replicate`, and a number for each metric."""
+    """Rows of a unit as columns: its setting, its knobs, `replicate`, and a number for each metric."""
     if content["kind"] == storing.TRAINING:
         trace = run(Spec.from_dict(content["subject"], None), content["seed"], progress=False)
         return keeping.columns(trace, content["metric"])

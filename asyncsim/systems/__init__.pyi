@@ -41,7 +41,7 @@ def colocated(
     sync_time: float = 0.0,
     model: Mapping[str, Any] | None = None,
 ) -> System:
-    """Colocated: generation and training alternate on the same machines, and running samples continue afterwards."""
+    """Colocated: generation and training alternate on the same machines; samples in flight continue after training."""
 
 def fixed_lag(
     lag: int,
@@ -82,7 +82,7 @@ def megatron_rl(
     sync_time: float = 0.0,
     model: Mapping[str, Any] | None = None,
 ) -> System:
-    """Megatron-RL with partial rollouts: the limit counts rollouts, groups or batches; training takes the last two."""
+    """Megatron-RL with partial rollouts: capacity is freed per rollout, group or batch; training is per group or batch."""
 
 def miles(
     rollout_batch_size: int,

@@ -13,7 +13,7 @@ from asyncsim.systems._heaps import heapify, line_of, ring_end, ring_put, sift_d
 
 @compiled
 def free_place(state, row, now):
-    """Append a group's slot to the queue of free slots."""
+    """Return a group's slot to the end of the queue of free slots."""
     run, group = state.run, state.group[row]
     ring_put(state.free, 0, state.free.shape[0], run.free_head, run.free, group.place)
     run.free += 1
@@ -37,7 +37,7 @@ def unlink(state, row):
 
 @compiled
 def rank_of(state, row):
-    """Sort key of a group in the buffer, smallest first."""
+    """Sort key of a group in the buffer, by the buffer's order; the smallest key is trained first."""
     settings, group = state.settings, state.group[row]
     order = settings.order
     if order == _state.OLDEST:
@@ -83,7 +83,7 @@ def enter(state, row, now):
 
 @compiled
 def discard(state, row, fate, now):
-    """Remove a group without (further) training; its permit, target and prompt go where the settings say."""
+    """Remove a group without (further) training; its permit, target step and prompt are reused as the settings say."""
     settings, run, sums, group = state.settings, state.run, state.sums, state.group[row]
     group.stage = _state.LEFT
     if group.used == 0:
@@ -116,7 +116,7 @@ def discard(state, row, fate, now):
 
 @compiled
 def drop_first_entered(state, now):
-    """Drop the group that entered the buffer first."""
+    """Drop the group that entered the buffer first, because the buffer is full."""
     settings, run = state.settings, state.run
     if settings.order == _state.DONE_FIRST and run.visible > 0:
         oldest = 0
@@ -158,7 +158,7 @@ def take_out(state, i):
 
 @compiled
 def first_end(state, row):
-    """Version at which the first of a group's samples ended, -1 while others are in generation."""
+    """Version at which the first of a group's samples ended, -1 while other samples are in generation."""
     settings, version = state.settings, np.int64(state.group[row].v_done)
     for code in range(row * settings.samples, (row + 1) * settings.samples):
         if version >= 0 and state.sample[code].phase != _state.CANCELLED:
@@ -168,7 +168,7 @@ def first_end(state, row):
 
 @compiled
 def over_age(state, row, planned):
-    """Whether a group is staler than the age rule allows at the planned version; false without a stamp."""
+    """Whether a group exceeds the staleness limit at the planned version; false for a group without a stamp."""
     settings, group = state.settings, state.group[row]
     if settings.age_reference == _state.AT_SUBMIT:
         version = group.v_submit
@@ -179,7 +179,7 @@ def over_age(state, row, planned):
 
 @compiled
 def cut_buffer(state, planned, now):
-    """Drop stale groups from the buffer in order of entry; return whether there were any."""
+    """Drop too stale groups from the buffer in order of entry; return whether there were any."""
     settings, run = state.settings, state.run
     count = end = 0
     for i in range(run.visible):
@@ -215,7 +215,7 @@ def cut_buffer(state, planned, now):
 
 @compiled
 def eligible(state, row, batch_index):
-    """Whether the order allows the next group."""
+    """Whether the buffer's order allows training the given group next."""
     settings, run, group = state.settings, state.run, state.group[row]
     first = run.first_row
     if settings.order == _state.TARGETED_ORDER:
@@ -231,7 +231,7 @@ def eligible(state, row, batch_index):
 
 @compiled
 def hopeless(state):
-    """Whether certainly no batch can be formed, without trying."""
+    """Whether the buffer certainly cannot supply a batch, as a cheap test before trying."""
     settings, run = state.settings, state.run
     if run.visible < settings.groups_per_batch or (settings.rounds and run.in_flight + run.scoring > 0):
         return True
@@ -251,7 +251,7 @@ def hopeless(state):
 
 @compiled
 def choose(state):
-    """Choose a batch: write its rows to `taken` and count uses; False if the order allows none."""
+    """Choose the groups of a batch: write their rows to `taken` and count uses; False if the order allows none."""
     settings, run = state.settings, state.run
     if hopeless(state):
         return False
@@ -285,7 +285,7 @@ def choose(state):
 
 @compiled
 def drop_rest(state, now):
-    """Drop all groups in the buffer, since a round may have more than its batch needs."""
+    """Drop all groups left in the buffer after a round's batch, since a round may generate more groups."""
     run = state.run
     while run.visible > 0:
         row = state.picks[run.visible - 1]
@@ -295,7 +295,7 @@ def drop_rest(state, now):
 
 @compiled
 def choose_random(state, line):
-    """Choose groups one by one without replacement; `scratch` holds the positions chosen so far, in order."""
+    """Choose a batch's groups at random without replacement; `scratch` holds the positions chosen so far, sorted."""
     settings, run = state.settings, state.run
     size = settings.groups_per_batch
     # Groups of the latest publish are adjacent; groups that were visible at once come after them.

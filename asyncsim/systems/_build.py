@@ -29,7 +29,7 @@ PATIENCE = 100_000
 def new_state(
     system: Settings, batches: int, samples: int, realization: int, seed: int, drawn: bool, record: bool, warm: int
 ) -> State:
-    """State at time 0 with version 0, before the first admission."""
+    """Kernel state at time 0 with version 0, before the first group is admitted."""
     s, places = system, len(system.rates)
     samples += s.redundant
     groups = _rows(system, batches, record)
@@ -152,7 +152,7 @@ def _open_places(s: Settings, state: State) -> None:
 
 
 def refill(system: Settings, state: State, seed: int) -> None:
-    """Draw values for the next admissions and the next batches, if the previous draws have run out."""
+    """Draw random values for the next admitted groups and batches, if the previous draws have run out."""
     run = state.run
     if run.started >= run.times_drawn:
         _draw_times(system, state, seed)
@@ -197,7 +197,7 @@ _GROUP_TABLES = ("ranks", "picks", "hidden", "again", "targets", "sample", "step
 
 
 def grow(state: State) -> State:
-    """The same state with twice the space in tables that are full."""
+    """Kernel state with twice the space in tables that are full."""
     settings, run = state.settings, state.run
     tables: list[str] = []
     if run.timed + state.codes.size >= len(state.timed):
@@ -232,14 +232,14 @@ def grow(state: State) -> State:
 
 
 def works(system: Settings, entities: np.ndarray, realization: int, seed: int) -> np.ndarray:
-    """Work of samples, or of groups with shared work, before the difficulty of their prompt."""
+    """Random work of samples (or of groups whose samples share it), before the difficulty of their prompt."""
     return system.length.sample(rng.Stream(seed, "work"), realization, entities, compiled=True)
 
 
 def train_times(
     system: Settings, batches: int, samples_per_group: int, realization: int, seed: int, first: int = 0
 ) -> np.ndarray:
-    """Seconds of training per batch from `first` on, without those of its tokens, float64 `[B]`."""
+    """Seconds of training per batch from batch `first` on, without the time per token, float64 `[B]`."""
     if isinstance(system.train_time, Law):
         stream = rng.Stream(seed, "train_time")
         return system.train_time.sample(stream, realization, np.arange(first, first + batches), compiled=True)
@@ -248,23 +248,23 @@ def train_times(
 
 
 def rewards(system: Settings, samples: np.ndarray, realization: int, seed: int) -> np.ndarray:
-    """Seconds from the end of samples to their rewards."""
+    """Random seconds from the end of each sample to its reward."""
     return _of(system.reward, seed, "reward seconds", realization, samples)
 
 
 def environments(system: Settings, samples: np.ndarray, turns: np.ndarray, realization: int, seed: int) -> np.ndarray:
-    """Seconds of the environment's step after the given turn, counted from 1."""
+    """Random seconds of each sample's environment step after the given turn, counted from 1."""
     return _of(system.environment, seed, "environment", realization, samples, turns)
 
 
 def difficulties(system: Settings, groups: np.ndarray, realization: int, seed: int) -> np.ndarray:
-    """Factor on the work of the first prompts of the groups with these numbers."""
+    """Random difficulty of each group's original prompt, a factor on the work of its samples."""
     law = system.difficulty
     return np.ones(np.shape(groups)) if law is None else _of(law, seed, "difficulty", realization, groups)
 
 
 def acceptances(groups: np.ndarray, realization: int, seed: int) -> np.ndarray:
-    """Uniform draws; a group is accepted if its draw is below the acceptance probability."""
+    """Uniform draws of groups; a group is accepted if its draw is below the acceptance probability."""
     return rng_compiled.uniform(rng.Stream(seed, "accept"), realization, groups)
 
 

@@ -48,14 +48,14 @@ SETTING = "asyncsim.setting."
 
 
 class StateType(types.Type):
-    """Type of the state; its value is the address of the list of addresses."""
+    """Compiler type of the kernel state, whose value is the address of a list of table addresses."""
 
     def __init__(self) -> None:
         super().__init__(name="State")
 
 
 class TableType(types.Type):
-    """Type of a table; its value is the position of its address and lengths in the list."""
+    """Compiler type of a state's table, whose value is the position of its address and lengths in the list."""
 
     def __init__(self, dtype: np.dtype, axes: int) -> None:
         self.dtype, self.axes = dtype, axes
@@ -63,7 +63,7 @@ class TableType(types.Type):
 
 
 class RowType(types.Type):
-    """Type of a record; its value is its address."""
+    """Compiler type of one record in a table, whose value is the record's address."""
 
     def __init__(self, dtype: np.dtype) -> None:
         self.dtype = dtype
@@ -260,7 +260,7 @@ def _set_item(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
 
 @_intrinsic
 def state_at(typing: Any, addresses: Any) -> Any:
-    """State whose addresses are listed in an array of int64."""
+    """Kernel state whose table addresses are listed in an array of int64."""
 
     def lower(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
         array = context.make_array(sig.args[0])(context, builder, arguments[0])
@@ -283,7 +283,7 @@ def clear(typing: Any, row: Any) -> Any:
 
 
 def setting_readers(constants: Mapping[str, float]) -> str:
-    """LLVM text of the functions that read settings; constants are inlined."""
+    """LLVM text of functions that read the event model's settings, with constant settings inlined."""
     module = ir.Module()
     for name in SETTINGS.names:
         dtype, offset = _field(SETTINGS, name)

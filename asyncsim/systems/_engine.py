@@ -20,14 +20,14 @@ LATER_CLASS = 1 << 60
 
 @compiled
 def clock(state, s, now):
-    """Virtual clock W of a server."""
+    """Virtual clock W of a server, which advances with the server's speed."""
     server = state.server[s]
     return server.w_zero + (now - server.t_zero) * server.speed
 
 
 @compiled
 def completion(state, s):
-    """Time of the next completion on a server that is running with active samples."""
+    """Time in seconds at which the next sample on a running server completes its stretch of generation."""
     settings, server = state.settings, state.server[s]
     rest = state.keys[s * settings.room] - server.w_zero
     if server.speed != 1.0:
@@ -37,13 +37,13 @@ def completion(state, s):
 
 @compiled
 def version_of(state, s):
-    """Version that a server generates with: the installed one, or its own in rolling updates."""
+    """Version with which a server generates: the installed one, or its own during rolling updates."""
     return state.server[s].version if state.settings.rolling else state.run.installed
 
 
 @compiled
 def set_speed(state, s, now):
-    """Set the speed of a server's clock from its active samples and pauses."""
+    """Set the speed of a server's virtual clock from its number of active samples and pauses."""
     run, server = state.run, state.server[s]
     if run.paused or (state.settings.rolling and server.paused):
         speed = 0.0
@@ -75,7 +75,7 @@ def server_of(state, code):
 
 @compiled
 def heap_code(state, code):
-    """Heap code of a sample: its number in the bits above its row."""
+    """Code of a sample in the heaps: its number in the bits above its row."""
     settings = state.settings
     if settings.samples == 1:
         return (np.int64(state.group[code].number) << ROW_BITS) | code
@@ -85,7 +85,7 @@ def heap_code(state, code):
 
 @compiled
 def end_of_turn(state, code):
-    """Work completed at the end of the sample's current turn."""
+    """Work that a sample has completed at the end of its current turn."""
     settings, sample = state.settings, state.sample[code]
     turn, work = sample.turn, sample.work
     return work * turn / settings.turns if turn < settings.turns else work
@@ -93,14 +93,14 @@ def end_of_turn(state, code):
 
 @compiled
 def target_of(state, code):
-    """Work at which the current stretch ends: the end of the turn, or a failure."""
+    """Work at which a sample's current stretch of generation ends: the end of the turn, or a failure."""
     end = end_of_turn(state, code)
     return min(end, state.sample[code].limit) if state.settings.failure_rate > 0.0 else end
 
 
 @compiled
 def key_of(state, code):
-    """Virtual time W at which the current stretch ends."""
+    """Server clock W at which a sample's current stretch of generation ends."""
     sample = state.sample[code]
     speed = rate_of(state, code)
     return sample.clock + (target_of(state, code) - sample.done) / speed
@@ -108,7 +108,7 @@ def key_of(state, code):
 
 @compiled
 def failure_after(state, code, attempt):
-    """Units of work that an attempt generates before it fails."""
+    """Work that an attempt of a sample generates before it fails, drawn from the failure rate."""
     settings = state.settings
     number = heap_code(state, code) >> ROW_BITS
     draw = uniform_at(settings.failure_key_0, settings.failure_key_1, settings.realization, number, attempt, 0)
@@ -117,7 +117,7 @@ def failure_after(state, code, attempt):
 
 @compiled
 def begin_stretch(state, code, s, base):
-    """Begin a stretch of generation at W = base with the work done so far."""
+    """Begin a stretch of a sample's generation at server clock W = base, with the work done so far."""
     settings, run, sample, server = state.settings, state.run, state.sample[code], state.server[s]
     sample.clock = base
     version = version_of(state, s)
@@ -142,7 +142,7 @@ def push_key(state, code, s):
 
 @compiled
 def write(state, code, s, now):
-    """Continue the generation of a sample that holds a slot."""
+    """Continue the generation of a sample that has a slot."""
     settings, run, sample = state.settings, state.run, state.sample[code]
     state.server[s].active += 1
     run.active += 1
@@ -158,7 +158,7 @@ def write(state, code, s, now):
 
 @compiled
 def stamp_start(state, code, now):
-    """Begin an attempt without tokens under the installed version."""
+    """Begin an attempt of a sample, without tokens, under the installed version."""
     settings, run, sample = state.settings, state.run, state.sample[code]
     row = row_of(state, code)
     again = sample.v_start >= 0
@@ -182,7 +182,7 @@ def stamp_start(state, code, now):
 
 @compiled
 def serve(state, s, now):
-    """Assign free slots of a server to the samples that wait for one."""
+    """Assign free slots of a server to samples that wait for one."""
     settings, run, server = state.settings, state.run, state.server[s]
     while server.waiting > 0 and server.held < settings.slots:
         code = state.queue[s * settings.room + server.waiting_head]
@@ -197,7 +197,7 @@ def serve(state, s, now):
 
 @compiled
 def submit(state, code, s, now):
-    """Give a sample a slot of its server, or let it wait for one."""
+    """Give a sample a slot of its server, or let it wait for a free slot."""
     settings, run, server = state.settings, state.run, state.server[s]
     if server.held < settings.slots:
         server.held += 1
@@ -212,7 +212,7 @@ def submit(state, code, s, now):
 
 @compiled
 def account(state, code, s, at, done):
-    """Add the tokens generated since the stretch began, `done` in total at W = at, and their versions."""
+    """Add a sample's tokens since its stretch began, `done` in total at server clock W = at, and their versions."""
     settings, sums, sample, server = state.settings, state.sums, state.sample[code], state.server[s]
     speed = rate_of(state, code)
     if settings.mode == KEEP:
@@ -227,7 +227,7 @@ def account(state, code, s, at, done):
 
 @compiled
 def work_written(state, code, at):
-    """Work that a sample in generation has done at W = at."""
+    """Work that a sample in generation has done at server clock W = at."""
     sample = state.sample[code]
     return sample.done + max(0.0, at - sample.clock) * rate_of(state, code)
 
@@ -242,7 +242,7 @@ def waste(state, code):
 
 @compiled
 def put_event(state, time, later_class, what):
-    """Enter a wall-clock event after those with equal time and class."""
+    """Enter an event on the wall clock, after events of equal time and class."""
     run = state.run
     timed_push(state.timed, run.timed, time, later_class | run.serial, what)
     run.timed += 1
@@ -251,7 +251,7 @@ def put_event(state, time, later_class, what):
 
 @compiled
 def fail(state, code, now):
-    """Make a sample in generation fail; True if it continues at once."""
+    """Let a sample in generation fail; True if it continues at once."""
     settings, sample = state.settings, state.sample[code]
     sample.attempt += 1
     sample.phase = REPAIRING
@@ -267,7 +267,7 @@ def fail(state, code, now):
 
 @compiled
 def resume(state, code, s, now):
-    """Continue a sample after its failure, from where it was or without tokens."""
+    """Continue a sample after its failure, with its tokens so far or without tokens."""
     settings = state.settings
     if not settings.failure_keeps:
         stamp_start(state, code, now)
@@ -276,7 +276,7 @@ def resume(state, code, s, now):
 
 @compiled
 def area_to(state, s, now):
-    """Integrate a server's version up to now, before it changes, and record its clock."""
+    """Integrate a server's version over its clock up to now, before the version changes, and record the clock."""
     at = clock(state, s, now)
     state.server[s].area += version_of(state, s) * (at - state.server[s].area_to)
     state.server[s].area_to = at
@@ -285,7 +285,7 @@ def area_to(state, s, now):
 
 @compiled
 def rekey(state, now):
-    """Recompute the key of every writing sample, not before now, and rebuild the heaps."""
+    """Recompute when every sample in generation ends its stretch, not before now, and rebuild the heaps."""
     settings = state.settings
     for s in range(settings.servers):
         at, o = clock(state, s, now), s * settings.room

@@ -12,7 +12,7 @@ from asyncsim.systems._leaving import cancel_rest, end_generation
 
 @compiled
 def new_sample(state, code, line, factor):
-    """Initialize a sample that has not started."""
+    """Initialize a sample whose generation has not started."""
     settings, sums, sample = state.settings, state.sums, state.sample[code]
     sample.work = state.supply[line].work * factor
     sample.done = 0.0
@@ -32,7 +32,7 @@ def new_sample(state, code, line, factor):
 
 @compiled
 def new_group(state, now):
-    """Give a new group a slot, and return its row."""
+    """Give an admitted group a slot, and return its row."""
     settings, run = state.settings, state.run
     number = run.admitted
     run.admitted = number + 1
@@ -85,13 +85,13 @@ def new_group(state, now):
 
 @compiled
 def permits_of(state):
-    """Number of samples that may be in progress: the setting, or its adapted value."""
+    """Number of samples that may be in progress at once: the setting, or its adapted value."""
     return state.run.allowed if state.settings.adapts else state.settings.permits
 
 
 @compiled
 def adapt(state):
-    """Allow one more group if the groups trained since the last install were fresh enough, else half as many."""
+    """Permit one more group if groups trained since the last install were fresh enough, else half as many."""
     settings, run = state.settings, state.run
     if run.stale > settings.target_staleness * run.stale_groups:
         run.allowed = max(1, run.allowed // 2)
@@ -102,7 +102,7 @@ def adapt(state):
 
 @compiled
 def leads(state):
-    """Whether packed batches are so far ahead of the generators' version that no sample may start."""
+    """Whether packed batches are so far ahead of the generators' version that no new sample may start."""
     settings, run = state.settings, state.run
     # The limit first: where there is none the rest is left out.
     ahead = run.packs // settings.batches_per_publish - run.installed
@@ -111,7 +111,7 @@ def leads(state):
 
 @compiled
 def dispatch(state, now):
-    """Send the samples of the last admitted group to their servers, as far as permits and the lead allow."""
+    """Send the samples of the last admitted group to their servers, as permits and the maximum lead allow."""
     run = state.run
     while run.outside_from < run.outside_to and run.permitted < permits_of(state) and not leads(state):
         code = run.outside_from
@@ -123,7 +123,7 @@ def dispatch(state, now):
 
 @compiled
 def epoch_is_full(state):
-    """Whether the next quantum belongs to an epoch that has not begun; lost groups are replaced."""
+    """Whether the next groups to admit belong to an epoch that has not begun; lost groups are replaced."""
     settings, run = state.settings, state.run
     begun = run.finished // settings.epoch + 1
     if run.finished == (begun - 1) * settings.epoch and (run.wanted or run.syncing):
@@ -142,7 +142,7 @@ def round_is_on(state):
 
 @compiled
 def admit(state, now):
-    """Admit groups while a quantum of permits and slots is free and drawn; True if draws or rows run out."""
+    """Admit groups while enough permits and slots are free; True if drawn values or table rows run out."""
     settings, run = state.settings, state.run
     quantum, samples = settings.quantum, settings.samples
     while run.tickets >= quantum and run.free >= quantum:
@@ -172,7 +172,7 @@ def admit(state, now):
 
 @compiled
 def finish_group(state, code, now):
-    """Handle a group whose samples are all scored: reject it, or put it into the buffer, or block it."""
+    """Handle a group whose samples are all scored: reject it, put it into the buffer, or block it."""
     settings, run = state.settings, state.run
     row = row_of(state, code)
     if settings.redundant > 0:
@@ -214,7 +214,7 @@ def unblock(state, now):
 
 @compiled
 def end_sample(state, code, now):
-    """Finish the generation of a sample; True if its reward is available at once."""
+    """Finish a sample's generation; True if its reward is available at once."""
     settings, run, sample = state.settings, state.run, state.sample[code]
     sample.end = now
     sample.v_end = version_of(state, server_of(state, code))
@@ -233,7 +233,7 @@ def end_sample(state, code, now):
 
 @compiled
 def score_sample(state, code, now):
-    """Record the reward of a sample; True if it finishes its group."""
+    """Record a sample's reward; True if this finishes the sample's group."""
     sample = state.sample[code]
     sample.scored = now
     sample.phase = _state.OVER_SAMPLE
@@ -244,7 +244,7 @@ def score_sample(state, code, now):
 
 @compiled
 def train(state, now):
-    """Start training on the next packed batch, and return its seconds."""
+    """Start training on the next packed batch, and return the seconds of training."""
     settings, run, sums = state.settings, state.run, state.sums
     number = run.started
     line, row_of_batch = line_of(number, len(state.taken)), line_of(number, len(state.batch))
@@ -282,7 +282,7 @@ def train(state, now):
 
 @compiled
 def summarize(state, row, version):
-    """Add a trained group to the sums: staleness of its head and of its tokens, and its origin."""
+    """Add a trained group to the summary: staleness of its first tokens and of all tokens, and how it arose."""
     settings, run, sums, group = state.settings, state.run, state.sums, state.group[row]
     stale = version - np.int64(group.v_head)
     state.histogram[min(stale, state.histogram.shape[0] - 1)] += 1

@@ -5,7 +5,7 @@ from asyncsim.systems._compile import compiled
 
 @compiled
 def sift_up(keys, codes, o, i, key, code, top=0):
-    """Move (key, code) from position i up to `top` at most, in the heap that begins at o; ties are broken by code."""
+    """Move (key, code) from position i towards `top` in the heap that begins at o; ties are broken by code."""
     while i > top:
         up = (i - 1) >> 1
         if keys[o + up] < key or (keys[o + up] == key and codes[o + up] < code):
@@ -17,7 +17,7 @@ def sift_up(keys, codes, o, i, key, code, top=0):
 
 @compiled
 def sift_down(keys, codes, o, size, i, key, code):
-    """Move (key, code) down from position i of the heap of this size that begins at o."""
+    """Move (key, code) down from position i of a heap of the given size that begins at o; ties go by code."""
     # Move the smaller children up, without a look at the key: it mostly belongs near the end of their path.
     top = i
     while 2 * i + 2 < size:
@@ -41,7 +41,7 @@ def heapify(keys, codes, o, size):
 
 @compiled
 def timed_push(timed, size, time, order, what):
-    """Push a wall-clock event; ties are broken by order."""
+    """Push an event onto the heap of the wall clock; ties are broken by order."""
     i = size
     while i > 0:
         up = (i - 1) >> 1
@@ -55,13 +55,13 @@ def timed_push(timed, size, time, order, what):
 
 @compiled
 def timed_move(timed, to, at):
-    """Copy the entry at one position to another."""
+    """Copy one event in the heap of the wall clock to another position."""
     timed[to].time, timed[to].order, timed[to].what = timed[at].time, timed[at].order, timed[at].what
 
 
 @compiled
 def timed_sift(timed, size, i):
-    """Sift down the entry at position i."""
+    """Sift down the event at position i in the heap of the wall clock."""
     time, order, what = timed[i].time, timed[i].order, timed[i].what
     while True:
         low = 2 * i + 1
@@ -87,7 +87,7 @@ def timed_heapify(timed, size):
 
 @compiled
 def ring_end(room, head, count):
-    """Index after a queue of `count` entries that begins at `head` of a ring of `room` entries."""
+    """Index after the end of a queue of `count` entries that begins at `head` of a ring of `room` entries."""
     tail = head + count
     return tail if tail < room else tail - room
 
@@ -100,13 +100,13 @@ def ring_put(ring, o, room, head, count, value):
 
 @compiled
 def line_of(number, size):
-    """Index of an entry in a table that keeps the latest; a table as long as the run keeps all."""
+    """Index of an entry in a table that keeps the latest entries; a table as long as the run keeps all."""
     return number if number < size else number % size
 
 
 @compiled
 def ring_next(room, head):
-    """Head of a queue after its first entry is removed."""
+    """Head of a ring's queue after its first entry is removed."""
     return head + 1 if head + 1 < room else 0
 
 

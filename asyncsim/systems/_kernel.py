@@ -358,11 +358,11 @@ advance_at, advance_plain_at, rekey_at = _entry_points(digest())
 
 
 def advance(state: State, stop_started: int, stop_finished: int) -> int:
-    """Run until the given numbers of batches have started or finished, or the caller must act; return the reason."""
+    """Run the event model until enough batches have started or finished, or the caller must act; return why."""
     at = advance_plain_at if state.plain else advance_at
     return int(at(state.addresses, stop_started, stop_finished))
 
 
 def rekey(state: State) -> None:
-    """Recompute the end of every sample in flight from its work, and rebuild the heaps."""
+    """Recompute when every sample in flight ends, after its work became known, and rebuild the heaps."""
     rekey_at(state.addresses)

@@ -20,28 +20,28 @@ def count(words: str, default: Any = ..., remedy: str = "count groups", low: int
 
 
 def samples(words: str, default: Any = ..., remedy: str = "count samples", low: int = 1) -> Any:
-    """Declare a number of samples, which may exceed the number of slots."""
+    """Declare a knob that is a number of samples, which may exceed the number of slots."""
     return count(words, default, remedy, low, checks.LARGEST)
 
 
 def limit(words: str, remedy: str, low: int = 1) -> Any:
-    """Declare a number, or None (or infinity) for no limit, which is the default."""
+    """Declare a knob that is a number, or None (or infinity) for no limit, which is the default."""
     return Knob(None, words, lambda name, value: optional(name, value, low, remedy))
 
 
 def given(words: str, default: Any = ...) -> Any:
-    """Declare a value that is passed on as given; the preset reads it together with other knobs."""
+    """Declare a knob whose value the preset reads itself, together with other knobs."""
     return handed_on(default, words)
 
 
 def choice(*allowed: str, words: str) -> Any:
-    """Declare one of several words, by default the first; `words` complete "say ..."."""
+    """Declare a knob that is one of several words, by default the first; `words` complete "say ..."."""
     kind, names = f"Literal{list(allowed)}", f"{', '.join(allowed[:-1])} or {allowed[-1]}, {words}"
     return Knob(allowed[0], names, lambda name, value: checks.one_of(name, value, allowed, f"say {words}"), kind=kind)
 
 
 def share(words: str, default: Any, remedy: str, low: float = 0.0, high: float = math.inf, **more: Any) -> Any:
-    """Declare a fraction or factor that is multiplied as the trainer does.
+    """Declare a knob that is a fraction or factor, multiplied with the trainer's own rounding.
 
     Trainers round the product of floats. Truncated, 115 % of 100 are 114; rounded up, 110 % of 100 are 111.
     """
@@ -80,7 +80,7 @@ _MODEL = handed_on(
 def preset(
     reference: str, places: str, times: Mapping[str, Knob] = _SHARED
 ) -> Callable[[Callable[..., dict[str, Any]]], Callable[..., System]]:
-    """Decorator that makes a preset of a function from knobs to `settings`; each parameter's default is its `Knob`.
+    """Decorator that makes a preset from a function from knobs to `settings`; each parameter's default is its `Knob`.
 
     The preset takes `times` and `model` besides. It records its knobs as they were given, but for those in the settings
     under `knobs`. Too many places are refused under the knob `places`. What a docstring says of arguments, what is
@@ -139,18 +139,18 @@ def preset(
 
 
 def settings(places: int, batch: int, **more: Any) -> dict[str, Any]:
-    """Settings of the event model with slots of rate 1 and groups per batch; others are as in `System`."""
+    """Settings of the event model, given the number of slots (of rate 1) and groups per batch; see `System`."""
     return {"places": places, "groups_per_batch": batch, **more}
 
 
 def ahead(batch: int, versions: int, places: int | None = None, **more: Any) -> dict[str, Any]:
-    """Settings with K = (versions + 1) batches of permits that return at the publish, and a slot for each."""
+    """Settings with K = (versions + 1) batches of permits that return at the publish, and a slot for each permit."""
     tickets = (versions + 1) * batch
     return settings(tickets if places is None else places, batch, tickets=tickets, **more)
 
 
 class Source(NamedTuple):
-    """Source of a preset: a repository at a commit, a paper or a textbook, and the date."""
+    """Source from which a preset was read: a repository at a commit, a paper or a textbook, and the date."""
 
     origin: str
     date: str
@@ -158,14 +158,14 @@ class Source(NamedTuple):
     kind: str = "source"
 
     def line(self) -> str:
-        """Format the source in one line."""
+        """Format the preset's source in one line."""
         place = f"{self.origin} {self.path}".strip()
         dated = ", ".join(part for part in (place, f"of {self.date}" if self.date else "") if part)
         return f"Read: {dated} ({self.kind})" if dated else f"Read: no trainer's source ({self.kind})"
 
 
 def source(origin: str = "", date: str = "", path: str = "", kind: str = "source") -> Callable[[Any], Any]:
-    """Decorator that records what a preset was read from, in November 2026, as its attribute `source`."""
+    """Decorator that records what a preset was read from, in November 2026, as the preset's attribute `source`."""
 
     def add(make: Any) -> Any:
         make.source = Source(origin, date, path, kind)
@@ -175,7 +175,7 @@ def source(origin: str = "", date: str = "", path: str = "", kind: str = "source
 
 
 def optional(name: str, value: Any, low: int, remedy: str) -> int | None:
-    """Validate a number, or None (or infinity) for no limit."""
+    """Validate a knob that is a number, or None (or infinity) for no limit."""
     endless = value is None or (isinstance(value, float) and value == math.inf)
     return None if endless else checks.integer(name, value, low, f"{remedy}, or None for no limit", PLACES)
 

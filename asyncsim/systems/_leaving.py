@@ -10,7 +10,7 @@ from asyncsim.systems._heaps import heapify, ring_put, timed_heapify, timed_move
 
 @compiled
 def end_generation(state, row, now):
-    """End a group's generation, when all its samples have ended or enough of them are finished."""
+    """End a group's generation, once all its samples have ended or enough of them are finished."""
     settings, run, group = state.settings, state.run, state.group[row]
     group.v_done = _engine.version_of(state, _engine.server_of(state, row * settings.samples))
     state.moment[row].t_done = now
@@ -23,7 +23,7 @@ def end_generation(state, row, now):
 
 @compiled
 def leave_server(state, code, now):
-    """Release everything that a sample of a cut group holds; heaps and queues are cleaned afterwards."""
+    """Release the slot and permit of a discarded sample; heaps and queues are cleaned afterwards."""
     settings, run, sample = state.settings, state.run, state.sample[code]
     s, phase = _engine.server_of(state, code), sample.phase
     holds = phase in (_state.WRITING, _state.STARTING, _state.REPAIRING)
@@ -54,7 +54,7 @@ def leave_server(state, code, now):
 
 @compiled
 def sweep_server(state, s):
-    """Remove cut and cancelled samples from a server's heap and queue."""
+    """Remove cut and cancelled samples from a server's heap of completions and its queue."""
     settings, server = state.settings, state.server[s]
     o, end = s * settings.room, 0
     for i in range(server.heap):
@@ -76,7 +76,7 @@ def sweep_server(state, s):
 
 @compiled
 def sweep_clock(state):
-    """Remove samples that have left from those that await their work, and from the wall clock's events."""
+    """Remove discarded samples from the list that awaits their work, and from the wall clock's events."""
     run = state.run
     end = 0
     for i in range(run.pending):
@@ -98,7 +98,7 @@ def sweep_clock(state):
 
 @compiled
 def cancel_rest(state, row, now):
-    """Cancel the other samples of a group that has enough; the tokens that they generated are wasted."""
+    """Cancel the remaining samples of a group that has enough; the tokens that they generated are wasted."""
     settings, sums, group = state.settings, state.sums, state.group[row]
     timed, head = 0, state.run.snapshots
     for code in range(row * settings.samples, (row + 1) * settings.samples):
@@ -127,7 +127,7 @@ def cancel_rest(state, row, now):
 
 @compiled
 def cut_group(state, row, now):
-    """Drop a group for its staleness before it has entered the buffer."""
+    """Drop a group for its staleness, before it has entered the buffer."""
     settings, run, group = state.settings, state.run, state.group[row]
     for code in range(row * settings.samples, (row + 1) * settings.samples):
         leave_server(state, code, now)
@@ -145,7 +145,7 @@ def cut_group(state, row, now):
 
 @compiled
 def cut(state, reach, now):
-    """Apply the age rule: drop groups staler than the planned version allows; return whether there were any."""
+    """Apply the staleness limit: drop groups that exceed it at the planned version; return whether there were any."""
     settings, run = state.settings, state.run
     planned = run.packs // settings.batches_per_publish
     changed = cut_buffer(state, planned, now)

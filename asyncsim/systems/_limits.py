@@ -20,7 +20,7 @@ _STEEP = 50.0
 
 
 class Size(NamedTuple):
-    """Expected size of a realization: groups admitted, maximum groups outstanding, events and bytes.
+    """Expected size of a simulated realization: groups admitted, maximum groups outstanding, events and bytes.
 
     Bytes are those with a record, without one, and of a record with its tables. All are upper bounds, up to chance.
     """
@@ -34,7 +34,7 @@ class Size(NamedTuple):
 
 
 def refuse(s: Settings, batches: int, samples: int, what: str) -> None:
-    """Raise `InputError` for more events than `EVENTS`, or more bytes than allowed, as `Size` gives them under `what`.
+    """Raise `InputError` if a simulation needs more events than `EVENTS`, or more bytes than allowed.
 
     "recorded" and "summed" are the arrays of a run, "tables" a record with the tables of a timeline made from it.
     """
@@ -52,14 +52,14 @@ def refuse(s: Settings, batches: int, samples: int, what: str) -> None:
 
 
 def refuse_more(s: Settings, batches: int, samples: int, groups: int, trained: int) -> None:
-    """Raise `RunError` for far more groups than expected, since groups cut right after their start have no estimate."""
+    """Raise `RunError` if a simulation generates far more groups than expected, as when groups are cut at once."""
     if groups > SURE and groups > SURE + 100 * expected(s, batches, samples, sharp=False).groups:
         what = f"{groups:.3g} groups have been generated for {trained} batches, most of them in vain"
         raise checks.RunError(f"{s.name}: {what}; raise max_age or capacity, or lower prefetch or train_time")
 
 
 def expected(s: Settings, batches: int, samples: int, sharp: bool = True) -> Size:
-    """Expected size: groups trained, or all that unrestricted generators produce while the trainer trains."""
+    """Expected size of a simulation: groups trained, or all that unrestricted generators produce during training."""
     started = samples + s.redundant
     publishes = batches // s.batches_per_publish
     uses = math.inf if s.max_uses is None else s.max_uses
@@ -78,7 +78,7 @@ def expected(s: Settings, batches: int, samples: int, sharp: bool = True) -> Siz
 
 
 def mean(law: Law | None) -> float:
-    """Mean of a distribution, infinite if it has none; 1 without a distribution."""
+    """Mean of a distribution, infinite if it does not exist; 1 without a distribution."""
     try:
         return 1.0 if law is None else law.mean()
     except checks.InputError:
@@ -90,7 +90,7 @@ def _work(s: Settings) -> float:
 
 
 def generation(s: Settings, batches: int, publishes: int, samples: int, sharp: bool) -> tuple[float, float]:
-    """Groups produced while a trainer that never waits trains, and the seconds; 0 without a mean."""
+    """Groups generated while a trainer that never waits trains all batches, and its seconds; 0 without a mean."""
     if not math.isfinite(_work(s)):
         return 0.0, 0.0
     fastest = max(s.rates) * (1.0 if s.decode is None else max(s.decode)) * len(s.rates) / _work(s)

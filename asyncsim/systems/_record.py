@@ -21,7 +21,7 @@ Columns = dict[str, np.ndarray]
 
 
 def trained(state: State, tokens: int) -> tuple[np.ndarray, ...]:
-    """Trained samples of a finished state, by id inside each batch; one token column if versions agree."""
+    """Trained samples of a finished simulation, by id inside each batch; one token column if versions agree."""
     code = kept_codes(state, groups_of_batches(state))
     start, end = state.sample.v_start[code], state.sample.v_end[code]
     work = state.sample.work[code]
@@ -32,7 +32,7 @@ def trained(state: State, tokens: int) -> tuple[np.ndarray, ...]:
 
 
 def join(system: Settings, parts: Iterable[tuple[np.ndarray, ...]], header: dict[str, Any]) -> records.Schedule:
-    """Schedule of several realizations, each as returned by `trained`."""
+    """Schedule of several realizations, each given as `trained` returns it."""
     versions, *others = zip(*parts, strict=True)
     tokens = max(each.shape[-1] for each in versions)
     version = np.stack([np.broadcast_to(each, (*each.shape[:-1], tokens)) for each in versions])
@@ -42,7 +42,7 @@ def join(system: Settings, parts: Iterable[tuple[np.ndarray, ...]], header: dict
 
 
 def groups_of_batches(state: State) -> np.ndarray:
-    """Group numbers [B, G] of every trained batch, ascending inside a batch."""
+    """Group numbers [B, G] of every trained batch, in ascending order inside a batch."""
     return np.sort(state.taken[: state.run.started].astype(np.int64), axis=1)
 
 
@@ -52,7 +52,7 @@ def codes_of(state: State, groups: np.ndarray) -> np.ndarray:
 
 
 def kept_codes(state: State, groups: np.ndarray) -> np.ndarray:
-    """Rows of the samples that finished groups keep, by number, on an additional axis."""
+    """Rows of the samples that finished groups keep, by number, on an additional last axis."""
     code = codes_of(state, groups)
     if state.settings.redundant == 0:
         return code
@@ -61,14 +61,14 @@ def kept_codes(state: State, groups: np.ndarray) -> np.ndarray:
 
 
 def head_staleness(state: State) -> np.ndarray:
-    """Head staleness of every trained group, float64 `[B, G]`."""
+    """Staleness of the first token of every trained group, in versions, float64 `[B, G]`."""
     head = state.group.v_head[groups_of_batches(state)]
     version = state.batch.version[: len(head)]
     return (version[:, None] - head).astype(np.float64)
 
 
 def timeline(system: Settings, state: State, header: dict[str, Any]) -> records.Timeline:
-    """Full timeline of a finished state, with times in seconds."""
+    """Full timeline of a finished simulation, with times in seconds."""
     seconds = float(state.run.now)
     header = {**header, "seconds": seconds}
     members = groups_of_batches(state)
@@ -186,7 +186,7 @@ def _columns(table: Table, names: Iterable[str]) -> Columns:
 
 
 class Writing(NamedTuple):
-    """How samples were generated: server [s], rate [s], first and last version [s], and their stretches.
+    """Generation of s samples: server, rate, first and last version of each, and their stretches of generation.
 
     Stretches `first_stretch[s] .. first_stretch[s + 1]` of sample s begin at server clock `clock` with `done` units of
     work written; `marks` `[V, servers]` are the clocks at the installs.
@@ -204,7 +204,7 @@ class Writing(NamedTuple):
 
 @kept(nogil=True, error_model="numpy")
 def emit(writing, whole, version):
-    """Write the versions of samples' tokens to `version` int32 [s, T]: token t at work `whole * t / T`."""
+    """Write the versions of samples' tokens to `version` int32 [s, T], with token t at work `whole * t / T`."""
     server, rate, first, last, first_stretch, clock, done, marks = writing
     tokens = version.shape[1]
     for i in range(version.shape[0]):
@@ -223,7 +223,7 @@ def emit(writing, whole, version):
 def stretches_of(
     code: np.ndarray, sample: np.ndarray, clock: np.ndarray, done: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Stretches (first_stretch [s + 1], clock, done) of the given samples' last attempts, from a log in time order."""
+    """Stretches of generation in the last attempts of given samples, from a log in order of time."""
     rank = np.zeros(int(max(code.max(initial=-1), sample.max(initial=-1))) + 2, dtype=np.int64)
     rank[code] = np.arange(1, code.size + 1)
     entries = np.flatnonzero(rank[sample] > 0)
@@ -241,7 +241,7 @@ def stretches_of(
 
 
 def writing_of(state: State, code: np.ndarray) -> Writing:
-    """How the samples of the given rows were generated; those in flight as if no further install followed."""
+    """Generation of the samples in given rows; samples in flight as if no further install followed."""
     row = code // state.settings.samples
     place = state.group.place[row]
     first, last = state.sample.v_start[code], state.sample.v_end[code]
@@ -258,7 +258,7 @@ def writing_of(state: State, code: np.ndarray) -> Writing:
 
 
 def versions_of_tokens(state: State, code: np.ndarray, whole: np.ndarray, tokens: int) -> np.ndarray:
-    """Version of every token, int32 `[..., T]`: token t is emitted when `whole * t / T` of the work is done.
+    """Version of every token, int32 `[..., T]`; token t is generated when `whole * t / T` of the work is done.
 
     A token emitted exactly at an install has the new version; the first is emitted at the start, whatever is installed
     at that instant. Samples in flight are versioned as if no install followed. `code` and `whole` of shape `[...]`.

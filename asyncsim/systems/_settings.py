@@ -76,7 +76,7 @@ def _length(name: str, value: Any) -> Law:
 @calls.named
 @dataclass(frozen=True, repr=False)
 class Settings(Source):
-    """Validated settings of a `System`, and the quantities that follow from them without a run."""
+    """Validated settings of a `System`, and quantities that follow from them without a simulation."""
 
     name: str
     knobs: Mapping[str, Any]
@@ -156,14 +156,14 @@ class Settings(Source):
 
     @property
     def random(self) -> bool:
-        """Whether realizations differ randomly."""
+        """Whether realizations of the system differ randomly."""
         laws = (self.length, self.train_time, self.difficulty, self.reward, self.environment)
         chosen = self.order == "random" or self.accept < 1.0 or self.failure_rate > 0.0
         return chosen or any(isinstance(law, Law) and law.random for law in laws)
 
     @property
     def instant(self) -> bool:
-        """Whether training takes no time."""
+        """Whether training takes no time in this system."""
         time = self.train_time
         return self.token_time == 0.0 and not isinstance(time, Law) and time is not None and float(time) == 0.0
 
@@ -194,7 +194,7 @@ class Settings(Source):
         return self.replace(**changes) if changes else self
 
     def describe(self) -> dict[str, Any]:
-        """Name, knobs, length, slots and all settings, as JSON values."""
+        """Name, knobs, length, slots and all settings of the system, as JSON values."""
         rates: Any = self.rates[0] if len(set(self.rates)) == 1 else list(self.rates)
         description = {"name": self.name, "knobs": records.plain(self.knobs), "length": str(self.length)}
         description |= {"places": len(self.rates), "rates": rates}
@@ -209,7 +209,7 @@ class Settings(Source):
         return min(REALIZATIONS, replicates) if self.random else 1
 
     def sample_slots(self, started: int) -> int:
-        """Number of sample slots: those of servers, else sample permits, else C times samples started."""
+        """Number of slots for samples: those of servers, else sample permits, else C times samples per group."""
         if self.slots is not None:
             return self.servers * self.slots
         return len(self.rates) * started if self.permits is None else self.permits
@@ -224,11 +224,11 @@ class Settings(Source):
         return time + self.token_time * self.groups_per_batch * self.kept_work(samples_per_group)
 
     def mean_work(self) -> float:
-        """Mean work of a sample, including difficulty."""
+        """Mean work of a sample, including the difficulty of its prompt."""
         return self.length.mean() * (1.0 if self.difficulty is None else self.difficulty.mean())
 
     def kept_work(self, samples_per_group: int) -> float:
-        """Total mean work of the N samples that a group keeps, the shortest N of N + E."""
+        """Mean total work of the N samples that a group keeps, the shortest N of N + E."""
         if self.redundant == 0 or self.work_by == "group":
             return samples_per_group * self.mean_work()
         started = samples_per_group + self.redundant
@@ -243,7 +243,7 @@ class Settings(Source):
         return last * (1.0 if self.difficulty is None else self.difficulty.mean())
 
     def generation_rate(self, samples_per_group: int) -> float:
-        """Groups per second at full concurrency, when no slot ever waits.
+        """Groups generated per second at full concurrency, when no slot ever waits.
 
         Places: the sum over them of 1 / (E[max of N works] / speed + seconds of environment and, if it holds the place,
         of reward); slots and permits: as many x mean speed / (N E[work]), the smallest of all. With fewer permits than

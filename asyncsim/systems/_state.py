@@ -134,7 +134,7 @@ for _name, (_kind, _axes) in LAYOUT.items():
 
 
 class State:
-    """One realization: its tables under the fixed names of `LAYOUT`; `replace` makes another state.
+    """Kernel state of one realization: its tables under the fixed names of `LAYOUT`.
 
     `settings`, `run`, `sums`: constants, where it stands, sums. `decode` and `rate`: speeds by active samples and of
     places. `keys`, `codes` (a heap) and `queue` belong to the servers, one behind the other; `timed` is the heap of the
@@ -160,7 +160,7 @@ class State:
         raise AttributeError(f"{name} of a state is not assigned: compiled code has the addresses of its tables")
 
     def replace(self, **tables: Table) -> "State":
-        """A state with some tables replaced."""
+        """Kernel state with some tables replaced."""
         return State(**{name: vars(self)[name] for name in LAYOUT} | tables)
 
     def __reduce__(self) -> tuple[Any, ...]:

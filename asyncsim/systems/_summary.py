@@ -13,12 +13,12 @@ from asyncsim.systems._state import State
 
 
 def warm_up(system: Settings, batches: int, samples: int) -> int:
-    """Number of warm-up batches: `ramp`, but at most half of the run."""
+    """Number of warm-up batches left out of statistics: `ramp`, but at most half of the run."""
     return min(ramp(system, samples), batches // 2)
 
 
 def ramp(system: Settings, samples: int) -> int:
-    """2 ceil(K / P) batches of P groups for K permits; without permits, K is slots, capacity and packed groups.
+    """Warm-up of 2 ceil(K / P) batches of P groups for K permits, or for as many slots, buffered and packed groups.
 
     The groups admitted on version 0, or while those are trained, are trained by then. A buffer that generators fill
     slowly takes longer: twice its groups over those that a batch leaves there.
@@ -33,7 +33,7 @@ def ramp(system: Settings, samples: int) -> int:
 
 
 def fill(system: Settings, room: float, samples: int) -> float:
-    """Batches until C groups wait: C / ((load - 1) P), by chance alone C^2 / 2 P; 0 where so many need not wait."""
+    """Batches until C groups wait: C / ((load - 1) P), or C^2 / 2 P at load 1; 0 at clearly lower loads."""
     size, span = system.groups_per_batch, system.batches_per_publish
     used = 0.0 if system.max_uses is None else 1.0 / system.max_uses
     excess = system.accept * _limits.generation(system, span, 1, samples, True)[0] / (size * span) - used
@@ -43,7 +43,7 @@ def fill(system: Settings, room: float, samples: int) -> float:
 def tail(
     system: Any, batches: int, samples: int, count: Callable[[int, int], np.ndarray], realizations: int, most: int
 ) -> quantiles.Tail:
-    """99th percentile of staleness k: the smallest with F(k) >= 0.99, with longer realizations until it is stable.
+    """99th percentile k of staleness, the smallest with F(k) >= 0.99, with longer realizations until it is stable.
 
     F(k), the mean over realizations of the share <= k, has a t interval, since realizations are independent; that of
     the percentile has every k whose interval of F reaches 0.99 (Woodruff 1952). The rarest numbers come last, so short
@@ -73,7 +73,7 @@ def tail(
 
 
 def summary(system: Settings, state: State) -> dict[str, Any]:
-    """Statistics of one realization after the warm-up.
+    """Statistics of one realization after the warm-up: staleness, lost groups, lengths, throughput and utilization.
 
     `staleness`: mean, std, p99, max and pmf of the head staleness of trained groups in versions; `token_staleness`,
     mean over tokens; `newest`, mean over samples of that of the last token; `in_flight` and `in_queue`, the parts of

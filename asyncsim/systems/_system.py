@@ -15,11 +15,11 @@ _RETAINED = 8 << 20
 
 
 class StalledError(checks.RunError):
-    """Raised if no event is left, or events continue without a batch; the message names who waits for what."""
+    """Raised if a system stalls: no event is left, or none leads to a batch; the message names who waits for what."""
 
 
 class System(Settings, calls.Told):
-    """Who generates, who trains and when weights are published: one point of the event model.
+    """One asynchronous training system in the event model: who generates, who trains, when weights are published.
 
     `MODEL.md` beside this file defines every setting. Numbers in place of laws are constants, infinity in place of a
     limit is None. Raises `InputError` for values out of range, settings that contradict each other, and systems that
@@ -37,7 +37,7 @@ class System(Settings, calls.Told):
         record: bool = True,
         warm: int = 0,
     ) -> State:
-        """Initial kernel state of one realization.
+        """Initial kernel state of one realization of the system.
 
         `drawn` false: the caller supplies the work of every start; `record` false: rows of groups are used again; sums
         over time begin when `warm` batches have trained.
@@ -58,7 +58,7 @@ class System(Settings, calls.Told):
     def simulate(
         self, batches: int, samples_per_group: int, realization: int, seed: int, *, record: bool = True, warm: int = 0
     ) -> State:
-        """Final kernel state of one realization, run until the last batch has trained and been published."""
+        """Final kernel state of one realization, run until the last batch has been trained and published."""
         state = self.start(batches, samples_per_group, realization, seed, drawn=True, record=record, warm=warm)
         state, reason = stepped(self, state, _state.UNLIMITED, batches, seed)
         refuse_standstill(self, state, reason)
@@ -77,14 +77,14 @@ class System(Settings, calls.Told):
         return _record.join(self, parts, {**self.describe_at(samples_per_group), "seed": seed})
 
     def describe_at(self, samples_per_group: int) -> dict[str, Any]:
-        """`describe` with the group size, and with the training time that a load implies for it."""
+        """Settings as in `describe`, with the group size and the training time that a load implies for it."""
         resolved = {} if self.load is None else {"train_time": self.mean_train_time(samples_per_group)}
         return {**self.describe(), **resolved, "samples_per_group": samples_per_group}
 
     def timeline(
         self, batches: int, samples_per_group: int = 1, tokens: int = 1, seed: int = 0, realization: int = 0
     ) -> records.Timeline:
-        """Full timeline of one realization, until the last batch has trained and been published."""
+        """Full timeline of one realization, until the last batch has been trained and published."""
         from asyncsim.systems import _limits, _record
 
         checks.integer("tokens", tokens, 1, "give the length of the longest trajectory")
@@ -97,7 +97,7 @@ class System(Settings, calls.Told):
     def summary(
         self, batches: int, samples_per_group: int = 1, seed: int = 0, realization: int = 0, warm: int | None = None
     ) -> dict[str, Any]:
-        """Staleness, losses, lengths, throughput and utilization of one realization, without a timeline.
+        """Statistics of one realization, without a timeline: staleness, losses, lengths, throughput and utilization.
 
         Memory is bounded by the outstanding groups. `warm`: batches left out (`_summary.warm_up` unless given). See
         `systems._summary.summary` for the keys.
@@ -112,7 +112,7 @@ class System(Settings, calls.Told):
     def recorded(
         self, batches: int, samples_per_group: int = 1, seed: int = 0, realization: int = 0, warm: int = 0
     ) -> tuple[dict[str, Any], records.Timeline]:
-        """`summary` and `timeline` of one realization."""
+        """Statistics and timeline of one realization, as from `summary` and `timeline`."""
         from asyncsim.systems import _limits, _record, _summary
 
         _limits.refuse(self, batches, samples_per_group, "tables")
@@ -123,7 +123,7 @@ class System(Settings, calls.Told):
     def summaries(
         self, batches: int, realizations: int, samples_per_group: int = 1, seed: int = 0, workers: int = 1
     ) -> list[dict[str, Any]]:
-        """`summary` of realizations 0 .. M - 1, in `workers` threads; the result does not depend on their number."""
+        """Statistics of realizations 0 .. M - 1, as from `summary`, computed in `workers` threads."""
         from concurrent.futures import ThreadPoolExecutor
 
         checks.integer("realizations", realizations, 1, "ask for at least one realization")
@@ -132,7 +132,7 @@ class System(Settings, calls.Told):
             return list(pool.map(lambda m: self.summary(batches, samples_per_group, seed, m), range(realizations)))
 
     def staleness(self, batches: int, realizations: int, seed: int, samples_per_group: int = 1) -> np.ndarray:
-        """Head staleness of every trained group in versions, float64 `[M, B, G]`, from its earliest sample."""
+        """Staleness of each trained group's earliest sample at its first token in versions, float64 `[M, B, G]`."""
         from asyncsim.systems import _record
 
         states = (self.simulate(batches, samples_per_group, m, seed) for m in range(realizations))
@@ -151,7 +151,7 @@ def _refuse_divergence(s: Settings, samples_per_group: int) -> None:
 
 
 def stepped(system: Settings, state: State, stop_started: int, stop_finished: int, seed: int) -> tuple[State, int]:
-    """Advance the kernel, supplying space and draws, until it stops for another reason; return state and reason."""
+    """Advance a simulation, supplying space and draws, until it stops for another reason; return state and reason."""
     from asyncsim.systems import _build, _kernel
 
     while True:
@@ -165,7 +165,7 @@ def stepped(system: Settings, state: State, stop_started: int, stop_finished: in
 
 
 def refuse_standstill(system: Settings, state: State, reason: int) -> None:
-    """Raise `StalledError` if no event is left, or events continue without training, and say who waits."""
+    """Raise `StalledError` if no event is left, or events continue without training, and name who waits."""
     if reason not in (_state.STALLED, _state.STARVED):
         return
     run, now = state.run, float(state.run.now)

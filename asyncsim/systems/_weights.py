@@ -19,7 +19,7 @@ def begin_again(state, code, s, now, at):
 
 @compiled
 def leave_steps(state, first, last):
-    """Remove all samples of servers from environment steps; return their number, with heap codes in `scratch`."""
+    """Remove all samples of some servers from their environment steps; return how many, with codes in `scratch`."""
     run = state.run
     count = end = 0
     for i in range(run.timed):
@@ -37,7 +37,7 @@ def leave_steps(state, first, last):
 
 @compiled
 def restart(state, first, last, now):
-    """Apply mode restart at an install: every started sample on the servers begins again."""
+    """Apply mode restart at an install: every started sample on the servers begins again without tokens."""
     settings, run, sums = state.settings, state.run, state.sums
     for s in range(first, last):
         at = _engine.clock(state, s, now)
@@ -74,7 +74,7 @@ def restart(state, first, last, now):
 
 @compiled
 def read_again(state, code, s, at):
-    """Begin a new stretch of a sample after the time to read its prefix again."""
+    """Begin a new stretch of a sample's generation, after the time to read its prefix again."""
     settings = state.settings
     cost = (settings.prompt + state.sample[code].done) / settings.prefill_speedup
     base = at + cost / _engine.rate_of(state, code)
@@ -138,7 +138,7 @@ def train_end(state, now):
 
 @compiled
 def note_levels(state):
-    """Record the number of groups in each state at an install, before permits return."""
+    """Record the number of groups in each stage at an install, before permits return."""
     settings, run, sums = state.settings, state.run, state.sums
     row = line_of(run.installed, len(state.publish))
     outstanding = run.admitted - run.gone
@@ -157,7 +157,7 @@ def note_levels(state):
 
 @compiled
 def switch(state, first, last, now):
-    """Apply an install on servers to their samples in flight."""
+    """Restart or prefill again the samples in flight on servers whose weights were just installed."""
     if state.settings.mode == RESTART:
         restart(state, first, last, now)
     else:
@@ -166,7 +166,7 @@ def switch(state, first, last, now):
 
 @compiled
 def begin_roll(state, s, now):
-    """Start sending weights to one server, which may pause for them."""
+    """Start sending new weights to one server, which may pause for them."""
     settings, run = state.settings, state.run
     run.rolled, run.syncing = s, 1
     run.install_at = now + settings.sync_time
@@ -177,7 +177,7 @@ def begin_roll(state, s, now):
 
 @compiled
 def roll(state, now):
-    """Install the trainer's weights on the next server; return whether others are left."""
+    """Install the trainer's weights on the next server of a rolling update; return whether others are left."""
     settings, s = state.settings, state.run.rolled
     _engine.area_to(state, s, now)
     state.server[s].version += 1
@@ -193,7 +193,7 @@ def roll(state, now):
 
 @compiled
 def install(state, now):
-    """Install the trainer's weights on the generators."""
+    """Install the trainer's weights on all generators."""
     settings, run = state.settings, state.run
     version = run.installed
     state.publish[line_of(version, len(state.publish))].t_install = now

@@ -126,7 +126,7 @@ def megatron_rl(
     rl_kv_cache_management_mode: str = k.choice("persist", "offload", "recompute", words="what becomes of it"),
     grpo_iterations: int = k.count("epochs, recommended", 2, "count epochs"),
 ) -> dict[str, Any]:
-    """Megatron-RL with partial rollouts: the limit counts rollouts, groups or batches; training takes the last two.
+    """Megatron-RL with partial rollouts: capacity is freed per rollout, group or batch; training is per group or batch.
 
     Megatron-RL with `--rl-partial-rollouts`: generation runs (L + 1) batches deep, counted in units of submission.
 

@@ -36,7 +36,7 @@ def colocated(
     ahead: float = share("groups that run beside a batch, as a share of it", 0.0, "give a share of a batch"),
     partial_rollout: bool = flag("running samples go on after the batch", True),
 ) -> dict[str, Any]:
-    """Colocated: generation and training alternate on the same machines, and running samples continue afterwards.
+    """Colocated: generation and training alternate on the same machines; samples in flight continue after training.
 
     Colocated trainer with partial rollouts: generation stops when a batch is complete, and continues after training.
 

@@ -26,7 +26,7 @@ Problem = TypeVar("Problem")
 
 
 class Answer(NamedTuple):
-    """A sampled answer: its ids with the stop token, its text without, and whether it ended."""
+    """One sampled answer: its token ids with the stop token, its text without, and whether it ended."""
 
     ids: tuple[int, ...]
     text: str
@@ -60,7 +60,7 @@ class LanguageTask(Task):
 
     @property
     def stops(self) -> tuple[int, ...] | None:  # type: ignore[override]
-        """Ids that end an answer; None if a user's subclass decides how an answer continues."""
+        """Ids of tokens that end an answer; None if a user's subclass decides how an answer continues."""
         plain = type(self).step is LanguageTask.step and not (self.tools or self.pays)
         return self._stops() if plain else None
 
@@ -69,11 +69,11 @@ class LanguageTask(Task):
         return float(text == self.answers[prompt])
 
     def spoken(self, prompt: int) -> str:
-        """The right answer as few-shot lines before a prompt write it, without the line break."""
+        """The right answer to a prompt as few-shot lines write it, without the line break."""
         return self.answers[prompt]
 
     def policy(self, **settings: Any) -> Policy:
-        """The model for which the texts are written (default the character model); arguments as in `causal_lm`.
+        """Default policy: the language model for which the texts are written; arguments as in `causal_lm`.
 
         >>> import asyncsim as sim
         >>> sim.tasks.arithmetic().policy(cache="keep").describe()["cache"]
@@ -85,7 +85,7 @@ class LanguageTask(Task):
         return policy
 
     def fit(self: Bound, policy: Any) -> Bound:
-        """Tokenize the task for a policy; refuse a policy without text, and prompts or answers that are too long."""
+        """Tokenize the task for a language model; refuse other policies, and prompts or answers that are too long."""
         tokenizer, context = (getattr(policy, name, None) for name in ("tokenizer", "context"))
         usable = tokenizer is not None and context is not None
         bound, remedy = "a language model", "use policies.causal_lm()"
@@ -109,11 +109,11 @@ class LanguageTask(Task):
         return replace(self, tokenizer=tokenizer, ids=padded(encoded))
 
     def encoded(self, tokenizer: Any) -> list[list[int]]:
-        """Token ids of every prompt."""
+        """Token ids of every prompt of the task."""
         return [tokenizer.encode(text) for text in self.texts]
 
     def needed(self, tokenizer: Any) -> list[int]:
-        """Number of tokens of the right answer to every prompt, with its stop; empty if the task does not know."""
+        """Number of tokens of each prompt's right answer, with its stop; empty if the task has no right answers."""
         return [len(tokenizer.encode(self.spoken(q) + "\n")) for q in range(self.prompts)]
 
     def begin(self, prompt: Tensor, draws: Draws, carried: Any = None) -> Tensor:
@@ -121,7 +121,7 @@ class LanguageTask(Task):
         return tensor(self.ids)[prompt]
 
     def step(self, world: Tensor, action: Tensor, token: int, draws: Draws) -> Turn:
-        """Keep the prompt; the answer continues until a stop token."""
+        """Continue the answer until a stop token; the state remains the prompt."""
         return Turn(world, ~torch.isin(action, tensor(np.array(self._stops(), dtype=np.int64))))
 
     def earn(self, state: Tensor, action: Tensor, mask: Tensor, draws: Draws) -> Tensor:
@@ -131,7 +131,7 @@ class LanguageTask(Task):
         return torch.tensor(rewards, dtype=mask.dtype, device=mask.device).reshape(mask.shape[:3])
 
     def read(self, action: Tensor, mask: Tensor) -> list[Answer]:
-        """Read the answers from tokens int64 `[R, G, N, T]`, flattened; each ends with its last masked token."""
+        """Convert tokens int64 `[R, G, N, T]` to answers, flattened; each ends at its last token with mask 1."""
         T = action.shape[-1]
         lengths = (torch.arange(1, T + 1, device=mask.device) * (mask > 0)).amax(-1).reshape(-1).tolist()
         rows = [tuple(row[:length]) for row, length in zip(action.reshape(-1, T).tolist(), lengths, strict=True)]
@@ -152,7 +152,7 @@ class LanguageTask(Task):
         raise self.refusal(_LISTED, "estimate the return from samples (diagnostics.batch_return)")
 
     def describe(self) -> dict[str, Any]:
-        """Header of a run: the fields of every language task, and the settings of this one."""
+        """Settings of the task for the header of a run."""
         own = [each.name for each in fields(self) if each.repr][3:]
         first = {"first_prompt": self.texts[0], "first_answer": self.answers[0]}
         return {**super().describe(), **first, **{f"task_{name}": getattr(self, name) for name in own}}
@@ -171,13 +171,13 @@ class LanguageTask(Task):
 
 
 def reward_of(what: str, score: Any, remedy: str = "return a number from `score`") -> float:
-    """Convert a reward to a number; refuse other values, naming them by `what`."""
+    """Convert a user's reward to a number; refuse other values, naming them by `what`."""
     number = float(score) if isinstance(score, (bool, np.bool_)) else score
     return checks.real(what, number, remedy)
 
 
 def padded(encoded: Sequence[Sequence[int]]) -> np.ndarray:
-    """Ids int64 `[Q, L]`, padded with -1 on the left.
+    """Token ids of prompts as a table int64 `[Q, L]`, padded with -1 on the left.
 
     >>> padded([[5], [6, 7]]).tolist()
     [[-1, 5], [6, 7]]
@@ -189,19 +189,19 @@ def padded(encoded: Sequence[Sequence[int]]) -> np.ndarray:
 
 
 def shuffled(count: int, seed: int) -> np.ndarray:
-    """The numbers 0 to count - 1 in an order that depends only on the seed, int64 `[count]`."""
+    """Permutation of 0 to count - 1 that depends only on the seed, int64 `[count]`."""
     return np.argsort(rng.Stream(seed, "prompts").uniform(0, np.arange(count)), kind="stable")
 
 
 def chosen(problems: Sequence[Problem], prompts: int, part: str) -> list[Problem]:
-    """The first `prompts` problems in a part of a shuffled list; refuse more than there are."""
+    """The first `prompts` problems of a part of the shuffled list; refuse more than the part has."""
     half = list(problems[PARTS[part]])
     checks.integer("prompts", prompts, 1, f"part {part!r} has {len(half)} problems", len(half))
     return half[:prompts]
 
 
 def few_shot(lines: Iterable[str], last: str) -> str:
-    """Join solved lines and the unsolved last line.
+    """Join solved lines and the unsolved last line to a few-shot prompt.
 
     >>> few_shot(["1+1=2"], "2+2=")
     '1+1=2\\n2+2='

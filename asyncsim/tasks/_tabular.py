@@ -43,14 +43,14 @@ START = handed_on(None, **_TEXTS["start"])
 
 
 class Cells(NamedTuple):
-    """Probabilities pi(a|s) `[R, S, A]`, and the pullback from weights on grad log pi(a|s) to their sum, `[R, P]`."""
+    """Probabilities pi(a|s) of a table `[R, S, A]`, and the pullback from weights on grad log pi(a|s) to `[R, P]`."""
 
     prob: Tensor
     pull: Callable[[Tensor], Tensor]
 
 
 def cells(policy: Policy, parameters: Tensor, rows: int, actions: int) -> Cells:
-    """Evaluate every (state, action) of a policy on a table, as one batch of single tokens."""
+    """Evaluate a policy in every (state, action) of a table, as one batch of single tokens."""
     R = parameters.shape[0]
     state = torch.arange(rows).repeat_interleave(actions).reshape(1, 1, -1, 1).repeat(R, 1, 1, 1)
     action = torch.arange(actions).repeat(rows).reshape(1, 1, -1, 1).repeat(R, 1, 1, 1)
@@ -62,19 +62,19 @@ def cells(policy: Policy, parameters: Tensor, rows: int, actions: int) -> Cells:
 
 
 def tilted(behavior: Tensor, current: Tensor, power: float) -> Tensor:
-    """mu (pi/mu)^power of every cell, `[R, S, A]`; 0 where mu = 0, since the ratio there is never drawn."""
+    """Tilted probabilities mu (pi/mu)^power of a table, `[R, S, A]`; 0 where mu = 0, which is never sampled."""
     ratio = torch.where(behavior > 0, current / behavior, torch.zeros((), dtype=behavior.dtype))
     return behavior * ratio**power
 
 
 def edges(probability: Tensor) -> Tensor:
-    """CDF along the last axis, infinite from the last possible outcome on, so that rounding cannot skip it."""
+    """CDF along the last axis, infinite from the last possible outcome on, so that rounding cannot pass it."""
     later = probability.flip(-1).cumsum(-1).flip(-1) - probability
     return torch.where(later > 0, probability.cumsum(-1), torch.full((), math.inf, dtype=probability.dtype))
 
 
 def rows_of(field: str, value: Any, shape: tuple[int, int], remedy: str, *, alike: bool = False) -> Any:
-    """Validate a table and return it as tuples, or None; with `alike`, one row is repeated for all states."""
+    """Validate a user's table and return it as tuples, or None; with `alike`, one row is repeated for all states."""
     if value is None:
         return None
     array = np.atleast_2d(checks.numbers(field, value, "a table of numbers", remedy))
@@ -94,7 +94,7 @@ def table(
     start: str | None = None,
     order: np.ndarray | None = None,
 ) -> dict[str, Any]:
-    """Validate the arguments shared by all tasks with a table `[S, A]`, and return them as fields."""
+    """Validate the arguments that all tasks with a table `[S, A]` share, and return them as fields."""
     if start is not None:
         checks.require(logits is None, "start", start, "left out beside logits", "give one of the two")
         order = np.arange(shape[1]) if order is None else order
@@ -112,7 +112,7 @@ def table(
 
 
 def peaked(start: str, actions: int) -> np.ndarray:
-    """Logits `[A]` with given initial probabilities of the best and the second-best action."""
+    """Logits `[A]` such that the best and the second-best action have given initial probabilities."""
     kind, *given = str(start).split(":")
     bound, remedy = "peaked:GOOD or peaked:GOOD:POPULAR", "write peaked:0.02:0.9, or give logits"
     checks.require(kind == "peaked" and 1 <= len(given) <= 2, "start", start, bound, remedy)
@@ -131,13 +131,13 @@ def peaked(start: str, actions: int) -> np.ndarray:
 
 
 def nested(table: np.ndarray) -> Any:
-    """Convert a table to nested tuples."""
+    """Convert a NumPy table to nested tuples."""
     return tuple(nested(row) for row in table) if table.ndim else float(table)
 
 
 @dataclass(frozen=True)
 class TabularTask(Task):
-    """A task on a softmax table. Subclasses define the transitions and the score of a finished sequence."""
+    """Base of tasks on a softmax table; subclasses define transitions and the score of a finished sequence."""
 
     rows: int
     actions: int
@@ -163,11 +163,11 @@ class TabularTask(Task):
     """Chances of what the environment writes in each state, `[S, A]`, 0 where the policy writes; None: nowhere."""
 
     def score(self, state: Tensor, action: Tensor, mask: Tensor) -> Tensor:
-        """Reward of finished sequences `[..., T]` -> `[...]`, or its mean or success probability."""
+        """Reward of finished sequences `[..., T]` -> `[...]`, or its mean or success probability if it is random."""
         raise NotImplementedError
 
     def policy(self, **engine: Any) -> Policy:
-        """The default policy: free logits for every row; `engine` takes the sampler arguments of `tabular`.
+        """The default policy: free logits in every row; `engine` takes the sampler arguments of `tabular`.
 
         >>> import asyncsim as sim
         >>> sim.tasks.softmax_bandit(arms=3).policy(temperature=0.7).describe()["sampler"]
@@ -181,7 +181,7 @@ class TabularTask(Task):
 
     @cached_property
     def moves(self) -> Moves | None:  # type: ignore[override]
-        """Transition table of trajectories, where state and action determine the next state; else None."""
+        """Transition table of trajectories, if state and action determine the next state; else None."""
         # A single token is drawn as fast by itself.
         if self.pays or self.tools or not self.followed or self.horizon == 1:
             return None
@@ -196,29 +196,29 @@ class TabularTask(Task):
         return Moves(following.numpy(), torch.stack(passed, -1))
 
     def adapted(self, policy: Policy) -> Policy:
-        """Make a perceptron compute the logits of all states at once."""
+        """Adapt a perceptron to compute the logits of all states of the table at once."""
         return policy.on_table(self.rows) if isinstance(policy, Mlp) else policy
 
     def check(self, policy: Any) -> None:
-        """Refuse a policy whose table has another shape."""
+        """Refuse a policy whose table of logits has another shape than the task's."""
         shape, own = (getattr(policy, "rows", None), getattr(policy, "actions", None)), (self.rows, self.actions)
         remedy = "leave policy out for the task's own"
         checks.require(shape == own, "policy table", shape, f"{own}, rows and actions", remedy)
 
     @property
     def tools(self) -> bool:  # type: ignore[override]
-        """Whether the environment writes tokens in some states."""
+        """Whether the environment writes tokens (such as a tool's answer) in some states."""
         return self.speech is not None
 
     def reply(self, world: Tensor, written: Tensor, token: int, draws: Draws) -> Tensor:
-        """Token of the environment, by inverse CDF with the draw that would choose the policy's token."""
+        """Token that the environment writes, by inverse CDF with the draw that would choose the policy's token."""
         assert self._speech is not None
         cdf, total = self._speech
         word = (draws.uniform(token, 0).unsqueeze(-1) >= cdf[world]).sum(-1)
         return torch.where(total[world] > 0.0, word, torch.full_like(word, -1))
 
     def earn(self, state: Tensor, action: Tensor, mask: Tensor, draws: Draws) -> Tensor:
-        """Rewards `[R, G, N]`: the score, a Bernoulli draw with that probability, or the score plus normal noise."""
+        """Rewards of finished sequences `[R, G, N]`: the score, a Bernoulli draw with that mean, or score and noise."""
         score = self.score(state, action, mask)
         if self.rewards == "bernoulli":
             return torch.lt(draws.uniform(0, 1), score, out=torch.empty_like(score))
@@ -227,18 +227,18 @@ class TabularTask(Task):
         return score
 
     def reward(self, batch: Batch, outputs: Outputs) -> Tensor:
-        """Reward that the advantage receives, `[R, G, N]`, less the penalty at behavior or current log-probs."""
+        """Reward that enters the advantage, `[R, G, N]`, less the KL penalty at behavior or current log-probs."""
         if self.kl_coef == 0.0:
             return batch.reward
         return batch.reward - self._penalty(self._penalized(batch, outputs), batch).sum(-1)
 
     @property
     def moving(self) -> bool:  # type: ignore[override]
-        """Whether the penalty depends on current log-probs."""
+        """Whether the KL penalty in the reward depends on the current log-probs."""
         return self.kl_coef != 0.0 and self.kl_at == "current"
 
     def token_rewards(self, batch: Batch, outputs: Outputs) -> Tensor:
-        """Token rewards that the advantage receives, `[R, G, N, T]`, each less its own part of the penalty."""
+        """Token rewards that enter the advantage, `[R, G, N, T]`, each less its own part of the KL penalty."""
         if self.kl_coef == 0.0:
             return batch.rewards
         return batch.rewards - self._penalty(self._penalized(batch, outputs), batch)
@@ -276,14 +276,14 @@ class TabularTask(Task):
 
     @property
     def earnings(self) -> tuple[float, float]:  # type: ignore[override]
-        """Minimum and maximum return, which are infinite with Gaussian noise or a penalty."""
+        """Minimum and maximum return of the task, infinite with Gaussian noise or a penalty."""
         if self.rewards == "gaussian" or self.kl_coef != 0.0:
             return -math.inf, math.inf
         return (0.0, 1.0) if self.rewards == "bernoulli" else self.scores
 
     @property
     def optimum(self) -> float:  # type: ignore[override]
-        """The maximum expected return; NaN with a penalty."""
+        """The maximum expected return over policies; NaN with a penalty."""
         return self.best if self.kl_coef == 0.0 else math.nan
 
     @property
@@ -314,18 +314,18 @@ class TabularTask(Task):
 
     @property
     def solved(self) -> bool:  # type: ignore[override]
-        """Whether the sequences of all prompts are few enough to sum over at every update."""
+        """Whether all sequences are few enough for the exact return at every update."""
         return self.horizon == 1 or self.prompts * self.listed * self.horizon <= SUMMED
 
     def expected(self, policy: Policy, parameters: Tensor, weights: Weights) -> Tensor:
-        """J `[R]` as in `exact`, from the table of probabilities and sequences that are enumerated once."""
+        """Expected return J `[R]` as in `exact`, from probabilities and sequences that are enumerated once."""
         prob, (places, chance, score) = self.chances(policy, parameters, weights), self._listing
         if self.kl_coef:
             score = score - self.kl_coef * pad(self._gap(prob).flatten(1), (0, 1))[:, places].sum(-1)
         return (pad(prob.flatten(1), (0, 1), value=1.0)[:, places].prod(-1) * chance * score).sum(-1)
 
     def chances(self, policy: Policy, parameters: Tensor, weights: Weights) -> Tensor:
-        """pi(a|s), float64 `[R, S, A]`, taken from the published table if the policy publishes one."""
+        """Probabilities pi(a|s), float64 `[R, S, A]`, from the published table if the policy publishes one."""
         known = weights.get("prob")
         return cells(policy, parameters, self.rows, self.actions).prob if known is None else known.double()
 

@@ -14,7 +14,7 @@ from asyncsim.step.versions import Weights
 
 
 class Turn(NamedTuple):
-    """Result of one action; every tensor is `[R, G, N]`.
+    """Result of one action in a task: next state, whether the trajectory continues, and rewards, each `[R, G, N]`.
 
     `state`: the next world; `going`: whether the trajectory goes on, else its later tokens are masked; `reward` of this
     token, None where everything is earned at the end; `ended`: an episode ended here; `cut`: its future was cut off, so
@@ -35,7 +35,7 @@ class Turn(NamedTuple):
 
 @dataclass(frozen=True)
 class Outcomes:
-    """All possible outcomes of one trajectory per prompt.
+    """All possible outcomes of one trajectory per prompt, with their rewards and probabilities.
 
     `state`, `action`, `mask`: `[G, O, T]` (actions may carry a trailing axis; mask 1 on the policy's own tokens);
     `reward` and `chance`, `[G, O]`: the reward of the outcome, and its probability given the policy's actions, with
@@ -88,11 +88,11 @@ class Task:
 
     @property
     def whole(self) -> "Task":
-        """The task on whose trajectories the return is estimated if the task is not `solved`."""
+        """Variant of the task on which the return is estimated from samples if the task is not `solved`."""
         return self
 
     def policy(self) -> Policy:
-        """The policy that is trained unless a spec names another one."""
+        """The task's default policy, which is trained unless a spec names another policy."""
         raise NotImplementedError
 
     def adapted(self, policy: Policy) -> Policy:
@@ -100,19 +100,19 @@ class Task:
         return policy
 
     def fit(self, policy: Any) -> Self:
-        """Return the task fitted to a policy; refuse one that does not fit."""
+        """Return the task fitted to a policy; refuse a policy that does not fit."""
         self.check(policy)
         return self
 
     def check(self, policy: Any) -> None:
-        """Refuse a policy that does not fit."""
+        """Refuse a policy that does not fit the task."""
 
     def begin(self, prompt: Tensor, draws: Any, carried: Any = None) -> Any:
         """First world state of each sample; `carried` is the state at the end of the previous batch, for segments."""
         return torch.zeros_like(prompt)
 
     def keeping(self) -> "Task":
-        """The same task with world states that can be packed."""
+        """The same task with world states that a checkpoint can pack."""
         return self
 
     def packed(self, world: Any) -> Any:
@@ -120,11 +120,11 @@ class Task:
         return world
 
     def unpacked(self, tree: Any) -> Any:
-        """Restore the world state that `packed` wrote."""
+        """Restore the world state that `packed` returned."""
         return tree
 
     def observe(self, world: Any) -> Tensor:
-        """Observation of the policy in a world state."""
+        """The policy's observation in a world state."""
         observed: Tensor = world
         return observed
 
@@ -133,7 +133,7 @@ class Task:
         return torch.full(written.shape[:3], -1)
 
     def step(self, world: Any, action: Tensor, token: int, draws: Any) -> Turn:
-        """Apply an action and return its result."""
+        """Apply an action to the world state and return the result."""
         return Turn(world, torch.ones(world.shape, dtype=torch.bool))
 
     def goes_on(self, written: Tensor) -> Tensor:
@@ -141,33 +141,33 @@ class Task:
         return torch.ones(written.shape[:3], dtype=torch.bool)
 
     def earn(self, state: Tensor, action: Tensor, mask: Tensor, draws: Any) -> Tensor:
-        """Reward of a trajectory from all its tokens (`mask` is 1 on the environment's tokens too)."""
+        """Reward of each trajectory from all its tokens (`mask` is 1 on the environment's tokens too)."""
         raise checks.InputError("reward", "at the end", "of every token", "take it from what `step` returns")
 
     def reward(self, batch: Batch, outputs: Outputs) -> Tensor:
-        """Reward that the advantage receives, including the penalty if the task has one."""
+        """Reward that enters the advantage, less the penalty if the task has one."""
         return batch.reward
 
     def token_rewards(self, batch: Batch, outputs: Outputs) -> Tensor:
-        """Token rewards that the advantage receives, `[R, G, N, T]`."""
+        """Token rewards that enter the advantage, `[R, G, N, T]`."""
         return batch.rewards
 
     def outcomes(self, prompt: Tensor) -> Outcomes:
-        """Enumerate every outcome of each prompt."""
+        """Enumerate every outcome of each of the given prompts."""
         raise self.refusal("one whose outcomes can be listed", "use sampling='monte_carlo'")
 
     def exact(self, policy: Any, parameters: Tensor, prompt: int | None = None) -> tuple[Tensor, Tensor]:
-        """Expected return and its gradient, `([R], [R, P])`."""
+        """Expected return of a policy and its gradient, `([R], [R, P])`."""
         raise self.refusal("one with an exact return", "estimate it from episodes, or use a bandit task")
 
     def expected(self, policy: Policy, parameters: Tensor, weights: Weights) -> Tensor:
-        """J `[R]` from a policy's parameters and prepared weights, for tasks with a cheap closed form."""
+        """Expected return J `[R]` from parameters and prepared weights, for tasks with a cheap closed form."""
         return self.exact(policy, parameters)[0]
 
     def describe(self) -> dict[str, Any]:
-        """Header of a run."""
+        """Settings of the task for the header of a run."""
         return {"task": plugins.name_of(self), **{name: getattr(self, name) for name in self.header}}
 
     def refusal(self, bound: str, remedy: str) -> checks.InputError:
-        """Make the error for something that the task lacks, under the task's name."""
+        """Make the error for a capability that the task lacks, under the task's name."""
         return checks.InputError("task", getattr(self, "id", plugins.name_of(self)), bound, remedy)

@@ -24,7 +24,7 @@ FORMS = {
 
 
 class Surface(NamedTuple):
-    """Observation and action spaces of an environment.
+    """Observation and action spaces of a gymnasium environment.
 
     `observation`: D; `onehot`: first code of a discrete observation, or None; `precision` of observations; `head`,
     "categorical" or "gaussian"; `actions`: choices, or coordinates; `first`: first code of a discrete action, or None;
@@ -45,7 +45,7 @@ class Surface(NamedTuple):
 
 
 def settings_of(settings: Any) -> tuple[tuple[str, Any], ...]:
-    """Arguments of an environment as sorted pairs; refuse values that a header could not store."""
+    """Arguments of an environment as sorted pairs; refuse values that a run's header could not store."""
     remedy = "give a dictionary of the environment's own arguments"
     checks.require(settings is None or isinstance(settings, Mapping), "settings", settings, "a dictionary", remedy)
     for name, value in (settings or {}).items():
@@ -60,7 +60,7 @@ def settings_of(settings: Any) -> tuple[tuple[str, Any], ...]:
 
 
 def opened(id: str, settings: dict[str, Any], limit: int | None = None) -> Any:
-    """Make one environment; raise `InputError` for an unknown id, a missing package, or unknown arguments."""
+    """Make one gymnasium environment; raise `InputError` for unknown ids or arguments, and missing packages."""
     import gymnasium
 
     own = getattr(getattr(id, "spec", None), "id", "CartPole-v1")
@@ -103,7 +103,7 @@ def _missing(error: Exception) -> str:
 
 
 def surface(environment: Any) -> Surface:
-    """Observation and action spaces of an environment; raise `InputError` for spaces that one head cannot serve."""
+    """Read an environment's observation and action spaces; raise `InputError` for spaces that one head cannot serve."""
     from gymnasium.spaces import Box, Discrete
 
     observations, actions = environment.observation_space, environment.action_space
@@ -126,7 +126,7 @@ def surface(environment: Any) -> Surface:
 
 
 class Moved(NamedTuple):
-    """Result of one step of every environment; rows that do not step hold zeros.
+    """Result of one step of every environment; rows of environments that do not step hold zeros.
 
     `inner`: the engine's next state; `observation` `[E, D]`; `reward` float64 `[E]`; `terminated`, `truncated`, bool
     `[E]`.
@@ -141,7 +141,7 @@ class Moved(NamedTuple):
 
 @dataclass(frozen=True)
 class World:
-    """State of environments `[R, G, N]` between two tokens.
+    """State of the environments `[R, G, N]` between two tokens.
 
     `inner`: the engine's state; `observation` `[E, D]`; `alive`, bool `[E]`: the trajectory goes on; `running`, float64
     `[E]`: return of the episode so far; `finished`, float64 `[E]`: return of an episode that ended at the latest token,
@@ -158,7 +158,7 @@ class World:
 
 
 class Carts(NamedTuple):
-    """State of the cart-pole physics: gymnasium's own vectorized environment, `[4, E]` float64 and int32 `[E]`."""
+    """State of gymnasium's vectorized cart-pole environment: physics `[4, E]` float64, and step counts int32 `[E]`."""
 
     physics: Any
     state: np.ndarray
@@ -167,14 +167,14 @@ class Carts(NamedTuple):
 
 @dataclass(frozen=True)
 class CartPoles:
-    """gymnasium's vectorized cart-pole physics, with initial states from keyed draws instead of its own generator."""
+    """Gymnasium's vectorized cart-pole environment, with initial states from keyed draws, not its own generator."""
 
     id: str
     settings: tuple[tuple[str, Any], ...]
     limit: int
 
     def reset(self, inner: Carts | None, where: np.ndarray, draws: Draws, token: int) -> tuple[Carts, np.ndarray]:
-        """Reset the rows of `where` to positions, velocities, angles and rates uniform in [-0.05, 0.05)."""
+        """Reset some cart-poles to positions, velocities, angles and rates uniform in [-0.05, 0.05)."""
         inner = self._fresh(len(where)) if inner is None else inner
         uniform = np.stack([draws.uniform(token, draw).cpu().numpy().reshape(-1) for draw in range(4)])
         state = np.where(where, 0.1 * uniform - 0.05, inner.state)
@@ -182,7 +182,7 @@ class CartPoles:
         return Carts(inner.physics, state, steps), state.T.astype(np.float32)
 
     def step(self, inner: Carts, action: np.ndarray, where: np.ndarray) -> Moved:
-        """Step all rows with gymnasium's code, and keep the result for the rows of `where`."""
+        """Step all cart-poles with gymnasium's code, and keep the result for the rows of `where`."""
         physics = inner.physics
         # Without `prev_done` it resets nothing by itself and draws nothing from its own generator.
         physics.prev_done = np.zeros(len(where), dtype=np.bool_)
@@ -199,15 +199,15 @@ class CartPoles:
         return Moved(moved, observation, np.where(where, reward.astype(np.float64), 0.0), terminated, truncated)
 
     def keeping(self) -> "CartPoles":
-        """Return itself, since its states are arrays."""
+        """Return the engine itself, since its states are arrays, which a checkpoint can store."""
         return self
 
     def packed(self, inner: Carts) -> dict[str, np.ndarray]:
-        """Pack the state and the step counts."""
+        """Pack the physics state and step counts of all cart-poles."""
         return {"state": inner.state, "steps": inner.steps}
 
     def unpacked(self, tree: dict[str, np.ndarray]) -> Carts:
-        """Restore the state in a new physics object."""
+        """Restore the packed cart-poles in a new physics object."""
         return Carts(self._fresh(len(tree["steps"])).physics, tree["state"], tree["steps"])
 
     def _fresh(self, number: int) -> Carts:
@@ -220,7 +220,7 @@ class CartPoles:
 
 @dataclass
 class Episode:
-    """Seed of an environment's latest reset and its actions since, which determine its state."""
+    """Seed of an environment's latest reset and the actions since, which determine its state."""
 
     seed: int = 0
     actions: list[np.ndarray] = field(default_factory=list)
@@ -228,7 +228,7 @@ class Episode:
 
 @dataclass
 class Pool:
-    """Environments of one chain of world states, reused once the last of these states is deleted.
+    """Environments behind a chain of world states, reused once the last of these states is deleted.
 
     Environments change as they are stepped: `moment` counts steps and resets, so that an old world is not mistaken for
     the current one. `past`: what made each environment what it is, where that is kept.
@@ -244,14 +244,14 @@ class Pool:
 
 
 class Handle(NamedTuple):
-    """A pool at one time step."""
+    """A pool of environments at one time step."""
 
     pool: Pool
     moment: int
 
 
 class Spare:
-    """Unused environments; a copy, or one sent to another process, starts empty."""
+    """Environments that are free for reuse; a copy, or one sent to another process, starts empty."""
 
     def __init__(self) -> None:
         self.environments: list[Any] = []
@@ -262,7 +262,7 @@ class Spare:
 
 @dataclass(frozen=True)
 class Loop:
-    """Plain environments stepped in a loop, each seeded from keyed draws at every reset."""
+    """Plain environments stepped one after another, each seeded from keyed draws at every reset."""
 
     id: str
     settings: tuple[tuple[str, Any], ...]
@@ -272,7 +272,7 @@ class Loop:
     keeps: bool = field(default=False, compare=False, repr=False)
 
     def reset(self, inner: Handle | None, where: np.ndarray, draws: Draws, token: int) -> tuple[Handle, np.ndarray]:
-        """Reset the rows of `where` with keyed seeds, which determine all random draws of the episode."""
+        """Reset some environments with keyed seeds, which determine all random draws of their episodes."""
         inner = self._fresh(len(where)) if inner is None else inner
         environments = self._current(inner)
         seeds = draws.seeds(token).reshape(-1)
@@ -285,7 +285,7 @@ class Loop:
         return self._advanced(inner), observation
 
     def step(self, inner: Handle, action: np.ndarray, where: np.ndarray) -> Moved:
-        """Step the rows of `where` only."""
+        """Step only the environments in the rows of `where`."""
         environments = self._current(inner)
         E = len(where)
         observation, reward = self._nothing(E), np.zeros(E)
@@ -301,11 +301,11 @@ class Loop:
         return Moved(self._advanced(inner), observation, reward, terminated, truncated)
 
     def keeping(self) -> "Loop":
-        """The same engine, with the history of actions recorded."""
+        """The same engine, but recording the actions of each episode, so that its states can be packed."""
         return replace(self, keeps=True)
 
     def packed(self, inner: Handle) -> dict[str, np.ndarray]:
-        """Pack the seed and actions of every environment's episode, as gymnasium has no other common format."""
+        """Pack every environment's seed and actions, since gymnasium has no common format for states."""
         past = inner.pool.past
         assert past is not None
         actions = [each for episode in past for each in episode.actions]
@@ -316,7 +316,7 @@ class Loop:
         }
 
     def unpacked(self, tree: dict[str, np.ndarray]) -> Handle:
-        """Restore environments to the same states by replaying their episodes."""
+        """Restore environments to the packed states by replaying their episodes."""
         inner = self._fresh(len(tree["seeds"]))
         ends = np.cumsum(tree["counts"])
         for row, environment in enumerate(inner.pool.environments):

@@ -25,12 +25,12 @@ _OWN = "a task whose own policy is `policies.tabular`"
 
 @dataclass(frozen=True)
 class SoftmaxBandit(_tabular.TabularTask):
-    """One choice per prompt among A arms; see `softmax_bandit`."""
+    """Bandit with one choice per prompt among A arms; see `softmax_bandit`."""
 
     means: tuple[tuple[float, ...], ...]
 
     def begin(self, prompt: Tensor, draws: Any, carried: Any = None) -> Tensor:
-        """Return the prompt as the state."""
+        """Return each sample's prompt as its state."""
         return prompt
 
     def score(self, state: Tensor, action: Tensor, mask: Tensor) -> Tensor:
@@ -40,7 +40,7 @@ class SoftmaxBandit(_tabular.TabularTask):
 
     @property
     def scores(self) -> tuple[float, float]:  # type: ignore[override]
-        """Minimum and maximum mean reward."""
+        """Minimum and maximum mean reward of an arm."""
         return min(map(min, self.means)), max(map(max, self.means))
 
     @property
@@ -65,7 +65,7 @@ def softmax_bandit(
     logits: Any = _tabular.LOGITS,
     start: str | None = _tabular.START,
 ) -> SoftmaxBandit:
-    """A bandit with a softmax policy over arms, with one or several prompts and an optional KL penalty.
+    """Bandit with a softmax policy over arms, with one or several prompts and an optional KL penalty.
 
     Choose an arm a ~ softmax(theta_x) for prompt x, earn r with mean m_xa. Exact gradient of one prompt without
     penalty: pi * (m - pi . m).
@@ -93,7 +93,7 @@ def softmax_bandit(
 
 @dataclass(frozen=True)
 class TokenBandit(_tabular.TabularTask):
-    """T tokens, with a reward for the number of tokens equal to 0; see `token_bandit`."""
+    """Bandit over T tokens, with a reward for the number of tokens equal to 0; see `token_bandit`."""
 
     dependence: str
     success: float | None
@@ -105,14 +105,14 @@ class TokenBandit(_tabular.TabularTask):
     best = 1.0
 
     def step(self, state: Tensor, action: Tensor, token: int, draws: Any) -> Turn:
-        """Move to the next row: always 0 (iid), one per position, or one per previous token (row 0 is the start)."""
+        """Move to the next table row: always 0 (iid), one per position, or one per previous token (row 0: start)."""
         following = {"iid": torch.zeros_like(state), "position": state + 1, "markov": action + 1}[self.dependence]
         goes_on = action != self.actions - 1 if self.ends else torch.ones(state.shape, dtype=torch.bool)
         # The row after the last token is never read, but has to exist.
         return Turn(following.clamp(max=self.rows - 1), goes_on)
 
     def score(self, state: Tensor, action: Tensor, mask: Tensor) -> Tensor:
-        """Fraction of the T tokens equal to 0, or whether that fraction reaches `success`."""
+        """Fraction of a sequence's T tokens equal to 0, or whether that fraction reaches `success`."""
         right = ((action == 0) & (mask > 0)).sum(-1).to(torch.float64)
         if self.success is None:
             return right / self.horizon
@@ -120,13 +120,13 @@ class TokenBandit(_tabular.TabularTask):
 
     @property
     def solved(self) -> bool:  # type: ignore[override]
-        """Whether there is no penalty and the sum is small, or the enumeration is short."""
+        """Whether the exact return is cheap: without penalty and with a small sum, or by short enumeration."""
         terms = self.horizon * self.rows * self.actions * (1 if self.success is None else self.horizon + 1)
         small = self.dependence != "markov" or terms <= 16 * _tabular.SUMMED
         return (self.kl_coef == 0.0 and small) or super().solved
 
     def expected(self, policy: Policy, parameters: Tensor, weights: Weights) -> Tensor:
-        """J `[R]` from the probability of each row, jointly with the count of right tokens if `success` is set.
+        """Expected return J `[R]` from row probabilities, jointly with the number of right tokens for `success`.
 
         Each replicate is summed by itself: a product of matrices would round it by how many stand beside it.
         """
@@ -170,7 +170,7 @@ def token_bandit(
     logits: Any = _tabular.LOGITS,
     start: str | None = _tabular.START,
 ) -> TokenBandit:
-    """A bandit over sequences of T categorical tokens, with one reward per sequence and an optional end token.
+    """Bandit over sequences of T categorical tokens, with one reward per sequence and an optional end token.
 
     y_1..y_T from softmax(theta_row), reward R(y) at the end only. With `ends` token A - 1 ends the sequence, whose
     length is then the work of a coupled run.
@@ -190,7 +190,7 @@ def token_bandit(
 
 @dataclass(frozen=True)
 class ToolBandit(_tabular.TabularTask):
-    """K words and a tool call; see `tool_bandit`.
+    """Bandit with K words and a tool call; see `tool_bandit`.
 
     Row (K + 1) j + k: the policy writes (j = 0), or the j-th token of a reply is due; k = 0 before any reply, else the
     word that the tool has said is k - 1.
@@ -205,7 +205,7 @@ class ToolBandit(_tabular.TabularTask):
 
     @property
     def words(self) -> int:
-        """Number of words, K; token K is the call."""
+        """Number of words in the vocabulary, K; token K is the tool call."""
         return self.actions - 1
 
     @cached_property
@@ -220,11 +220,11 @@ class ToolBandit(_tabular.TabularTask):
         return table
 
     def begin(self, prompt: Tensor, draws: Any, carried: Any = None) -> Tensor:
-        """State before any reply; if `opens`, the first token of a reply is due."""
+        """State before any tool reply; if `opens`, the first token of a reply is due."""
         return torch.full_like(prompt, self.actions if self.opens else 0)
 
     def step(self, world: Tensor, action: Tensor, token: int, draws: Any) -> Turn:
-        """End the sequence at a word of the policy; a call is followed by the reply."""
+        """End the sequence at a word of the policy; after a tool call, continue with the tool's reply."""
         due, known = torch.div(world, self.actions, rounding_mode="floor"), world % self.actions
         called = action == self.words
         after = torch.where(due == self.reply_tokens, action + 1, known + self.actions * (due + 1))
@@ -233,7 +233,7 @@ class ToolBandit(_tabular.TabularTask):
         return Turn(following.clamp(max=self.rows - 1), (due > 0) | called)
 
     def score(self, state: Tensor, action: Tensor, mask: Tensor) -> Tensor:
-        """Probability that the final word is right, or 0 without one, minus the cost of all calls."""
+        """Probability that the final word is right (0 without a word), minus the cost of all tool calls."""
         own = (state < self.actions) & (mask > 0)
         calls = (own & (action == self.words)).sum(-1)
         answer = own & (action < self.words)
@@ -247,13 +247,13 @@ class ToolBandit(_tabular.TabularTask):
 
     @property
     def scores(self) -> tuple[float, float]:  # type: ignore[override]
-        """Minimum score, with calls only, and maximum score, with a right word."""
+        """Minimum score (only tool calls) and maximum score (a right word without calls)."""
         turns = -(-self.horizon // (1 + self.reply_tokens))
         return -self.price * turns, 1.0
 
     @property
     def best(self) -> float:  # type: ignore[override]
-        """The better of a guess and a word after one call, if the horizon allows a call."""
+        """Optimal expected score: of a guess, or of a word after one tool call if the horizon allows a call."""
         due = self.reply_tokens if self.opens else 0
         room = self.horizon - due
         guess = self.accuracy if self.opens else 1.0 / self.words
@@ -299,7 +299,7 @@ def tool_bandit(
 
 @dataclass(frozen=True)
 class BitChain(_tabular.TabularTask):
-    """H bits with a row of logits each, and reward 1 for enough right bits; see `bit_chain`."""
+    """Sequence of H bits with a row of logits each, and reward 1 for enough right bits; see `bit_chain`."""
 
     fraction: float
 
@@ -312,20 +312,20 @@ class BitChain(_tabular.TabularTask):
 
     @property
     def needed(self) -> int:
-        """Minimum number of right bits that earns the reward."""
+        """Minimum number of right bits for the reward."""
         return math.ceil(self.fraction * self.horizon - 1e-9)
 
     def step(self, world: Tensor, action: Tensor, token: int, draws: Any) -> Turn:
-        """Move to the row of the next position."""
+        """Move to the row of logits of the next position."""
         # The row after the last bit is never read, but has to exist.
         return Turn((world + 1).clamp(max=self.rows - 1), torch.ones(world.shape, dtype=torch.bool))
 
     def score(self, state: Tensor, action: Tensor, mask: Tensor) -> Tensor:
-        """Whether enough bits are right."""
+        """Whether enough bits of each sequence are right."""
         return ((action == 0).sum(-1) >= self.needed).to(torch.float64)
 
     def exact(self, policy: Policy, parameters: Tensor, prompt: int | None = None) -> tuple[Tensor, Tensor]:
-        """J `[R]` and its gradient `[R, P]` from the distribution of the number of right bits, in O(H^2).
+        """Expected return J `[R]` and its gradient `[R, P]` from the number of right bits' distribution, in O(H^2).
 
         With f_t(k) = P(k right before bit t) and b_t(k) = P(paid | k right before bit t),
         J = b_0(0) and grad J = sum_t sum_a pi_t(a) sum_k f_t(k) b_{t+1}(k + 1[a = 0]) grad log pi_t(a).
@@ -349,7 +349,7 @@ class BitChain(_tabular.TabularTask):
         return self._value(prob, paid[0]), pull(weight)
 
     def expected(self, policy: Policy, parameters: Tensor, weights: Weights) -> Tensor:
-        """J `[R]`, computed as in `exact`."""
+        """Expected return J `[R]`, computed as in `exact`."""
         prob = self.chances(policy, parameters, weights)
         return self._value(prob, self._paid(prob)[0])
 
@@ -359,7 +359,7 @@ class BitChain(_tabular.TabularTask):
         return paid[:, 0] - self.kl_coef * (prob * self._gap(prob)).sum((1, 2))
 
     def ratio_moment(self, policy: Policy, parameters: Tensor, behavior: Tensor, power: float) -> Tensor:
-        """E_mu W^power of the sequence ratio W = prod_t pi_t/mu_t, `[R]`, as a product over bits."""
+        """Moment E_mu W^power of the sequence ratio W = prod_t pi_t/mu_t, `[R]`, as a product over bits."""
         then, now = (_tabular.cells(policy, at, self.rows, self.actions).prob for at in (behavior, parameters))
         return _tabular.tilted(then, now, power).sum(-1).prod(-1)
 

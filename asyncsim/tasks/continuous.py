@@ -19,7 +19,7 @@ _OWN, _RANGES = "a task whose own policy is `policies.", "values outside these r
 
 @dataclass(frozen=True)
 class ContinuousTask(Task):
-    """Base of tasks with one prompt that cannot be enumerated; one action unless a subclass says otherwise."""
+    """Base of tasks with one prompt and no enumeration of outcomes; one action unless a subclass says otherwise."""
 
     prompts = 1
     enumerable = False
@@ -31,7 +31,7 @@ class ContinuousTask(Task):
 
 @dataclass(frozen=True)
 class GaussianBandit(ContinuousTask):
-    """Reward -h |a - c|^2 / 2 for a normal action; see `gaussian_bandit`."""
+    """Bandit with a normal action and reward -h |a - c|^2 / 2; see `gaussian_bandit`."""
 
     curvature: float
     target: float
@@ -45,17 +45,17 @@ class GaussianBandit(ContinuousTask):
         return gaussian(self.dimension, self.width, self.start)
 
     def earn(self, state: Tensor, action: Tensor, mask: Tensor, draws: Draws) -> Tensor:
-        """Reward of each action, `[R, G, N]`."""
+        """Quadratic reward of each action, `[R, G, N]`."""
         return -0.5 * self.curvature * ((action[..., 0, :] - self.target) ** 2).sum(-1)
 
     def check(self, policy: Any) -> None:
-        """Refuse a policy with another dimension, or without a width."""
+        """Refuse a policy whose action has another dimension, or no width."""
         traits = (getattr(policy, "dimension", None), hasattr(policy, "width"))
         bound, remedy = f"{self.dimension}, of a normal policy", "leave policy out for the task's own"
         checks.require(traits == (self.dimension, True), "policy dimension", traits[0], bound, remedy)
 
     def exact(self, policy: Any, parameters: Tensor, prompt: int | None = None) -> tuple[Tensor, Tensor]:
-        """J = -h (|theta - c|^2 + D width^2) / 2 with the policy's width, and its gradient -h (theta - c)."""
+        """Expected return J = -h (|theta - c|^2 + D width^2) / 2, and its gradient -h (theta - c)."""
         error = parameters - self.target
         value = -0.5 * self.curvature * ((error**2).sum(-1) + self.dimension * policy.width**2)
         return value, -self.curvature * error
@@ -69,7 +69,7 @@ def gaussian_bandit(
     dimension: int = whole(1, "D, numbers of an action", 1, checks.LARGEST, remedy="give the action a dimension"),
     start: float = real(0.0, "initial mean", remedy="give a finite start"),
 ) -> GaussianBandit:
-    """A normally distributed action with a quadratic reward; the mean step of stale REINFORCE is linear in theta.
+    """Bandit with a normal action and a quadratic reward; the mean step of stale REINFORCE is linear in theta.
 
     a ~ N(theta, width^2 I), reward -h |a - c|^2 / 2, so J = -h (|theta - c|^2 + D width^2) / 2. With a leave-one-out
     advantage REINFORCE has E g = -h (theta_behavior - c) exactly.
@@ -83,7 +83,7 @@ def gaussian_bandit(
 
 @dataclass(frozen=True)
 class Quadratic(ContinuousTask):
-    """Minimize sum_i lambda_i x_i^2 / 2 from noisy gradients; see `quadratic`."""
+    """Minimization of sum_i lambda_i x_i^2 / 2 from noisy gradients; see `quadratic`."""
 
     curvatures: tuple[float, ...]
     noise: float
@@ -99,13 +99,13 @@ class Quadratic(ContinuousTask):
         return torch.zeros(state.shape[:3], dtype=action.dtype)
 
     def check(self, policy: Any) -> None:
-        """Refuse a policy with another spectrum."""
+        """Refuse a policy whose loss has another spectrum of curvatures."""
         curvatures = getattr(policy, "curvatures", None)
         remedy = "leave policy out for the task's own"
         checks.require(curvatures == self.curvatures, "policy curvatures", curvatures, f"{self.curvatures}", remedy)
 
     def outcomes(self, prompt: Tensor) -> Outcomes:
-        """The population, which is one outcome without noise."""
+        """The population of the task, which is one outcome without gradient noise."""
         shape = (len(prompt), 1)
         return Outcomes(
             torch.zeros((*shape, 1), dtype=torch.int64),
@@ -117,7 +117,7 @@ class Quadratic(ContinuousTask):
         )
 
     def exact(self, policy: Policy, parameters: Tensor, prompt: int | None = None) -> tuple[Tensor, Tensor]:
-        """J = -sum lambda x^2 / 2 and its gradient -lambda x."""
+        """Expected return J = -sum lambda x^2 / 2, minus the loss without noise, and its gradient -lambda x."""
         gradient = -torch.tensor(self.curvatures, dtype=parameters.dtype) * parameters
         return 0.5 * (gradient * parameters).sum(-1), gradient
 
@@ -128,7 +128,7 @@ def quadratic(
     noise: float = handed_on(1.0, "standard deviation per coordinate of one sample's gradient noise"),
     start: float = handed_on(0.0, "initial value of every coordinate"),
 ) -> Quadratic:
-    """A quadratic loss of any spectrum with noisy gradients: the linear model of delayed gradients.
+    """Quadratic loss of any spectrum with noisy gradients: the linear model of gradient descent with delays.
 
     Loss sum_i lambda_i x_i^2 / 2 whose gradients carry noise; used with `methods.gradient()`.
 

@@ -22,7 +22,7 @@ _TEXTS = checks.table(__file__, "texts.toml")["gym"]
 
 @dataclass(frozen=True)
 class Gym(Task):
-    """Environments that start from keyed draws; see `gym`. `limit`: number of tokens before truncation."""
+    """Task on a gymnasium environment, started from keyed draws; see `gym`. `limit`: tokens until truncation."""
 
     id: str
     trajectory: str
@@ -61,7 +61,7 @@ class Gym(Task):
         return policy
 
     def check(self, policy: Any) -> None:
-        """Refuse a policy with other observations or actions."""
+        """Refuse a policy for other observations or actions than the environment's."""
         for name in ("observation", "head", "actions"):
             value, wanted = getattr(policy, name, None), getattr(self.surface, name)
             bound = f"{wanted!r}, as {self.id} has it"
@@ -89,11 +89,11 @@ class Gym(Task):
         return replace(world, observation=_zeroed(observation, bad), broken=self._named(world, bad, draws))
 
     def keeping(self) -> "Gym":
-        """The same task with world states that can be packed, for segments only."""
+        """The same task with world states that a checkpoint can pack, for segments only."""
         return replace(self, engine=self.engine.keeping()) if self.segments else self
 
     def packed(self, world: World | None) -> dict[str, Any] | None:
-        """Pack a world state into plain containers; for full episodes only the broken replicates matter."""
+        """Pack a world state into plain containers; for full episodes, only which replicates have failed."""
         if world is None:
             return None
         arrays = ("observation", "alive", "running", "finished", "broken")
@@ -101,7 +101,7 @@ class Gym(Task):
         return {"shape": list(world.shape), "inner": inner, **{name: getattr(world, name) for name in arrays}}
 
     def unpacked(self, tree: dict[str, Any] | None) -> World | None:
-        """Restore the world state that `packed` wrote."""
+        """Restore the world state that `packed` returned."""
         if tree is None:
             return None
         inner = None if tree["inner"] is None else self.engine.unpacked(tree["inner"])
@@ -109,11 +109,11 @@ class Gym(Task):
         return World(**{**tree, "shape": (R, G, N), "inner": inner})
 
     def observe(self, world: World) -> Tensor:
-        """Observation of the policy, `[R, G, N, D]`."""
+        """The policy's observation in a world state, `[R, G, N, D]`."""
         return versions.tensor(world.observation.reshape(*world.shape, -1))
 
     def step(self, world: World, action: Tensor, token: int, draws: Draws) -> Turn:
-        """Step every environment by one action, and return the reward of this token."""
+        """Step every environment by one action, and return the result with this token's reward."""
         array = action.detach().cpu().numpy().reshape(-1, self.surface.actions if self.surface.first is None else 1)
         # Actions as the environment takes them, int64 `[E]` or inside its box, `[E, D]`.
         chosen = self.surface.first is not None
@@ -192,7 +192,7 @@ def gym(
     steps: int | None = handed_on(None, **_TEXTS["steps"]),
     settings: Mapping[str, Any] | None = handed_on(None, "arguments of the environment"),
 ) -> Gym:
-    """A gymnasium environment, as full episodes or as consecutive segments.
+    """Task on a gymnasium environment, in full episodes or in consecutive segments.
 
     Token t is one step, s_{t+1} ~ p(. | s_t, a_t), with reward r_t at every token. R x G x N environments are one
     world. Their initial states come from keyed draws. That of trajectory i depends on (seed, replicate, i) only; that

@@ -28,7 +28,7 @@ _STEPS = whole(100, "T, length in steps", 1, checks.LARGEST, remedy="an episode 
 
 
 class Transitions(NamedTuple):
-    """Up to K outcomes for each of S states and A actions; missing outcomes have probability 0.
+    """Transition tables with up to K outcomes for each of S states and A actions; missing ones have probability 0.
 
     `probability`, `reward` float64, `following` int64, `terminal` bool: `[S, A, K]`; `start` float64 `[S]`:
     distribution of the first state.
@@ -42,13 +42,13 @@ class Transitions(NamedTuple):
 
     @property
     def deterministic(self) -> bool:
-        """Whether only the actions are random."""
+        """Whether the action determines the outcome in every state, and the first state is fixed."""
         return bool((self.probability[..., 0] == 1.0).all() and self.start.amax() == 1.0)
 
 
 @dataclass(frozen=True)
 class TabularMDP(TabularTask):
-    """One episode of at most T steps per trajectory; subclasses define the transition tables.
+    """Base of tabular decision processes with one episode of at most T steps per trajectory.
 
     A token is paid discount^t r_t: with the task's discount inside the rewards, `returns_to_go()` is unbiased.
     """
@@ -67,7 +67,7 @@ class TabularMDP(TabularTask):
 
     @cached_property
     def law(self) -> Transitions:
-        """Transition tables of gymnasium's environment."""
+        """Transition tables of the decision process, by default the gymnasium environment's."""
         environment = self.environment()
         law = environment.P
         S, A = len(law), len(law[0])
@@ -82,12 +82,12 @@ class TabularMDP(TabularTask):
         return Transitions(*map(torch.as_tensor, tables))
 
     def environment(self) -> Any:
-        """gymnasium's own environment, without a time limit."""
+        """The gymnasium environment itself, without a time limit."""
         raise NotImplementedError
 
     @property
     def enumerable(self) -> bool:  # type: ignore[override]
-        """Whether only the actions are random."""
+        """Whether only actions are random, so that all trajectories can be enumerated."""
         return self.law.deterministic
 
     def begin(self, prompt: Tensor, draws: Draws | None, carried: Any = None) -> Tensor:
@@ -99,7 +99,7 @@ class TabularMDP(TabularTask):
         return torch.searchsorted(edges(self.law.start), uniform, right=True)
 
     def step(self, world: Tensor, action: Tensor, token: int, draws: Draws | None) -> Turn:
-        """Draw an outcome by inverse CDF, in the order of the tables; the horizon is an ordinary end of an episode."""
+        """Draw an action's outcome by inverse CDF, in the order of the tables; the horizon ends the episode."""
         if draws is None or self.law.deterministic:
             outcome = torch.zeros_like(action)
         else:
@@ -113,7 +113,7 @@ class TabularMDP(TabularTask):
         return Turn(following, ~done, reward, ended, torch.zeros_like(done))
 
     def score(self, state: Tensor, action: Tensor, mask: Tensor) -> Tensor:
-        """Discounted return of finished sequences, if only the actions are random."""
+        """Discounted return of finished episodes, if only the actions are random."""
         discounts = self.discount ** torch.arange(self.horizon, dtype=torch.float64)
         return (self.law.reward[state, action, 0] * mask * discounts).sum(-1)
 
@@ -125,7 +125,7 @@ class TabularMDP(TabularTask):
         return super().outcomes(prompt)
 
     def exact(self, policy: Policy, parameters: Tensor, prompt: int | None = None) -> tuple[Tensor, Tensor]:
-        """J = sum_s start(s) V_0(s), `[R]`, and its gradient `[R, P]`, over the T steps of an episode.
+        """Expected return J = sum_s start(s) V_0(s), `[R]`, and its gradient `[R, P]`, over the T steps of an episode.
 
         grad J = sum_t gamma^t sum_{s, a} d_t(s) pi(a|s) (Q_t - V_t)(s, a) grad log pi(a|s). d_t is the distribution of
         the state at step t in episodes that still go on.
@@ -142,7 +142,7 @@ class TabularMDP(TabularTask):
         return value, pull(weight)
 
     def expected(self, policy: Policy, parameters: Tensor, weights: Weights) -> Tensor:
-        """J `[R]` by the value recursion of `exact`: V_t = r_pi + gamma P_pi V_{t+1}."""
+        """Expected return J `[R]` by the value recursion of `exact`: V_t = r_pi + gamma P_pi V_{t+1}."""
         prob = self.chances(policy, parameters, weights)
         kernel = self.discount * self._kernel.unflatten(0, prob.shape[1:])
         following = (prob.unsqueeze(-1) * kernel).sum(2)
@@ -153,7 +153,7 @@ class TabularMDP(TabularTask):
         return (value * self.law.start).sum(-1)
 
     def ratio_moment(self, policy: Policy, parameters: Tensor, behavior: Tensor, power: float) -> Tensor:
-        """E_mu W^power, `[R]`, for the product W of pi/mu over the steps of an episode, by backward recursion."""
+        """Moment E_mu W^power, `[R]`, of the product W of pi/mu over an episode's steps, by backward recursion."""
         then, now = (cells(policy, at, self.rows, self.actions).prob for at in (behavior, parameters))
         weights = tilted(then, now, power)
         stop = 1.0 - self._kernel.sum(-1).reshape(self.rows, self.actions)
@@ -194,13 +194,13 @@ class TabularMDP(TabularTask):
 
 @dataclass(frozen=True)
 class FrozenLake(TabularMDP):
-    """Reward 1 at the goal, nothing in holes; see `frozen_lake`."""
+    """Grid world with reward 1 at the goal and nothing in holes; see `frozen_lake`."""
 
     map_name: str
     desc: tuple[str, ...] | None
 
     def environment(self) -> Any:
-        """gymnasium's own environment, without a time limit."""
+        """The gymnasium environment itself, without a time limit."""
         from gymnasium.envs.toy_text.frozen_lake import FrozenLakeEnv
 
         desc = None if self.desc is None else list(self.desc)
@@ -259,7 +259,7 @@ class CliffWalking(TabularMDP):
     """Grid world whose shortest path runs along a cliff; see `cliff_walking`."""
 
     def environment(self) -> Any:
-        """gymnasium's own environment, which has no time limit."""
+        """The gymnasium environment itself, which has no time limit."""
         from gymnasium.envs.toy_text.cliffwalking import CliffWalkingEnv
 
         # Older releases have no such argument.
@@ -290,7 +290,7 @@ def cliff_walking(
 
 @dataclass(frozen=True)
 class Mdp(TabularMDP):
-    """A decision process with the given tables; see `mdp`."""
+    """Decision process from a user's tables; see `mdp`."""
 
     transition: tuple[tuple[tuple[float, ...], ...], ...]
     paid: tuple[tuple[float, ...], ...]
@@ -298,7 +298,7 @@ class Mdp(TabularMDP):
 
     @cached_property
     def law(self) -> Transitions:
-        """Outcomes of every action, most likely first; the extra state after the tables' last is the end."""
+        """Transition tables with likelier outcomes first; the extra state after the tables' last state is the end."""
         onward = torch.tensor(self.transition, dtype=torch.float64)
         end = (1.0 - onward.sum(-1, keepdim=True)).clamp(min=0.0)
         end = torch.where(end > _ROUNDING, end, torch.zeros((), dtype=end.dtype))
@@ -328,7 +328,7 @@ def mdp(
     discount: float = _DISCOUNT,
     logits: Any = LOGITS,
 ) -> Mdp:
-    """A decision process from your own tables of transitions, rewards and start states; exact values by recursion.
+    """Decision process from your own tables of transitions, rewards and start states; exact values by recursion.
 
     S states and A actions: s' ~ P(.|s, a), reward r(s, a), at most T steps; J = E sum_t gamma^t r(s_t, a_t). Where
     gamma^T is negligible, J = start^T (I - gamma P_pi)^-1 r_pi. Its gradient is d(s) pi(a|s) A(s, a) with the

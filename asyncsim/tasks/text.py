@@ -29,7 +29,7 @@ _FORMS = "a .jsonl or .parquet file, or a folder saved by datasets"
 
 @dataclass(frozen=True)
 class Text(LanguageTask):
-    """Prompts and answers from a user's data; see `text`."""
+    """Language task on prompts and answers from a user's data; see `text`."""
 
     data: str = ""
     rule: Any = "exact"
@@ -46,7 +46,7 @@ class Text(LanguageTask):
 
     @property
     def watches(self) -> bool:  # type: ignore[override]
-        """Whether the stop string may span several tokens."""
+        """Whether the stop string may span several tokens, so that it is looked for in the text."""
         return self.stop is not None and len(self.stop.encode()) > 1
 
     def encoded(self, tokenizer: Any) -> list[list[int]]:
@@ -66,7 +66,7 @@ class Text(LanguageTask):
         return rows
 
     def needed(self, tokenizer: Any) -> list[int]:
-        """Number of tokens of the right answers with their stop; empty if a reward function decides."""
+        """Number of tokens of each prompt's right answer with its stop; empty if a reward function decides."""
         bound, remedy = "given for a model without a token that ends a text", "give stop, as stop='\\n'"
         checks.require(self.stop is not None or bool(_ends(tokenizer)), "stop", self.stop, bound, remedy)
         if self.marker is not None:
@@ -83,7 +83,7 @@ class Text(LanguageTask):
         return going
 
     def rewards(self, prompts: Sequence[int], answers: Sequence[Answer]) -> list[float]:
-        """Rewards of answers: by the user's function, or 1 for an ended answer with the right text, else 0."""
+        """Rewards of answers: by the user's function, or 1 for an ended answer that equals the right text, else 0."""
         if self.marker is None:
             pairs = zip(prompts, answers, strict=True)
             return [float(each.ended and each.text.strip() == self.answers[q]) for q, each in pairs]
@@ -104,7 +104,7 @@ class Text(LanguageTask):
         return [reward_of(f"{name}, of an answer to prompt {q}", x, remedy) for q, x in paid]
 
     def describe(self) -> dict[str, Any]:
-        """Header of a run, with the digest of the data."""
+        """Settings of the task for the header of a run, with the digest of the data."""
         return {**super().describe(), "task_rule": _name(self.rule)}
 
     @cached_property
@@ -143,7 +143,7 @@ def text(
     part: str = choice(*PARTS, words="every row, or each second one: two halves that share none"),
     split: str | None = handed_on(None, "name of the split, for a folder with several"),
 ) -> Text:
-    """Prompts from your own data for a language model, with your own reward.
+    """Language task on prompts from your own data, with your own reward.
 
     Row q of the data is prompt q. An answer ends with the model's own end of text, or behind `stop`, which is no part
     of it; it may have several lines. A reward function is called once per batch and returns one number per answer. It

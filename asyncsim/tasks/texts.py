@@ -30,7 +30,7 @@ _HORIZON = whole(16, "T, length in tokens", 1, checks.LARGEST, remedy="an answer
 
 @dataclass(frozen=True)
 class Arithmetic(LanguageTask):
-    """Written arithmetic on operands below 10^digits; see `arithmetic`."""
+    """Language task on written arithmetic with operands below 10^digits; see `arithmetic`."""
 
     operation: str = "add"
     digits: int = 2
@@ -51,7 +51,7 @@ def arithmetic(
     seed: int = _SEED,
     horizon: int | None = handed_on(None, **_TEXTS["horizon"]),
 ) -> Arithmetic:
-    """Written sums, differences and products for a language model; answers must match exactly.
+    """Written sums, differences and products as a language task; answers must match exactly.
 
     Problems a o b with 0 <= a, b < 10^digits: reward 1 for the right answer and a line break, else 0.
 
@@ -77,7 +77,7 @@ def arithmetic(
 
 @dataclass(frozen=True)
 class Calculator(LanguageTask):
-    """Chains of operands below 10^digits, with a calculator; see `calculator`."""
+    """Language task on chains of operands below 10^digits, with a calculator; see `calculator`."""
 
     operation: str = "add"
     terms: int = 2
@@ -90,7 +90,7 @@ class Calculator(LanguageTask):
     tools = True
 
     def reply(self, world: Tensor, written: Tensor, token: int, draws: Any) -> Tensor:
-        """Next character of the result that is being written, or -1 if none is."""
+        """Next character of the calculator's result that is being written, or -1 if none is."""
         width = world.shape[-1]
         rows, row = torch.unique(torch.cat([world, written], -1).flatten(0, 2), dim=0, return_inverse=True)
         due = [self._due(line[:width], line[width:]) for line in rows.tolist()]
@@ -101,11 +101,11 @@ class Calculator(LanguageTask):
         return float(text.rpartition(CALL)[2] == self.answers[prompt]) - self.price * text.count(CALL)
 
     def spoken(self, prompt: int) -> str:
-        """The right answer with a call for every operator."""
+        """The right answer to a prompt, with a calculator call for every operator."""
         return _dialog(self.texts[prompt].rpartition("\n")[2])
 
     def policy(self, **settings: Any) -> Policy:
-        """The character model, pretrained on two-operand sums of this kind, a fifth of them with a call."""
+        """Default policy: the character model, pretrained on two-operand problems, a fifth of them with a tool call."""
         recipe = {"operations": SIGNS[self.operation], "high": 10**self.digits - 1, "calls": 0.2}
         return super().policy(**{"model": "char", "recipe": recipe, **settings})
 

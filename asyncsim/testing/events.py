@@ -39,7 +39,7 @@ SMOOTH = st.sampled_from([lognormal(1.0, 0.8), gamma(1.0, 0.5), lognormal(0.3, 2
 
 
 def sources(*kinds: str) -> st.SearchStrategy[Source]:
-    """Hypothesis strategy for sources of staleness, such as `sim.Spec` takes: objects with a method `schedule`.
+    """Hypothesis strategy for systems and schedules, such as `sim.Spec` takes: objects with a method `schedule`.
 
     An imposed distribution of staleness up to 9 versions, or a system of up to eight generator slots. Its events often
     fall on the same instant. One to three groups are in a batch (a system: four), one to three batches in a publish.
@@ -66,7 +66,7 @@ _SHARES = st.lists(st.integers(0, 4), min_size=1, max_size=LARGEST + 1).filter(a
 
 @st.composite
 def plain_systems(draw: Any, exact: bool = True, modes: tuple[str, ...] = MODES) -> dict[str, Any]:
-    """Strategy for valid settings of a plain `System`; `exact` adds tied durations and instant training."""
+    """Hypothesis strategy for valid settings of a `System`; `exact` adds tied durations and instant training."""
     batch, publish = draw(st.integers(1, 4)), draw(st.integers(1, 3))
     quantum = draw(st.sampled_from([1, 1, 2, 3]))
     places = draw(st.integers(quantum, 8))
@@ -157,7 +157,7 @@ CONTRADICTIONS: Mapping[str, tuple[str, Callable[[Row], Row]]] = {
 
 @dataclass(frozen=True, eq=False)
 class LogRows:
-    """A log under this package's names, with one row per sample, and the true schedule.
+    """A generated log under this package's column names, with one row per sample, and its true schedule.
 
     `schedule`, what was logged: staleness `[1, B, G, N, T or 1]` is `schedule.staleness()`; `contradiction`, what is
     wrong with one row ("": nothing), and `refused`, the field by which `schedules.replay` refuses it.
@@ -169,11 +169,11 @@ class LogRows:
 
     @property
     def refused(self) -> str:
-        """Field that an importer should name in its error; "" if the log is consistent."""
+        """Field of the log that an importer should name in its error; "" if the log is consistent."""
         return CONTRADICTIONS[self.contradiction][0] if self.contradiction else ""
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the log, one line of JSON per row; raise `InputError` for a name that does not end in .jsonl."""
+        """Write the generated log as JSON lines; raise `InputError` for a name that does not end in .jsonl."""
         path = Path(path)
         checks.require(path.suffix == ".jsonl", "path", str(path), "a file .jsonl", "name it log.jsonl")
         path.write_text("".join(json.dumps(row) + "\n" for row in self.rows), encoding="utf-8")
@@ -245,7 +245,7 @@ _LENGTH = 80
 
 @dataclass(frozen=True)
 class Admission:
-    """A test case for admission controllers: settings, the accounting rule of `make()`, and the events of one run.
+    """Test case for admission controllers: settings, the accounting rule of `make()`, and the events of one run.
 
     P = `batch_size` groups, eta = `max_staleness` publishes, C = `max_concurrent` groups or None, S =
     `batches_per_publish`. `losses`, groups that it can lose between two publishes (None: any number); `returns`, when
@@ -270,12 +270,12 @@ class Admission:
 
     @property
     def rules(self) -> runs.Rules:
-        """Rules that `check_admission` requires of the controller."""
+        """Rules that `check_admission` requires of the controller under test."""
         limit = runs.tickets_of(self.batch_size, self.max_staleness, self.batches_per_publish)
         return runs.Rules(self.batch_size, self.batches_per_publish, limit, self.max_concurrent, self.losses, True)
 
     def make(self) -> Controller:
-        """Make a new controller."""
+        """Make a new controller with the test case's accounting rule."""
         return runs.Tickets(self.law, self.rules)
 
     def check(self, controller: Callable[[], Any], names: Names | None = None) -> None:
@@ -293,7 +293,7 @@ class Admission:
 def controllers(
     *returns: str, batch: int = 4, staleness: int = 3, mistakes: bool = False
 ) -> st.SearchStrategy[Admission]:
-    """Hypothesis strategy for cases of `Admission`: settings, a correct controller for them, and events.
+    """Hypothesis strategy for test cases of `Admission`: settings, a correct controller for them, and events.
 
     P groups in a batch, S of 1 to 3 batches to a publish, eta in publishes, whole or not, C of 1 to 9 groups or None.
     In a test `drawn.check(lambda: Yours(**drawn.settings))` holds a staleness manager of one's own to the rules, and

@@ -26,7 +26,7 @@ _SURE, _LARGEST = 10.0, 20.0
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """One rectangular batch, `[N, T]` (a group of N samples) or `[R, G, N, T]`, in float64.
+    """Tensors of one rectangular batch for a loss, `[N, T]` (one group) or `[R, G, N, T]`, in float64.
 
     `log_prob`, `behavior_log_prob`, `proximal_log_prob` in nats, at most 0; `advantages` and `mask` (0 or 1) of the
     same shape; `rewards` without the axis T.
@@ -41,11 +41,11 @@ class Batch:
 
     @property
     def arguments(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-        """Arguments of a loss: log_prob, behavior_log_prob, proximal_log_prob, advantages, mask."""
+        """Arguments of a loss by name: log_prob, behavior_log_prob, proximal_log_prob, advantages, mask."""
         return self.log_prob, self.behavior_log_prob, self.proximal_log_prob, self.advantages, self.mask
 
     def gradient(self, loss: Callable[..., Tensor]) -> Tensor:
-        """dL / d log_prob of a loss, shaped like `log_prob`; arguments are matched by name, as in `check_loss`."""
+        """Gradient dL / d log_prob of a loss, shaped like `log_prob`; arguments are matched as in `check_loss`."""
         now = self.log_prob.clone().requires_grad_()
         (gradient,) = torch.autograd.grad(bind(loss)(now, *self.arguments[1:]), now)
         return gradient
@@ -144,7 +144,7 @@ def _batches(draw: Any, sizes: tuple[int, ...], gaps: Pools, lengths: Pools, per
 
 @dataclass(frozen=True)
 class DrawnLoss:
-    """A loss of the five tensors of `check_loss`: a method of this package with randomly drawn settings."""
+    """Generated loss with the tensors of `check_loss`: a method of this package with random settings."""
 
     method: Method
     label: str
@@ -159,7 +159,7 @@ class DrawnLoss:
 
 
 def losses(*names: str) -> st.SearchStrategy[DrawnLoss]:
-    """Hypothesis strategy for losses: this package's methods with drawn settings, as references for your own loss.
+    """Hypothesis strategy for losses: this package's methods with random settings, as references for your own loss.
 
     Each takes the five tensors `[N, T]` of a `Batch`, has the `method` (`weigh` gives its score weights c, `[N, T]`)
     and the `label` of the call that makes it. Numbers are a method's own, halved or doubled where it takes them;

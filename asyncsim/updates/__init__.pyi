@@ -26,10 +26,10 @@ def align(
     removal: Literal["project", "shrink"] = "project",
     max_skips: int | None = None,
 ) -> Link:
-    """Gradient alignment control: project or skip when consecutive gradients align (a reconstruction)."""
+    """Gradient alignment control: project or skip the update when consecutive gradients align (a reconstruction)."""
 
 def clip_norm(limit: Number = 1.0) -> Link:
-    """Clip the norm of the update direction."""
+    """Clip the Euclidean norm of the update direction."""
 
 def ess_step(
     rule: Literal["sqrt", "linear"] = "sqrt",
@@ -41,7 +41,7 @@ def ess_step(
     """Scale the learning rate by the effective sample size of the batch (VCPO)."""
 
 def lr_by_lag() -> Link:
-    """Divide the learning rate by the maximum staleness of the run so far."""
+    """Divide the learning rate by the maximum staleness in updates of the run so far."""
 
 def lr_schedule(
     warmup: int = 0,
@@ -49,10 +49,10 @@ def lr_schedule(
     updates: int | None = None,
     floor: Number = 0.0,
 ) -> Link:
-    """Warm-up and decay of the learning rate: a factor on the step that depends on the update number."""
+    """Warm-up and decay of the learning rate, by a factor that depends on the update number."""
 
 def momentum(beta: Number) -> Link:
-    """Heavy-ball momentum without dampening."""
+    """Heavy-ball momentum without dampening: the direction becomes a decaying sum of gradients."""
 
 def scale(factor: Number = 1.0) -> Link:
     """Multiply the learning rate by a constant: a control for adaptive rules, with their mean scale as the constant."""
@@ -64,4 +64,4 @@ def skip_nonfinite() -> Link:
     """Skip the update of a replicate whose direction is not finite."""
 
 def staleness_step() -> Link:
-    """Divide the learning rate by the staleness of the batch."""
+    """Divide the learning rate by the maximum staleness of the batch in updates."""

@@ -29,7 +29,7 @@ State = dict[str, Tensor]
 
 @dataclass
 class Record(calls.Told):
-    """Data passed along a chain of links.
+    """Data passed along a chain of update links, such as the direction and the step's record.
 
     `direction` `[R, P]`, ascent; `skip` bool `[R]`, replicates whose update is skipped (it still counts and publishes);
     `step`, what the method made of the batch; `statistics`, named numbers `[R]` that links report. A link replaces
@@ -45,7 +45,7 @@ class Record(calls.Told):
 
 
 class Link(Protocol):
-    """One transformation with explicit state; a link that uses policy outputs names them in `outputs`.
+    """One transformation of the update, with explicit state; `outputs` names the policy outputs that it uses.
 
     Optional, for links that compare directions: `lost(state, flag)`, the state of replicates whose update was skipped
     because their direction was not finite. For links that draw: `numbered(replicates)`, the same link for replicates
@@ -58,26 +58,26 @@ class Link(Protocol):
 
 
 class Stateless:
-    """A link without state."""
+    """Base of update links without state."""
 
     def init(self, parameters: Tensor) -> State:
-        """Return an empty state."""
+        """Return the empty state of a link without state."""
         return {}
 
 
 @calls.named
 @dataclass(frozen=True)
 class Chain:
-    """Links applied in order; the empty chain adds the plain gradient."""
+    """Update links applied in order; the empty chain adds the plain gradient to the parameters."""
 
     links: tuple[Link, ...] = ()
 
     def init(self, parameters: Tensor) -> list[State]:
-        """Initial states of all links for parameters `[R, P]`."""
+        """Initial states of the chain's links for parameters `[R, P]`."""
         return [link.init(parameters) for link in self.links]
 
     def apply(self, record: Record, states: list[State]) -> tuple[Record, list[State]]:
-        """The step `[R, P]` in `record.direction`, 0 if the update is skipped, and the new states.
+        """Compute the update `[R, P]` in `record.direction`, 0 if it is skipped, and the links' new states.
 
         Links behind the one that skips keep their state: a skipped update does not exist for them.
         """
@@ -152,7 +152,7 @@ def chain(*links: Link) -> Chain:
 def advance(
     parameters: Tensor, step: Tensor, diverged: Tensor, update: int | Tensor, limit: float, broken: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Add the step `[R, P]`; a replicate that would leave the finite range is frozen from then on.
+    """Add the update `[R, P]` to the parameters; freeze replicates that would leave the finite range.
 
     So does one that is `broken` (bool `[R]`): its environment failed. Returns the parameters and, for each replicate,
     the update at which it stopped (-1: never).
@@ -177,7 +177,7 @@ def advance(
 
 
 def norm(direction: Tensor) -> Tensor:
-    """Euclidean norm over all parameters, `[R, 1]`, accumulated in float64."""
+    """Euclidean norm of each replicate's vector of parameters, `[R, 1]`, accumulated in float64."""
     if direction.shape[1] > LARGE and direction.device.type == "cpu":
         return norm(torch.cat([norm(piece.double()) for piece in direction.split(PIECE, dim=1)], 1)).to(direction.dtype)
     return torch.linalg.vector_norm(direction, dim=-1, keepdim=True, dtype=torch.float64).to(direction.dtype)
@@ -194,7 +194,7 @@ def moved(
     eps: float,
     spare: bool = False,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The step of `adam_step`, with the updated moments.
+    """Update of `adam_step`, with the new moments.
 
     Of large models piece by piece on a CPU, with the same bits; where `spare`, into the moments of before.
     """
@@ -214,7 +214,7 @@ def moved(
 def in_one(
     g: Tensor, first: Tensor, second: Tensor, count: Tensor, lr: float, beta1: float, beta2: float, eps: float
 ) -> Tensor:
-    """The step of `adam_step` by torch's fused kernel, in one pass, overwriting the previous moments."""
+    """Update of `adam_step` by torch's fused kernel in one pass, which overwrites the previous moments."""
     step, counts = torch.zeros_like(g), count[:, 0].float()
     steps, gradients, firsts, seconds, numbers = (list(x.unbind(0)) for x in (step, g, first, second, counts))
     # A step is where parameters at 0 move to. Theirs descends; to maximize it would turn the moments as well.
@@ -225,12 +225,12 @@ def in_one(
 
 
 def one_kernel(record: Record, *knobs: Any) -> bool:
-    """Whether `in_one` can compute the step: off the CPU, equal knobs for all replicates, old moments not needed."""
+    """Whether `in_one` can compute the update: off the CPU, equal knobs for all replicates, old moments not needed."""
     return record.direction.device.type != "cpu" and record.spare and all(isinstance(each, float) for each in knobs)
 
 
 def adam_step(first: Tensor, second: Tensor, size: Tensor, scale: Tensor, eps: float) -> Tensor:
-    """Adam step size first / (sqrt(scale second) + eps), with bias corrections `size` and `scale`, `[R, 1]`."""
+    """Adam's update size first / (sqrt(scale second) + eps), with bias corrections `size` and `scale`, `[R, 1]`."""
     root = (second * scale.to(second.dtype)).sqrt_().add_(eps)
     step = (first * size.to(first.dtype)).div_(root)
     # Without eps a gradient that was always 0 gives 0 / 0, which is no step.
@@ -238,7 +238,7 @@ def adam_step(first: Tensor, second: Tensor, size: Tensor, scale: Tensor, eps: f
 
 
 def cosine(g: Tensor, reference: Tensor) -> tuple[Tensor, Tensor]:
-    """Cosine and inner product of two directions `[R, P]`, float64 `[R, 1]`; NaN cosine for an unusable direction."""
+    """Cosine and inner product of two update directions `[R, P]`, float64 `[R, 1]`; NaN if one is unusable."""
     g, reference = g.double(), reference.double()
     inner = (g * reference).sum(-1, keepdim=True)
     # Rounding may carry the cosine of parallel vectors beyond 1.
@@ -247,17 +247,17 @@ def cosine(g: Tensor, reference: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def forgotten(reference: Tensor, lost: Tensor) -> Tensor:
-    """The reference `[R, P]`, set to zero for replicates whose direction was lost, bool `[R]`."""
+    """Reference direction `[R, P]`, set to zero for replicates whose update was lost, bool `[R]`."""
     return torch.where(lost.unsqueeze(-1), torch.zeros_like(reference), reference)
 
 
 def remembered(direction: Tensor) -> Tensor:
-    """The direction as a later reference; a direction that is not finite becomes zero, which means none."""
+    """Update direction as a later reference; a direction that is not finite becomes zero, which means none."""
     usable = torch.isfinite(direction).all(-1, keepdim=True)
     return torch.where(usable, direction, torch.zeros_like(direction))
 
 
 def link(source: str, *, reports: str = "") -> Callable[[type[T]], type[T]]:
-    """Decorator for a link: a class with `init` and `apply`, whose `joint(**knobs)` refuses inconsistent knobs."""
+    """Decorator that makes an update link from a class with `init` and `apply`; `joint(**knobs)` checks its knobs."""
     returns = f"a link on directions `[R, P]`{f' that reports {reports}, `[R]`' * bool(reports)}"
     return parts.page(source, returns, "values outside these ranges")

@@ -40,7 +40,7 @@ class sgd(Stateless):
 
 @link("Polyak 1964 (textbook)")
 class momentum:
-    """Heavy-ball momentum without dampening.
+    """Heavy-ball momentum without dampening: the direction becomes a decaying sum of gradients.
 
     Heavy ball: m <- beta m + g, direction m (no factor 1 - beta on g). With `sgd(lr)` behind it: x_(t+1) = x_t + beta
     (x_t - x_(t-1)) + lr g_t.
@@ -57,7 +57,7 @@ class momentum:
 
 
 class Moments:
-    """Base of links with Adam's step; subclasses declare the knobs."""
+    """Base of update links with Adam's step; subclasses declare the knobs."""
 
     lr: Any
     beta1: Any
@@ -65,13 +65,13 @@ class Moments:
     eps: float
 
     def init(self, parameters: Tensor) -> State:
-        """Zero moments `[R, P]`, and a count `[R, 1]` of updates."""
+        """Initial state of Adam: zero moments `[R, P]`, and a count `[R, 1]` of updates."""
         zeros = torch.zeros_like(parameters)
         count = torch.zeros((parameters.shape[0], 1), dtype=torch.float64, device=parameters.device)
         return {"first": zeros, "second": zeros.clone(), "count": count}
 
     def apply(self, record: Record, state: State) -> tuple[Record, State]:
-        """Replace the direction by the step; return the new state."""
+        """Replace the update direction by Adam's step; return the new state."""
         g = record.direction
         if self.eps > 0.0 and _link.one_kernel(record, self.lr, self.beta1, self.beta2):
             knobs = (self.lr, self.beta1, self.beta2, self.eps)
@@ -125,7 +125,7 @@ class adamw(Moments):
 
 @link("textbook (1211.5063, algorithm 1)", reports="norm_before_clip")
 class clip_norm(Stateless):
-    """Clip the norm of the update direction.
+    """Clip the Euclidean norm of the update direction.
 
     One global norm over all parameters: g <- g min(1, limit / |g|).
     """
@@ -179,7 +179,7 @@ class scale(Stateless):
 
 @link("2206.07638, 2206.08307", reports="staleness_step_scale, a pure number")
 class staleness_step(Stateless):
-    """Divide the learning rate by the staleness of the batch.
+    """Divide the learning rate by the maximum staleness of the batch in updates.
 
     Delay-adaptive step: step <- step / max(1, tau), tau the largest update staleness in the batch. Put it behind
     `adam`: a factor on the gradient before it is nearly without effect.
@@ -194,7 +194,7 @@ class staleness_step(Stateless):
 
 @link("1909.12340", reports="lr_by_lag_scale, a pure number")
 class lr_by_lag:
-    """Divide the learning rate by the maximum staleness of the run so far.
+    """Divide the learning rate by the maximum staleness in updates of the run so far.
 
     Step size by maximum lag: step <- step / max(1, S), S the largest update staleness realized so far. The stable step
     of delayed gradient descent falls as 1/S, and S is realized, not configured. The scale never rises again
@@ -236,7 +236,7 @@ class ess_step(Stateless):
     outputs = ("log_prob",)
 
     def apply(self, record: Record, state: State) -> tuple[Record, State]:
-        """Scale the direction; report the scale, the ESS, and quantities to which the ESS is blind."""
+        """Scale the update direction; report the scale, the ESS, and quantities that the ESS cannot detect."""
         log_weight, mass = record.step.sequence_log_ratio, record.step.step_mass
         ess = ratios.ess(log_weight, mass)
         scale, broken = self._scale(ess.unsqueeze(-1))
@@ -266,7 +266,7 @@ class ess_step(Stateless):
     reports="align_cosine, align_projected, align_skipped and align_invalid",
 )
 class align:
-    """Gradient alignment control: project or skip when consecutive gradients align (a reconstruction).
+    """Gradient alignment control: project or skip the update when consecutive gradients align (a reconstruction).
 
     Project or skip by kappa = cos(g_t, g_ref): kappa <= low: unchanged; low < kappa <= high: g - strength (<g,
     g_ref>/|g_ref|^2) g_ref, or with removal "shrink" (needs low in [0, 1)) as much of that as leaves kappa = low
@@ -292,7 +292,7 @@ class align:
 
     @staticmethod
     def joint(low: Any, high: Any, removal: str, **_: Any) -> None:
-        """Require low <= high, and low in [0, 1) for shrinking, which keeps the sign."""
+        """Require low <= high, and low in [0, 1) for shrinking, which keeps the direction's sign."""
         crossed, told = np.any(np.asarray(low) > np.asarray(high)), f"{high:g}" if isinstance(high, float) else high
         checks.require(not crossed, "low", low, f"at most high = {told}", "projection comes before skipping")
         inside = np.all((np.asarray(low) >= 0.0) & (np.asarray(low) < 1.0))
@@ -339,7 +339,7 @@ class align:
 
 @link("textbook", reports="lr_schedule_scale, a pure number")
 class lr_schedule:
-    """Warm-up and decay of the learning rate: a factor on the step that depends on the update number.
+    """Warm-up and decay of the learning rate, by a factor that depends on the update number.
 
     step <- f_t step, t = 0, 1, ... counts updates that were not skipped. f_t = (t + 1) / warmup in the first `warmup`
     updates. Behind them, with p the share of the remaining updates up to `updates` that is over, f_t = floor + (1 -
@@ -357,7 +357,7 @@ class lr_schedule:
 
     @staticmethod
     def joint(warmup: int, decay: str, updates: int | None, **_: Any) -> None:
-        """Require a decay to end, after the warm-up."""
+        """Require a decay to have an end, which comes after the warm-up."""
         if decay == "constant":
             return
         checks.require(updates is not None, "updates", updates, "given for a decay", "give the updates of the run")

@@ -118,7 +118,7 @@ def join(
 
 
 class Tested:
-    """One comparison of a bound, for testing whether lower terms would be noticed."""
+    """One comparison with a bound, to test whether a lower term in the bound would be noticed."""
 
     def __init__(self, claim: Claim, point: Point, row: Comparison, estimate: Estimate, level: float) -> None:
         self.claim, self.point, self.row, self.estimate = claim, point, row, estimate
@@ -126,7 +126,7 @@ class Tested:
 
     @property
     def ratio(self) -> float:
-        """Measured / bound; 1 for a bound of 0 that is attained."""
+        """Measured value divided by the bound; 1 for a bound of 0 that is attained."""
         if self.row.predicted == 0.0:
             return 1.0 if self.row.measured == 0.0 else -math.inf
         return 1.0 - (self.row.predicted - self.row.measured) / abs(self.row.predicted)
@@ -143,7 +143,7 @@ class Tested:
         return (whole - less) * (abs(self.row.predicted / whole) if whole else 1.0)
 
     def missed(self, term: str, lowering: float) -> float:
-        """Probability that a term lowered by a fraction goes unnoticed; 1 if the point does not contain the term."""
+        """Probability that a term lowered by a fraction goes unnoticed; 1 if the bound lacks the term at this point."""
         drop = self.drop(term, lowering)
         if not drop > 0.0 or not math.isfinite(self.row.measured):
             return 1.0
@@ -154,7 +154,7 @@ class Tested:
         return missed_rate(shift, self.estimate.error, self.estimate.tolerance, self.crit, self.estimate.freedom)
 
     def seen(self, term: str, false_pass: float) -> float:
-        """Smallest lowering of a term that would be noticed; infinite if its absence would not."""
+        """Smallest fraction by which lowering a term would be noticed; infinite if its absence would not."""
         low, high = 0.0, 1.0
         if self.missed(term, high) > false_pass:
             return math.inf
@@ -164,7 +164,7 @@ class Tested:
         return high
 
     def undecided(self, term: str, effect: float) -> bool:
-        """Whether more samples could show that the term is tight here, because the interval reaches far enough."""
+        """Whether more samples could show that a bound's term is tight here, since the interval reaches far enough."""
         drop = self.drop(term, effect)
         if drop < self.estimate.error:
             return False
@@ -173,7 +173,7 @@ class Tested:
 
 
 def tightness(claim: Claim, tested: Sequence[Tested], effect: float, false_pass: float) -> tuple[list[Tightness], bool]:
-    """The best test of every quantity and term that occurs, and whether one is still undecided.
+    """Best test of tightness for every quantity and term of a bound, and whether one is still undecided.
 
     A term is tight iff two conditions hold at some point. There measured/bound >= 0.97, and a term lower by `effect`
     would be missed with probability at most `false_pass`. A loose term is undecided where more samples could decide.

@@ -18,7 +18,7 @@ ONE_SIDED = ("bound", "ordering")
 
 
 def sides(kind: str) -> int:
-    """Number of tails: 1 for kinds that only an excess contradicts, else 2.
+    """Number of tails in a claim's test: 1 for kinds that only an excess contradicts, else 2.
 
     >>> sides("bound"), sides("identity")
     (1, 2)
@@ -48,7 +48,7 @@ def p_value(excess: float, error: float, freedom: float, sides: int) -> float:
 
 
 def missed_rate(deviation: float, error: float, tolerance: float, crit: float, freedom: float) -> float:
-    """Probability that a true deviation D goes unnoticed: P(T' <= c), T' noncentral t, shift (D - 2 tol)/error.
+    """Probability that a true deviation D goes unnoticed: P(T' <= c), T' noncentral t with shift (D - 2 tol)/error.
 
     The tolerance counts twice: it widens acceptance, and the systematic error that it allows can mask an equal
     deviation. The normal distribution where `freedom` is infinite; 0 or 1 where `error` is 0.
@@ -83,7 +83,7 @@ def sample_size(
     comparisons: int = 1,
     kind: str = "expectation",
 ) -> int:
-    """Number of independent units with which a deviation of effect * scale is found and a true claim holds.
+    """Number of independent units for which a deviation of effect * scale is found, and a true claim holds.
 
     The least n, up to steps of 2 percent, at which the missed rate with n-1 degrees of freedom is at most `false_pass`.
     The error is taken 2.5 of its own deviations above spread/sqrt(n). A verdict uses the realized error, half of the
@@ -125,7 +125,7 @@ def judge(
     point: Mapping[str, Any] | None = None,
     quantity: str = "",
 ) -> Comparison:
-    """Compare a measurement with a prediction, with stated probabilities of both errors.
+    """Compare a measurement with a claim's prediction, with stated probabilities of both errors.
 
     With a = false_fail/comparisons (Bonferroni), c the critical value at level a and D = effect * scale:
         violated      iff |measured - predicted| > c error + tolerance   (kinds bound, ordering: measured - predicted)
@@ -242,7 +242,7 @@ def holm(values: Mapping[str, float]) -> dict[str, float]:
 
 
 def e_value(p: float) -> float:
-    """Payoff of a unit stake in a fair bet against a claim: e = (1 - p + p log p) / (p log(p)^2).
+    """Payoff of a unit stake in a fair bet against a claim, from its p-value: e = (1 - p + p log p) / (p log(p)^2).
 
     It is the mean of k p^(k-1) over k in (0, 1), so its mean is 1 where p is uniform, and at most 1 where p is too
     large. A p-value below 1e-12 counts as 1e-12.
@@ -259,7 +259,7 @@ def e_value(p: float) -> float:
 
 
 def wealth(values: Iterable[float]) -> list[float]:
-    """Wealth after each bet of a series, from 1: run t opens a bet with 1/(t (t+1)), which is then reinvested.
+    """Wealth of a bettor against a claim after each bet, from 1: run t opens a bet with 1/(t (t+1)), then reinvested.
 
         A_t = (A_{t-1} + 1/(t (t+1))) e_t,    E_t = A_t + 1/(t+1),
     the second term what was not yet staked. A true claim lets E grow in the mean never, so E ever reaches x with a
