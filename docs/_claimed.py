@@ -63,16 +63,16 @@ CLAIMED = [
     Claimed(
         "Should a sequence-level correction sum log ratios, or average them?",
         "TRL #5814 and #4891",
-        "The sum of the token log ratios is the log of the sequence's importance weight. The average is the log of "
-        "their geometric mean, whose expectation under the behavior policy is not one. The geometric mean hides the "
-        "effect of length, and removes no bias.",
+        "The sum of the token log ratios is the log of the sequence's importance weight. The average of the log "
+        "ratios is the log of the geometric mean, whose expectation under the behavior policy is not one. The "
+        "geometric mean hides the effect of length, and removes no bias.",
         ("estimator/geometric-ratio", "ess/limit"),
     ),
     Claimed(
         "Should I use token ratios or sequence ratios?",
         "verl #3984 and #3694",
-        "Token ratios leave a bias that grows, to first order, linearly with the distance between the policies. "
-        "Sequence ratios cause no bias, but their variance grows exponentially with length.",
+        "Token ratios leave a bias that grows, to first order, linearly with the distance between the current policy "
+        "and the behavior policy. Sequence ratios cause no bias, but their variance grows exponentially with length.",
         ("estimator/token-is-bias", "ess/limit"),
     ),
     Claimed(

@@ -40,12 +40,13 @@ def long_weight(found: Results) -> str:
     variance = _pictures.variance_of(tokens)
     typical = held(variance > 1.0, "The expected weight is one at any length, but a typical weight is much smaller")
     return (
-        f"{typical}. The log weight has a variance of {variance:.2f} nats², so the median weight is about "
-        f"{math.exp(-variance / 2):.2f}. If weights are truncated at {_pictures.CAP:g}, their mean is "
+        f"{typical}. The log weight of such a sequence has a variance of {variance:.2f} nats², so the median weight "
+        f"is about {math.exp(-variance / 2):.2f}. If weights are truncated at {_pictures.CAP:g}, their mean is "
         f"{at['applied_mean']['mean']:.2f}, although the code has no bug. ESS/N is {at['ess_mismatch']['mean']:.2f} "
-        f"for batches of {_pictures.BATCH} sequences, and {math.exp(-variance):.3f} for an infinite batch. Use token "
-        f"ratios, or their geometric mean. The mean truncated weight reported in the thread, {REPORTED:.2f}, "
-        f"corresponds to a mismatch of {share(math.sqrt(_engines.variance_at(REPORTED, _pictures.CAP) / tokens))} per "
+        f"for batches of {_pictures.BATCH} sequences, and {math.exp(-variance):.3f} for an infinite batch. Instead of "
+        "sequence weights, use token ratios or their geometric mean. The mean truncated weight reported in the "
+        f"thread, {REPORTED:.2f}, corresponds to a mismatch of "
+        f"{share(math.sqrt(_engines.variance_at(REPORTED, _pictures.CAP) / tokens))} per "
         "token, if tokens are independent."
     )
 
@@ -56,12 +57,12 @@ def not_on_policy(found: Results) -> str:
     return (
         "The sampler may differ from the trained policy even if no data is stale. "
         f"A sampling temperature below one lowers ESS/N to {final(temperature, 'ess_mismatch'):.2f}, but leaves the "
-        f"mean ratio at {final(temperature, 'mean_weight'):.2f}. Noise in the sampler's logits lowers ESS/N to "
-        f"{final(noise, 'ess_mismatch'):.2f}. Top-p leaves ESS/N at {final(nucleus, 'ess_mismatch'):.2g}, but lowers "
-        f"the mean ratio to {final(nucleus, 'mean_weight'):.2f}. "
+        f"mean importance ratio at {final(temperature, 'mean_weight'):.2f}. Noise in the sampler's logits lowers "
+        f"ESS/N to {final(noise, 'ess_mismatch'):.2f}. Top-p leaves ESS/N at {final(nucleus, 'ess_mismatch'):.2g}, but "
+        f"lowers the mean ratio to {final(nucleus, 'mean_weight'):.2f}. "
         "The KL divergence between sampler and trained policy is above zero for all three causes, but only "
         f"{final(noise, 'kl_mismatch'):.2g} for noise. Record ESS, KL and the mean ratio, because only all three "
-        "together distinguish these causes."
+        "together distinguish temperature, noise and top-p."
     )
 
 
@@ -150,12 +151,14 @@ def negative(found: Results) -> str:
         "gradient, but raises its bias",
     )
     return (
-        f"{trade}. In this example, the gate keeps the weight of a token with negative advantage A constant once "
-        f"the ratio of the token exceeds two. Without the gate, {unbounded['evidence']}. "
-        f"If the logits of the behavior policy and the current policy differ by up to {far['displacement']:g}, the "
-        f"gate lowers the exact variance of the gradient from {far['method_variance']:.3f} to {far['variance']:.3f}. "
-        f"The gate raises the bias from {far['method_bias']:.3f} to {far['bias']:.3f}. Use a gate if individual tokens "
-        "destabilize the run. The hazards in the output are risks of this short example code, not of the gate."
+        f"{trade}. In this example, the gate keeps the weight constant for a token with negative advantage once the "
+        f"ratio of the token exceeds two. Without the gate, this {unbounded['evidence'].partition('the ')[2]}. "
+        "Suppose that the logits of the current policy and the behavior policy differ by up to "
+        f"{far['displacement']:g}. Then the gate lowers the exact variance of the gradient from "
+        f"{far['method_variance']:.3f} to {far['variance']:.3f}. The gate raises the bias from "
+        f"{far['method_bias']:.3f} to {far['bias']:.3f}. Use a "
+        "gate if individual tokens destabilize the run. The hazards in the output are risks of this short example "
+        "code, not of the gate."
     )
 
 
@@ -205,7 +208,7 @@ QUESTIONS = [
         "Because of noise in the sampler's logits, the log ratio of each token has a standard deviation of 2 %. "
         "Batches have 256 sequences, and bars are 95 % intervals over 8 replicates. "
         "Dashed lines assume log-normal weights, without fitted parameters. The variance of the log weight is the "
-        "length times the squared mismatch.",
+        "sequence length times the squared mismatch per token.",
         claims=("ess/limit", "estimator/geometric-ratio"),
     ),
     Question(
@@ -274,7 +277,7 @@ QUESTIONS = [
         WORDS,
         different,
         _pictures.verdict_on_three,
-        "Each staleness uses its own best learning rate. Bars are 95 % intervals, corrected for interim "
+        "The learning rate is tuned for each staleness. Bars are 95 % intervals, corrected for interim "
         "looks and for events too rare to observe. The band marks differences too small to matter. If an interval "
         "lies below 0, the verdict is *worse*, even if the interval extends into the band.",
     ),
@@ -313,6 +316,6 @@ QUESTIONS = [
         cached,
         _pictures.kept_cache,
         "A character model learns two-digit sums, and receives new weights while it generates responses. "
-        "Bars are 95 % intervals over 3 replicates, cut at 100 %, the maximum of ESS.",
+        "Bars are 95 % intervals over 3 replicates; intervals of ESS end at its maximum, 100 %.",
     ),
 ]

@@ -18,9 +18,9 @@ FOOT = f"""## About these numbers
 Answers in seconds and slot-hours hold for the system shown. These answers depend on response lengths and load, so
 repeat the commands with your own values. If a command sets no decoding speed, each sample decodes one token per second.
 On each task, a verdict of `compare` is wrong with probability at most 5 %, under an
-[assumption about rare events](compare.md#error-rates). A verdict that is not in seconds or slot-hours compares the
-return of the trained policy, averaged over updates. Each arm uses its own best learning rate, except with
-`--tune none`.
+[assumption about rare events](compare.md#error-rates). Verdicts compare the return of the
+trained policy, averaged over updates, unless the differences are in seconds or slot-hours. Each arm uses its own best
+learning rate, except with `--tune none`.
 Differences in return below {_learning.SMALLEST:g} count as too small to matter. In the outputs, `N runs` replaces
 a number of runs that differs between machines.
 

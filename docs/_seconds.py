@@ -98,9 +98,9 @@ def apart(found: Results) -> str:
         f"limit of two versions, an update takes {both['seconds']['mean']:.4g} s on shared machines, and "
         f"{alone['seconds']['mean']:.4g} s on separate machines. If responses do not continue under new weights, an "
         f"update on shared machines takes {seconds(at(shared, 2, False)['seconds'])} at a limit of two versions. "
-        f"With shared machines, staleness has a heavier tail. At this limit, one token in a hundred is at least "
-        f"{oldest(both):.2g} versions old, compared with {oldest(alone):.2g} versions on separate machines. "
-        "The event model does not include the memory that two engines on one GPU need."
+        f"Staleness has a heavier tail on shared machines. At this limit, one token in a hundred is at least "
+        f"{oldest(both):.2g} versions old on shared machines, and at least {oldest(alone):.2g} on "
+        "separate machines. The event model does not include the memory that two engines on one GPU need."
     )
 
 
@@ -115,7 +115,7 @@ def param_sync(found: Results) -> str:
     return (
         f"{waits}. An update of the simulated system takes {seconds(off)} on average without partial rollouts. "
         f"With partial rollouts, in which long responses continue after the sync, an update takes only {seconds(on)}. "
-        f"The difference is {longer / every:.3g} s per update. "
+        f"Without partial rollouts, an update takes {longer / every:.3g} s longer. "
         f"One sync follows every {every} updates, so each sync waits for {longer:.2g} s. "
         f"The transfer of weights after this wait takes {took} s. A sync takes many minutes only if the longest "
         "response takes many minutes. The event model does not include requests that hang when they are aborted."
@@ -133,7 +133,7 @@ def refit(found: Results) -> str:
     )
     flat = held(
         at(result, most, False)["seconds"]["mean"] > 0.95 * at(result, least, False)["seconds"]["mean"],
-        "If each sync waits for all responses, a higher limit does not help",
+        "If each sync waits for all responses, a higher limit does not make training faster",
     )
     return (
         f"{gain}. With in-flight weight updates, a training step at the highest limit tried takes "
@@ -164,7 +164,7 @@ def queue(found: Results) -> str:
         f"{many['seconds']['mean']:.4g} s with a queue of {most} batches. "
         f"In prime-rl, a higher async level compensates for random delays, but not for a bottleneck. With the slowest "
         f"trainer, a higher async level hardly saves time, but makes rollouts staler. Mean staleness is {stale[0]:.2g} "
-        f"version at the lowest level, and {stale[1]:.2g} versions at the highest level. "
+        f"version at the lowest async level, and {stale[1]:.2g} versions at the highest level. "
         "The simulation follows an earlier revision of prime-rl."
     )
 
@@ -198,7 +198,7 @@ def turns(found: Results) -> str:
     tight, loose = at(result, least), at(result, most)
     both = held(
         least == 1 and min(tight["trainer_idle"]["mean"], tight["generator_idle"]["mean"]) > 0.2,
-        "lets generation run only one batch ahead, the trainer and the generators wait for each other",
+        "lets generation run only one batch ahead of training, the trainer and the generators wait for each other",
     )
     return (
         f"Because `async_generation_ratio={least}` {both}. At a ratio of {least}, the trainer waits "
@@ -245,7 +245,9 @@ def doubled(found: Results) -> str:
     time, cost = found
     once, twice = (each["name"] for each in time["tasks"][0]["arms"])
     (faster, less), (costlier, more) = pair(time, twice, "s", -1.0), pair(cost, twice, "slot-hours")
-    both = held((faster, costlier) == ("better", "worse"), "Doubling the GPUs saves time, but costs more slot-hours")
+    both = held(
+        (faster, costlier) == ("better", "worse"), "Doubling the inference GPUs saves time, but costs more slot-hours"
+    )
     return (
         f"{both}. The smaller system reaches the target return after {arm(time, once)['mean']:.3g} simulated seconds, "
         f"at a cost of {arm(cost, once)['mean']:.3g} slot-hours. With twice the slots, training reaches this return "

@@ -62,9 +62,9 @@ def lead(found: Results) -> str:
     )
     return (
         f"{no}. `TARGET_LAG` limits how many steps generation can run ahead of training. Without "
-        f"`TARGET_LAG`, {share(at_limit)} of trained groups are as stale as the limit allows, and {share(waste)} of "
-        f"tokens become too stale to use. Trained responses are on average {trained / generated:.2f} times as long as "
-        "all generated responses."
+        f"`TARGET_LAG`, {share(at_limit)} of trained groups are as stale as the staleness limit allows, and "
+        f"{share(waste)} of tokens become too stale to use. Trained responses are on average {trained / generated:.2f} "
+        "times as long as all generated responses."
     )
 
 
@@ -140,7 +140,7 @@ def pace(found: Results) -> str:
     trade = held(
         paced["wasted_token_fraction"] == 0.0 < discard["wasted_token_fraction"] and speed < 1.0,
         "Discarding is faster, but wastes tokens and trains on shorter responses; slowing generation down (pacing) "
-        "avoids both",
+        "avoids both drawbacks",
     )
     return (
         f"{trade}. At a limit of {knob(discard, 'max_steps_off_policy'):.3g} versions, discarding wastes "
@@ -157,13 +157,17 @@ def overlap(found: Results) -> str:
     synchronous, ahead, drained, partial = ([each["mean"] for each in rows(each, "groups_per_hour")] for each in found)
     times = [each["train_time"] for each in rows(found[0], "groups_per_hour")]
     best = max(range(len(times)), key=lambda k: ahead[k] / synchronous[k])
-    only = held(max(ahead[0], drained[0]) < 1.1 * synchronous[0], "Overlap hides no more than the training time")
+    only = held(
+        max(ahead[0], drained[0]) < 1.1 * synchronous[0],
+        "Overlap of generation and training hides no more than the training time",
+    )
     return (
         f"{only}, which is short if generation dominates. At {times[0]:.3g} s per training step, generating one step "
-        f"ahead of training raises throughput by {share(ahead[0] / synchronous[0] - 1)}. The gain in throughput is "
-        f"highest at {times[best]:,.0f} s per training step: {share(ahead[best] / synchronous[best] - 1)}. "
-        "With partial rollouts, training does not wait for the longest response. At the shortest training time, "
-        f"throughput with partial rollouts is {partial[0] / synchronous[0]:.2g} times the synchronous throughput."
+        f"ahead of training raises throughput by {share(ahead[0] / synchronous[0] - 1)} compared with synchronous "
+        f"training. The gain in throughput is highest at {times[best]:,.0f} s per training step: "
+        f"{share(ahead[best] / synchronous[best] - 1)}. With partial rollouts, training does not wait for the longest "
+        "response. At the shortest training time, throughput with partial rollouts is "
+        f"{partial[0] / synchronous[0]:.2g} times the synchronous throughput."
     )
 
 
@@ -247,8 +251,8 @@ QUESTIONS = [
         (*STALENESS, "max_inflight"),
         cap,
         _pictures.in_flight,
-        "The dotted line is the limit of 8 versions times the batch size of 64. The trainer is the bottleneck. "
-        "Bars are 95 % intervals over 8 realizations.",
+        "The dotted line marks 512 rollouts in flight: the limit of 8 versions times the batch size of 64. The "
+        "trainer is the bottleneck. Bars are 95 % intervals over 8 realizations.",
     ),
     Question(
         "Can generation run ahead of training without a limit?",
@@ -306,8 +310,9 @@ QUESTIONS = [
         ("  mean", "  in updates", "num_steps", "        "),
         steps,
         _pictures.steps_per_rollout,
-        "The dashed line is staleness in versions times steps per batch, plus (steps - 1)/2 for earlier updates on the "
-        "same batch. For staleness in versions, the 95 % intervals over 8 realizations are smaller than the markers.",
+        "The dashed line shows staleness in versions times steps per batch, plus (steps - 1)/2 for earlier updates on "
+        "the same batch. For staleness in versions, the 95 % intervals over 8 realizations are smaller than the "
+        "markers.",
     ),
     Question(
         "Why does overlap alone not make training faster?",
@@ -348,8 +353,8 @@ QUESTIONS = [
         ("discarded:", "mean length:", "speed:", "generators:", "group_size", "      "),
         first,
         _pictures.first_of_many,
-        "A group keeps its first 8 samples. The dashed line is the waste predicted by order statistics "
-        "(`systems/first-k-length-bias`). Bars are 95 % intervals over 8 realizations.",
+        "A group keeps its first 8 samples. The dashed line is the share of wasted tokens predicted by order "
+        "statistics (`systems/first-k-length-bias`). Bars are 95 % intervals over 8 realizations.",
         claims=("systems/first-k-length-bias",),
     ),
 ]
