@@ -183,7 +183,7 @@ def generators(found: Results) -> str:
     )
     return (
         f"{tight_first}. At a limit of one version, doubling the slots raises throughput by only "
-        f"{share(speeds[-1] / speeds[0] - 1)}, because the slots then wait for permits {share(idle)} of the time. "
+        f"{share(speeds[-1] / speeds[0] - 1)}, because slots wait for permits {share(idle)} of the time. "
         f"At a limit of four versions, doubling the slots raises throughput by {share(faster[double] / faster[0] - 1)}."
     )
 
