@@ -16,7 +16,7 @@ ROOT = _registry.__file__.partition("asyncsim/claims/")[0]
 HEAD = """## Answered by a claim
 
 An exact result answers each of these questions. The command below each answer compares the exact result with a
-measurement. The measurements test only what the answers state."""
+measurement. Each measurement covers a few parameter values, not the exact result in general."""
 
 
 class Claimed(NamedTuple):
@@ -33,52 +33,52 @@ CLAIMED = [
         "What is the mean ratio of an unchanged policy under top-p?",
         "TRL #6789 and #6945, verl #6240",
         "The mean ratio is the product, over all positions, of the policy's probability mass on tokens kept by top-p. "
-        "The mean ratio thus reveals the removed probability mass. ESS does not.",
+        "The mean ratio thus reveals the removed probability mass, but ESS does not.",
         ("ratio/top-p", "ratio/engine-floor"),
     ),
     Claimed(
         "If all weights are one in one micro-batch and two in another, is ESS/N one?",
         "Megatron-LM #5420, torchrl #1708",
-        "ESS/N is one in each micro-batch, because ESS ignores a common factor. Over both micro-batches together, "
-        "ESS/N is lower.",
+        "ESS/N is one in each micro-batch, because ESS ignores a factor that all weights share. Over both "
+        "micro-batches together, ESS/N is lower than one.",
         ("ess/invariances",),
     ),
     Claimed(
         "Which of the quantities called ESS does my trainer log?",
         "miles #1000 and #3230",
-        "Trainers use five definitions, which give different values on the same batch. The ESS of sequences falls with "
-        "their length. "
-        "The ESS of clamped weights has a lower bound. An ESS computed within sequences ignores "
-        "differences between sequences. "
-        "`asyncsim diagnose` compares a log's ESS with each definition.",
+        "Trainers use five definitions of ESS, which give different values on the same batch. The ESS of sequence "
+        "weights falls with sequence length. The ESS of clamped weights has a lower bound. An ESS computed within "
+        "sequences ignores differences between sequences. `asyncsim diagnose` compares the ESS in your log with each "
+        "definition.",
         ("ess/limit", "ess/clamp-floor"),
     ),
     Claimed(
         "What does ESS miss if a run fails while its ESS/N stays near one?",
         "marin #8955",
-        "ESS ignores a common factor: if all ratios are halved, ESS stays the same. "
-        "ESS does not predict the variance of a gradient, either: relative to fresh data, this variance can "
-        "differ from `N/ESS` by any factor.",
+        "ESS ignores a factor that all ratios share: if all ratios are halved, ESS stays the same. "
+        "ESS does not predict the variance of a gradient, either. The ratio of this variance to the variance on fresh "
+        "data can differ from `N/ESS` by any factor.",
         ("estimator/is-variance", "ess/invariances"),
     ),
     Claimed(
         "Should a sequence-level correction sum log ratios, or average them?",
         "TRL #5814 and #4891",
-        "The sum is the log of the importance weight. The average is the log of the geometric mean, whose expectation "
-        "under the behavior policy is not one. The geometric mean hides the effect of length, and removes no bias.",
+        "The sum of the token log ratios is the log of the sequence's importance weight. The average of the log "
+        "ratios is the log of the geometric mean, whose expectation under the behavior policy is not one. The "
+        "geometric mean hides the effect of length, and removes no bias.",
         ("estimator/geometric-ratio", "ess/limit"),
     ),
     Claimed(
         "Should I use token ratios or sequence ratios?",
         "verl #3984 and #3694",
-        "Token ratios leave a bias that grows, to first order, linearly with the distance between the policies. "
-        "Sequence ratios cause no bias, but their variance grows exponentially with length.",
+        "Token ratios leave a bias that grows, to first order, linearly with the distance between the current policy "
+        "and the behavior policy. Sequence ratios cause no bias, but their variance grows exponentially with length.",
         ("estimator/token-is-bias", "ess/limit"),
     ),
     Claimed(
         "Which KL estimator belongs in the loss?",
         "NeMo-RL #2506, TRL #3025 and #4967",
-        "With importance ratios as constant (detached) weights, the mean gradient of k1 is zero. "
+        "If importance ratios are constant (detached) weights, the mean gradient of the estimator k1 is zero. "
         "The mean gradient of k2 equals the gradient of KL(pi, mu), where pi is the current policy and mu the "
         "behavior policy. The mean gradient of k3 equals the gradient of the reverse divergence, KL(mu, pi). Without "
         "a ratio, k1 as a loss pushes the policy away from the sampled data.",
@@ -96,7 +96,8 @@ CLAIMED = [
         "Why should a sample be left out of its own baseline?",
         "Relax #174, AReaL #354",
         "If the baseline includes a sample's own reward, the baseline shrinks this sample's gradient. The larger the "
-        "sample's weight, the more its gradient shrinks. Without the sample's own reward, the mean gradient is exact.",
+        "sample's weight, the more its gradient shrinks. If the baseline excludes the sample's own reward, the "
+        "mean gradient is exact.",
         ("estimator/plug-in-baseline",),
     ),
     Claimed(
@@ -110,9 +111,9 @@ CLAIMED = [
     Claimed(
         "Should the learning rate scale with the batch size, or with its square root?",
         "HandyRL #321",
-        "The scaling depends on the goal and the optimizer. Suppose that the noise of the converged policy has to stay "
-        "constant. Then scale the learning rate linearly with the batch size for plain SGD, and with its square root "
-        "for Adam.",
+        "The scaling depends on the goal and the optimizer. To keep the noise of the converged policy constant with "
+        "plain SGD, scale the learning rate linearly with the batch size. With Adam, scale the learning rate with the "
+        "square root of the batch size.",
         ("predictor/step-under-inflation",),
     ),
 ]

@@ -38,15 +38,16 @@ def long_weight(found: Results) -> str:
     tokens = column(result, "mean_weight")[0][-1]
     at = {name: row(result, name, **{"task.horizon": tokens}) for name in result["metrics"]}
     variance = _pictures.variance_of(tokens)
-    typical = held(variance > 1.0, "The mean weight should be one at any length, but a typical weight is much smaller")
+    typical = held(variance > 1.0, "The expected weight is one at any length, but a typical weight is much smaller")
     return (
-        f"{typical}. The log weight has a variance of {variance:.2f} nats², so the median weight is about "
-        f"{math.exp(-variance / 2):.2f}. The mean truncated weight is {at['applied_mean']['mean']:.2f}, although "
-        f"the code has no bug. ESS/N is {at['ess_mismatch']['mean']:.2f} for batches of {_pictures.BATCH} sequences, "
-        f"and {math.exp(-variance):.3f} for an infinite batch. Use token ratios, or their geometric mean. "
-        f"In the thread, a mean truncated weight of {REPORTED:.2f} was reported, which corresponds to a mismatch of "
-        f"{share(math.sqrt(_engines.variance_at(REPORTED, _pictures.CAP) / tokens))} per token, if "
-        "tokens are independent."
+        f"{typical}. The log weight of such a sequence has a variance of {variance:.2f} nats², so the median weight "
+        f"is about {math.exp(-variance / 2):.2f}. If weights are truncated at {_pictures.CAP:g}, their mean is "
+        f"{at['applied_mean']['mean']:.2f}, although the code has no bug. ESS/N is {at['ess_mismatch']['mean']:.2f} "
+        f"for batches of {_pictures.BATCH} sequences, and {math.exp(-variance):.3f} for an infinite batch. Instead of "
+        "sequence weights, use token ratios or their geometric mean. The mean truncated weight reported in the "
+        f"thread, {REPORTED:.2f}, corresponds to a mismatch of "
+        f"{share(math.sqrt(_engines.variance_at(REPORTED, _pictures.CAP) / tokens))} per "
+        "token, if tokens are independent."
     )
 
 
@@ -56,13 +57,12 @@ def not_on_policy(found: Results) -> str:
     return (
         "The sampler may differ from the trained policy even if no data is stale. "
         f"A sampling temperature below one lowers ESS/N to {final(temperature, 'ess_mismatch'):.2f}, but leaves the "
-        f"mean ratio at {final(temperature, 'mean_weight'):.2f}. Noise in the logits lowers ESS/N to "
-        f"{final(noise, 'ess_mismatch'):.2f}. "
-        f"Top-p leaves ESS/N at {final(nucleus, 'ess_mismatch'):.2g}, but lowers the mean ratio to "
-        f"{final(nucleus, 'mean_weight'):.2f}. "
-        "The KL divergence between sampler and trainer is above zero in all three cases. With noise, "
-        f"this divergence is only {final(noise, 'kl_mismatch'):.2g}. "
-        "Log ESS, KL and the mean ratio, because only all three together distinguish these causes."
+        f"mean importance ratio at {final(temperature, 'mean_weight'):.2f}. Noise in the sampler's logits lowers "
+        f"ESS/N to {final(noise, 'ess_mismatch'):.2f}. Top-p leaves ESS/N at {final(nucleus, 'ess_mismatch'):.2g}, but "
+        f"lowers the mean ratio to {final(nucleus, 'mean_weight'):.2f}. "
+        "The KL divergence between sampler and trained policy is above zero for all three causes, but only "
+        f"{final(noise, 'kl_mismatch'):.2g} for noise. Record ESS, KL and the mean ratio, because only all three "
+        "together distinguish temperature, noise and top-p."
     )
 
 
@@ -73,17 +73,17 @@ def cached(found: Results) -> str:
     small, large, last = gaps
     held(small["low"] > 0.0 and small["mean"] < large["mean"], "The gap grows at first.")
     least = min(each["mean"] for each in ess)
-    held(abs(last["mean"] / large["mean"] - 1.0) < 0.1, "the log-probs differ by about as much as at")
+    held(abs(last["mean"] / large["mean"] - 1.0) < 0.1, "the difference is about the same as at")
     unclear = held(ess[0]["high"] >= 1.0, "so few replicates cannot distinguish from one")
     return (
         f"You can keep the cache if you compute ratios from the sampler's log-probs. "
         f"With a kept cache, mean ESS/N is at least {least:.2g} at all three learning rates. "
         f"At the lowest learning rate, {small['lr']:g}, ESS/N is {ess[0]['mean']:.2g}, which {unclear}. "
-        f"The log-probs with a kept and a recomputed cache then differ by {small['mean']:.2g} nats. "
-        f"At a learning rate of {large['lr']:g}, the difference is "
-        f"{large['mean']:.2g} nats. At {last['lr']:g}, the log-probs differ by about as much as at {large['lr']:g}. "
-        "Recomputing the cache avoids this mismatch, but needs a second prefill. "
-        "We did not test how the cache affects learning."
+        f"At this learning rate, the log-probs with a kept cache and with a recomputed cache differ by "
+        f"{small['mean']:.2g} nats. At a learning rate of {large['lr']:g}, the difference is "
+        f"{large['mean']:.2g} nats. At a learning rate of {last['lr']:g}, the difference is about the same as at "
+        f"{large['lr']:g}. Recomputing the cache avoids this mismatch, but needs a second prefill. "
+        "We did not test how a kept cache affects learning."
     )
 
 
@@ -94,10 +94,10 @@ def clip(found: Results) -> str:
     at = dict(zip(counts, shares, strict=True))
     never = held(at[min(counts)] == 0.0 < at[max(counts)], "Yes, but not in the first update on a batch")
     return (
-        f"{never}, because the weights have not changed yet. With {min(counts):.0f} minibatch, the clip stops the "
-        f"gradient of {share(at[min(counts)])} of tokens. With {max(counts):.0f} minibatches, the clip stops the "
-        f"gradient of {share(at[max(counts)])} of tokens, because each update makes the later minibatches off-policy. "
-        f"{verdicts(compared, CALLED)}"
+        f"{never}, because the weights have not changed yet. With {min(counts):.0f} minibatch per batch, the clip "
+        f"stops the gradient of {share(at[min(counts)])} of tokens. With {max(counts):.0f} minibatches, the clip stops "
+        f"the gradient of {share(at[max(counts)])} of tokens, because each update makes the later minibatches "
+        f"off-policy. {verdicts(compared, CALLED)}"
     )
 
 
@@ -107,19 +107,19 @@ def anchor(found: Results) -> str:
     no = held(final(recomputed, "clip_outside") == 0.0, "No. With one update per batch, the clip never acts")
     return (
         f"{no}, whatever the staleness. With recomputed log-probs, {share(final(recomputed, 'clip_outside'))} of "
-        f"tokens are outside the clip range. With the sampler's recorded log-probs, this share is "
-        f"{share(final(behavior, 'clip_outside'))}. {verdicts(compared, CALLED)} "
+        f"tokens are outside the clip range. With the sampler's recorded log-probs, "
+        f"{share(final(behavior, 'clip_outside'))} of tokens are outside this range. {verdicts(compared, CALLED)} "
         "With ten epochs per batch on CartPole, in contrast, "
-        "[return is far higher with recorded log-probs](../paper_figures/actor_critic.md#cartpole). "
-        "Compare both variants on your own task."
+        "[recorded log-probs give a far higher return](../paper_figures/actor_critic.md#cartpole). "
+        "Compare recorded and recomputed log-probs on your own task."
     )
 
 
 def unclipped(found: Results) -> str:
     """Whether ratios without a clip are worse at staleness 3."""
-    words = "No. With token ratios and the best learning rate for each method, IS is at least as good as PPO."
+    words = "No. With token ratios and tuned learning rates, importance sampling (IS) is at least as good as PPO."
     not_here = held(words_of(found[0]) <= {"better", "equal"}, words)
-    fair = "A comparison at one learning rate for both would be unfair to one of the losses."
+    fair = "A comparison with the same learning rate for both losses would be unfair to one of the losses."
     return f"{not_here} {verdicts(found[0])} {fair}"
 
 
@@ -147,16 +147,18 @@ def negative(found: Results) -> str:
     far = max(bent["bias"], key=lambda each: (each["samples"], each["displacement"]))
     trade = held(
         far["variance"] < far["method_variance"] and far["bias"] > far["method_bias"],
-        "Yes. The weight is unbounded, and a gate lowers the variance of the gradient, but raises its bias",
+        "Yes. With a negative advantage, the weight of a token is unbounded; a gate lowers the variance of the "
+        "gradient, but raises its bias",
     )
     return (
-        f"{trade}. In this example, the gate keeps the weight of a token with negative advantage constant once its "
-        f"ratio exceeds two. Without the gate, {unbounded['evidence']}. "
-        f"If the logits of the two policies differ by up to {far['displacement']:g}, the gate lowers the exact "
-        f"variance of the gradient from {far['method_variance']:.3f} to {far['variance']:.3f}. "
-        f"The gate raises the bias from {far['method_bias']:.3f} to {far['bias']:.3f}. Use a gate if individual tokens "
-        "destabilize the run. "
-        "The hazards in the output are risks of this short example code, not of the gate."
+        f"{trade}. In this example, the gate keeps the weight constant for a token with negative advantage once the "
+        f"ratio of the token exceeds two. Without the gate, this {unbounded['evidence'].partition('the ')[2]}. "
+        "Suppose that the logits of the current policy and the behavior policy differ by up to "
+        f"{far['displacement']:g}. Then the gate lowers the exact variance of the gradient from "
+        f"{far['method_variance']:.3f} to {far['variance']:.3f}. The gate raises the bias from "
+        f"{far['method_bias']:.3f} to {far['bias']:.3f}. Use a "
+        "gate if individual tokens destabilize the run. The hazards in the output are risks of this short example "
+        "code, not of the gate."
     )
 
 
@@ -166,11 +168,10 @@ def restored(found: Results) -> str:
     events = forgets["failure"]["events"]
     held("forgets accepted groups on recovery" in forgets["failure"]["likely"] and remembers["passed"], "forgets")
     return (
-        "After a restore, the controller has forgotten its accepted groups, and admits as many new groups in "
-        "addition. "
-        f"`asyncsim conformance` reproduces this bug with {len(events)} events, and names the bug. "
-        "A controller passes every test run if, at the restore, it sets its count of accepted groups to the version "
-        "times the batch size."
+        "The restored admission controller has forgotten how many groups it had accepted, and admits the same number "
+        f"again. `asyncsim conformance` reproduces this bug with {len(events)} events, and names the bug. "
+        "A controller passes every test run if, at the restore, the controller sets its count of accepted groups to "
+        "the version times the batch size."
     )
 
 
@@ -207,7 +208,7 @@ QUESTIONS = [
         "Because of noise in the sampler's logits, the log ratio of each token has a standard deviation of 2 %. "
         "Batches have 256 sequences, and bars are 95 % intervals over 8 replicates. "
         "Dashed lines assume log-normal weights, without fitted parameters. The variance of the log weight is the "
-        "length times the squared mismatch.",
+        "sequence length times the squared mismatch per token.",
         claims=("ess/limit", "estimator/geometric-ratio"),
     ),
     Question(
@@ -225,7 +226,7 @@ QUESTIONS = [
         WORDS,
         clip,
         _pictures.clipped_minibatches,
-        "The picture shows the share of tokens whose gradient the clip stops, averaged over a run. Bars "
+        "The picture shows the share of tokens whose gradient the clip stops, averaged over all updates of a run. Bars "
         "are 95 % intervals over 64 replicates. With one minibatch, this share is exactly 0.",
         claims=("estimator/ppo-gate",),
     ),
@@ -276,9 +277,9 @@ QUESTIONS = [
         WORDS,
         different,
         _pictures.verdict_on_three,
-        "Each staleness uses its own best learning rate. Bars are 95 % intervals, corrected for interim "
-        "looks and for rare events. The band marks differences too small to matter. If an interval lies below 0, the "
-        "verdict is *worse*, even if the interval extends into the band.",
+        "The learning rate is tuned for each staleness. Bars are 95 % intervals, corrected for interim "
+        "looks and for events too rare to observe. The band marks differences too small to matter. If an interval "
+        "lies below 0, the verdict is *worse*, even if the interval extends into the band.",
     ),
     Question(
         "Are weights under PPO's clip unbounded for negative advantages, and does a gate help?",
@@ -314,7 +315,7 @@ QUESTIONS = [
         ("    lr", "0.", " 0."),
         cached,
         _pictures.kept_cache,
-        "The character model learns two-digit sums, and new weights are installed while responses are generated. "
-        "Bars are 95 % intervals over 3 replicates, cut at 100 %, the maximum of ESS.",
+        "A character model learns two-digit sums, and receives new weights while it generates responses. "
+        "Bars are 95 % intervals over 3 replicates; intervals of ESS end at its maximum, 100 %.",
     ),
 ]

@@ -72,8 +72,8 @@ def split(found: Results) -> str:
     )
     return (
         f"{balanced}: in this example, {generate[best]:.0f} of {GPUS}. "
-        f"With this division, an update takes {seconds(times[best])}. "
-        f"The staleness limit then discards {share(waste[best])} of tokens. "
+        f"With the recommended division, an update takes {seconds(times[best])}. "
+        f"With this division, the staleness limit discards {share(waste[best])} of tokens. "
         f"With {generate[0]:.0f} GPUs for generation, the trainer waits {share(waits[0])} of the time. "
         f"With {generate[-1]:.0f} GPUs for generation, the trainer is the bottleneck, and {share(waste[-1])} of tokens "
         "are discarded. We assume that training time is inversely proportional to the number of trainer GPUs."
@@ -89,19 +89,18 @@ def apart(found: Results) -> str:
         0.0 < both["seconds"]["mean"] / alone["seconds"]["mean"] - 1.0 < 0.1
         and abs(both["staleness"]["mean"] - alone["staleness"]["mean"]) < 0.1
         and all(at(shared, n)["seconds"]["high"] < at(own, n)["seconds"]["low"] for n in (0, 1)),
-        "No. If responses continue under new weights, shared GPUs are faster than separate ones at low staleness "
+        "No. If responses continue under new weights, shared GPUs are faster than separate GPUs at low staleness "
         "limits, and nearly as fast at higher limits",
     )
     return (
         f"{near}. At a limit of one version, an update takes {seconds(tight)} with all machines shared. "
         f"With half of the machines for generation and half for training, an update takes {seconds(separate)}. At a "
-        "limit of two versions, "
-        f"an update takes {both['seconds']['mean']:.4g} s on shared machines, and {alone['seconds']['mean']:.4g} s on "
-        f"separate ones. If responses do not continue under new weights, an update on shared machines takes "
-        f"{seconds(at(shared, 2, False)['seconds'])} at this limit. "
-        f"With shared GPUs, staleness has a heavier tail: one token in a hundred is staler than {oldest(both):.2g} "
-        f"versions, compared with {oldest(alone):.2g} on separate GPUs. "
-        "The model does not include the memory that two engines on one GPU need."
+        f"limit of two versions, an update takes {both['seconds']['mean']:.4g} s on shared machines, and "
+        f"{alone['seconds']['mean']:.4g} s on separate machines. If responses do not continue under new weights, an "
+        f"update on shared machines takes {seconds(at(shared, 2, False)['seconds'])} at a limit of two versions. "
+        f"Staleness has a heavier tail on shared machines. At this limit, one token in a hundred is at least "
+        f"{oldest(both):.2g} versions old on shared machines, and at least {oldest(alone):.2g} on "
+        "separate machines. The event model does not include the memory that two engines on one GPU need."
     )
 
 
@@ -114,13 +113,12 @@ def param_sync(found: Results) -> str:
     longer = every * (off["mean"] - on["mean"])
     waits = held(longer > took, "Without partial rollouts, a weight sync waits for the longest response")
     return (
-        f"{waits}. An update of this system then takes {seconds(off)} on average. "
+        f"{waits}. An update of the simulated system takes {seconds(off)} on average without partial rollouts. "
         f"With partial rollouts, in which long responses continue after the sync, an update takes only {seconds(on)}. "
-        f"The difference is {longer / every:.3g} s per update. "
+        f"Without partial rollouts, an update takes {longer / every:.3g} s longer. "
         f"One sync follows every {every} updates, so each sync waits for {longer:.2g} s. "
-        f"The transfer of weights then takes {took} s. A sync takes many minutes only if the longest "
-        "response takes this long. "
-        "The event model does not include requests that hang when they are aborted."
+        f"The transfer of weights after this wait takes {took} s. A sync takes many minutes only if the longest "
+        "response takes many minutes. The event model does not include requests that hang when they are aborted."
     )
 
 
@@ -135,14 +133,15 @@ def refit(found: Results) -> str:
     )
     flat = held(
         at(result, most, False)["seconds"]["mean"] > 0.95 * at(result, least, False)["seconds"]["mean"],
-        "If each sync waits for all responses, a higher limit does not help",
+        "If each sync waits for all responses, a higher limit does not make training faster",
     )
     return (
-        f"{gain}. With in-flight weight updates, a training step at the highest limit takes "
-        f"{seconds(at(result, most)['seconds'])}. Mean staleness is then "
+        f"{gain}. With in-flight weight updates, a training step at the highest limit tried takes "
+        f"{seconds(at(result, most)['seconds'])}. Mean staleness at this limit is "
         f"{at(result, most)['staleness']['mean']:.2g} versions. "
-        f"{flat}. A training step then takes {at(result, least, False)['seconds']['mean']:.3g} s at a limit of one "
-        f"version, and {at(result, large, False)['seconds']['mean']:.3g} s at a limit of {large} versions."
+        f"{flat}. Without in-flight updates, a training step takes {at(result, least, False)['seconds']['mean']:.3g} "
+        f"s at a limit of one version, and {at(result, large, False)['seconds']['mean']:.3g} s at a limit of {large} "
+        "versions."
     )
 
 
@@ -157,15 +156,15 @@ def queue(found: Results) -> str:
     stale = [row(levels, "staleness", train_time=slow, max_async_level=each)["mean"] for each in (low, high)]
     no = held(
         abs(many["seconds"]["mean"] / one["seconds"]["mean"] - 1.0) < 0.02 and last["mean"] > 0.98 * first["mean"],
-        "No, not if the longest response or the trainer determines the speed",
+        "No, not if the longest response of a batch or the trainer determines the speed",
     )
     return (
         f"{no}. In the simulated OpenRLHF system, the longest response in a batch determines the speed. "
-        f"With the shortest queue, an update takes {one['seconds']['mean']:.4g} s. With a queue of {most} batches, an "
-        f"update takes {many['seconds']['mean']:.4g} s. "
+        f"An update takes {one['seconds']['mean']:.4g} s with the shortest queue, and "
+        f"{many['seconds']['mean']:.4g} s with a queue of {most} batches. "
         f"In prime-rl, a higher async level compensates for random delays, but not for a bottleneck. With the slowest "
-        f"trainer, a higher level only makes rollouts staler. Mean staleness is {stale[0]:.2g} version at the "
-        f"lowest level, and {stale[1]:.2g} versions at the highest. "
+        f"trainer, a higher async level hardly saves time, but makes rollouts staler. Mean staleness is {stale[0]:.2g} "
+        f"version at the lowest async level, and {stale[1]:.2g} versions at the highest level. "
         "The simulation follows an earlier revision of prime-rl."
     )
 
@@ -181,15 +180,14 @@ def every(found: Results) -> str:
     )
     second = held(counts[1] == 2, "second update")
     updates = [count * versions for count, versions in zip(counts, stale, strict=True)]
-    flat = held(abs(updates[-1] / updates[-2] - 1.0) < 0.01, "and no higher with a sync after every")
+    flat = held(abs(updates[-1] / updates[-2] - 1.0) < 0.01, "updates raises this staleness no further")
     return (
         f"{less}. An update takes {times[0]:.3g} s with a sync after each update, and {times[1]:.3g} s with a sync "
         f"after every {second}. With a sync after every {counts[-1]:.0f} updates, an update takes {times[-1]:.3g} s. "
-        f"Staleness in optimizer updates (versions times updates per sync) is {updates[0]:.2g} with a sync after each "
-        f"update. This staleness is {updates[-2]:.2g} with a sync after every {counts[-2]:.0f} updates, {flat} "
-        f"{counts[-1]:.0f}. "
-        "The simulated system admits rollouts by TRL's rule. The simulation does not show how this staleness affects "
-        "learning."
+        f"With a sync after each update, mean staleness is {updates[0]:.2g} optimizer updates (versions times updates "
+        f"per sync). With a sync after every {counts[-2]:.0f} updates, mean staleness is {updates[-2]:.2g} optimizer "
+        f"updates. A sync after every {counts[-1]:.0f} {flat}. The simulated system admits rollouts as TRL does. The "
+        "simulation does not show how this staleness affects learning."
     )
 
 
@@ -200,14 +198,14 @@ def turns(found: Results) -> str:
     tight, loose = at(result, least), at(result, most)
     both = held(
         least == 1 and min(tight["trainer_idle"]["mean"], tight["generator_idle"]["mean"]) > 0.2,
-        "lets generation run only one batch ahead, the trainer and the generators wait for each other",
+        "lets generation run only one batch ahead of training, the trainer and the generators wait for each other",
     )
     return (
-        f"Because `async_generation_ratio={least}` {both}. "
-        f"The trainer waits {share(tight['trainer_idle']['mean'])} of the time, and an update takes "
-        f"{tight['seconds']['mean']:.4g} s. At a ratio of {most}, an update takes {loose['seconds']['mean']:.4g} s, "
-        f"and mean staleness is {loose['staleness']['mean']:.2g} versions. "
-        "The model does not include overheads inside a training step, such as moving weights."
+        f"Because `async_generation_ratio={least}` {both}. At a ratio of {least}, the trainer waits "
+        f"{share(tight['trainer_idle']['mean'])} of the time, and an update takes "
+        f"{tight['seconds']['mean']:.4g} s. At a ratio of {most}, an update takes {loose['seconds']['mean']:.4g} "
+        f"s, and mean staleness is {loose['staleness']['mean']:.2g} versions. "
+        "The event model does not include overheads inside a training step, such as moving weights."
     )
 
 
@@ -221,8 +219,8 @@ def idle(found: Results) -> str:
     bound = held(trainer[-1] == 0.0 and slots[-1] > 0.3, "No. If training is the bottleneck, generator slots are idle")
     return (
         f"{bound}. At {times[-1]:.3g} s per training step, the trainer never waits, but slots are idle "
-        f"{share(slots[-1])} of the time. Trainer and slots are both rarely idle only if generation and training "
-        f"are equally fast: in this example, at {times[best]:.3g} s per training step. "
+        f"{share(slots[-1])} of the time. Trainer and slots both have little idle time only if generation and "
+        f"training are equally fast: at {times[best]:.3g} s per training step in this example. "
         "If training is slow but your log shows no idle time at all, the log does not record all pauses."
     )
 
@@ -233,11 +231,10 @@ def sweet_spot(found: Results) -> str:
     middle, small, large = (each["name"] for each in result["tasks"][0]["arms"])
     held([pair(result, each, "s")[0] for each in (small, large)] == ["worse", "equal"], "small is worse, large equal")
     return (
-        f"Yes. Of the limits tried, {middle.removeprefix('limit ')} is best: {small.removeprefix('limit ')} is slower, "
-        f"and {large.removeprefix('limit ')} is not faster. "
-        f"At this limit, training reaches the target return in {seconds(arm(result, middle))} of simulated time. "
-        f"At the smallest limit ({small.removeprefix('limit ')}), training takes longer. "
-        f"The difference is {pair(result, small, 's')[1]}. "
+        f"Yes. Of the limits tried, {middle.removeprefix('limit ')} is best: training is slower at a limit of "
+        f"{small.removeprefix('limit ')}, and not faster at a limit of {large.removeprefix('limit ')}. "
+        f"At the best limit, training reaches the target return in {seconds(arm(result, middle))} of simulated time. "
+        f"At the smallest limit, training takes longer by {pair(result, small, 's')[1]}. "
         "If slots never wait for permits, a larger limit changes neither the speed nor the staleness. "
         "This small task cannot show how much staleness a language model tolerates."
     )
@@ -248,13 +245,14 @@ def doubled(found: Results) -> str:
     time, cost = found
     once, twice = (each["name"] for each in time["tasks"][0]["arms"])
     (faster, less), (costlier, more) = pair(time, twice, "s", -1.0), pair(cost, twice, "slot-hours")
-    both = held((faster, costlier) == ("better", "worse"), "Doubling the GPUs saves time, but costs more slot-hours")
+    both = held(
+        (faster, costlier) == ("better", "worse"), "Doubling the inference GPUs saves time, but costs more slot-hours"
+    )
     return (
         f"{both}. The smaller system reaches the target return after {arm(time, once)['mean']:.3g} simulated seconds, "
         f"at a cost of {arm(cost, once)['mean']:.3g} slot-hours. With twice the slots, training reaches this return "
-        f"sooner, by {less}. The cost rises by {more}. "
-        "The cost includes the trainer, counted as four times the slots of the smaller system. "
-        "Both systems use the same learning rate."
+        f"sooner, by {less}. The cost rises by {more}. The cost includes the trainer, which counts as four times as "
+        "many slots as the smaller system has. Both systems use the same learning rate."
     )
 
 

@@ -24,10 +24,10 @@ def verl(found: Results) -> str:
     stale = found[0]["staleness"]
     yes = held(stale["max"] == 0, "Yes. In the event model, every batch is on-policy")
     return (
-        f"{yes}. The maximum staleness is {stale['max']}. A proven bound guarantees this maximum for all response "
-        "lengths. "
-        f"The trainer is busy {share(found[0]['trainer_utilization'])} of the time. "
-        "The model does not include race conditions or numerical differences between engines."
+        f"{yes}. The maximum staleness is {stale['max']}. A proven bound guarantees this maximum for any response "
+        f"lengths. The trainer is busy {share(found[0]['trainer_utilization'])} of the time. "
+        "The event model does not include race conditions, or numerical differences between the engines for training "
+        "and inference."
     )
 
 
@@ -39,13 +39,13 @@ def cap(found: Results) -> str:
     low, high = (
         [waste for n, waste in zip(flights, wasted, strict=True) if (n >= edge) is over] for over in (False, True)
     )
-    yes = held(max(low) < 0.1 * min(high), "Yes, the limit discards rollouts once enough of them are in flight")
+    yes = held(max(low) < 0.1 * min(high), "Yes, the limit discards rollouts once enough rollouts are in flight")
     return (
-        f"{yes}. The limit starts to discard when the number of rollouts in flight reaches the limit times the batch "
-        f"size: in this example, {edge} rollouts. This threshold does not depend on "
-        "`TARGET_LAG`, the number of steps that generation may run ahead. "
-        f"With {knob(few, 'max_inflight')} rollouts in flight, the mean staleness is {few['staleness']['mean']:.3g}, "
-        f"and the limit discards only {share(few['dropped_fraction'])} of groups. "
+        f"{yes}. The limit starts to discard rollouts when the number of rollouts in flight reaches the limit times "
+        f"the batch size: in this example, {edge} rollouts. This threshold does not depend on "
+        "`TARGET_LAG`, the number of steps that generation may run ahead of training. "
+        f"With {knob(few, 'max_inflight')} rollouts in flight, the mean staleness is {few['staleness']['mean']:.3g} "
+        f"versions, and the limit discards only {share(few['dropped_fraction'])} of groups. "
         f"With {knob(many, 'max_inflight')} rollouts in flight, {share(many['wasted_token_fraction'])} of tokens are "
         "wasted."
     )
@@ -58,13 +58,13 @@ def lead(found: Results) -> str:
     at_limit = result["staleness"]["pmf"][-1]
     waste = result["wasted_token_fraction"]
     no = held(
-        min(at_limit, waste) > 0.5, "Not if generation is faster than training, because most tokens are then wasted"
+        min(at_limit, waste) > 0.5, "No, not if generation is faster than training, because most tokens are then wasted"
     )
     return (
         f"{no}. `TARGET_LAG` limits how many steps generation can run ahead of training. Without "
-        f"`TARGET_LAG`, {share(at_limit)} of groups are trained at the staleness limit, and {share(waste)} of tokens "
-        "become too stale to use. "
-        f"Trained responses are on average {trained / generated:.2f} times as long as generated ones."
+        f"`TARGET_LAG`, {share(at_limit)} of trained groups are as stale as the staleness limit allows, and "
+        f"{share(waste)} of tokens become too stale to use. Trained responses are on average {trained / generated:.2f} "
+        "times as long as all generated responses."
     )
 
 
@@ -77,9 +77,9 @@ def where(found: Results) -> str:
             "If generation is slower than training, most staleness arises in flight; otherwise, most arises in the "
             "queue. ",
         )
-        + f"With a slow generator, {slow['in_flight']:.2f} versions of staleness arise in flight, and "
-        f"{slow['in_queue']:.2f} in the queue. With a slow trainer, {fast['in_flight']:.2f} versions arise in flight, "
-        f"and {fast['in_queue']:.2f} in the queue."
+        + f"With slow generators, {slow['in_flight']:.2f} versions of staleness arise in flight on average, and "
+        f"{slow['in_queue']:.2f} versions in the queue. With a slow trainer, {fast['in_flight']:.2f} versions arise in "
+        f"flight, and {fast['in_queue']:.2f} versions in the queue."
     )
 
 
@@ -92,10 +92,9 @@ def strict(found: Results) -> str:
     )
     return (
         f"{costly}. The limit discards {share(drops['dropped_fraction'])} of groups and "
-        f"{share(drops['wasted_token_fraction'])} "
-        f"of tokens. Trained responses are on average "
-        f"{drops['mean_length_trained'] / drops['mean_length_generated']:.2f} times as long as generated ones. "
-        f"Without the limit, the mean staleness is {keeps['staleness']['mean']:.3g} versions "
+        f"{share(drops['wasted_token_fraction'])} of tokens. Trained responses are on average "
+        f"{drops['mean_length_trained'] / drops['mean_length_generated']:.2f} times as long as all generated "
+        f"responses. Without the limit, the mean staleness is {keeps['staleness']['mean']:.3g} versions "
         f"and the maximum is {keeps['staleness']['max']}."
     )
 
@@ -105,14 +104,14 @@ def unit(found: Results) -> str:
     result = found[0]
     long = held(
         result["token_staleness"] > result["staleness"]["mean"],
-        "Long samples have more tokens and are staler, so the average over tokens is the highest.",
+        "Long samples have more tokens and are staler, so the average over tokens is the highest of the three values.",
     )
     return (
-        "The three values differ, so a staleness limit must state which of them it bounds. "
-        f"The oldest token of a sample is {result['staleness']['mean']:.2f} versions old on average, and "
-        f"the newest {result['newest']:.2f}. Averaged over all tokens, staleness is "
-        f"{result['token_staleness']:.2f}. {long} "
-        "The printed output contains only the staleness of the oldest token; `--json` writes all three values."
+        "The oldest token, the newest token and the average give different values, so a staleness limit must state "
+        f"which value it bounds. The oldest token of a sample is {result['staleness']['mean']:.2f} versions old on "
+        f"average, and the newest token is {result['newest']:.2f} versions old. Averaged over all tokens, staleness is "
+        f"{result['token_staleness']:.2f} versions. {long} The printed output contains only the staleness of the "
+        "oldest token; `--json` writes all three values."
     )
 
 
@@ -141,13 +140,13 @@ def pace(found: Results) -> str:
     trade = held(
         paced["wasted_token_fraction"] == 0.0 < discard["wasted_token_fraction"] and speed < 1.0,
         "Discarding is faster, but wastes tokens and trains on shorter responses; slowing generation down (pacing) "
-        "avoids both",
+        "avoids both drawbacks",
     )
     return (
         f"{trade}. At a limit of {knob(discard, 'max_steps_off_policy'):.3g} versions, discarding wastes "
-        f"{share(discard['wasted_token_fraction'])} of tokens. Trained responses are on "
-        f"average {discard['mean_length_trained'] / discard['mean_length_generated']:.2f} times as long as generated "
-        f"ones. Pacing wastes no tokens, but must wait for the longest response, and reaches only "
+        f"{share(discard['wasted_token_fraction'])} of tokens. With discarding, trained responses "
+        f"are on average {discard['mean_length_trained'] / discard['mean_length_generated']:.2f} times as long as all "
+        f"generated responses. Pacing wastes no tokens, but must wait for the longest response, and reaches only "
         f"{speed:.2f} times the throughput of discarding. At a limit of {last['max_steps_off_policy']:.3g} versions, "
         f"pacing reaches {last['mean'] / loose['mean']:.2f} times the throughput of discarding."
     )
@@ -158,13 +157,17 @@ def overlap(found: Results) -> str:
     synchronous, ahead, drained, partial = ([each["mean"] for each in rows(each, "groups_per_hour")] for each in found)
     times = [each["train_time"] for each in rows(found[0], "groups_per_hour")]
     best = max(range(len(times)), key=lambda k: ahead[k] / synchronous[k])
-    only = held(max(ahead[0], drained[0]) < 1.1 * synchronous[0], "Overlap hides only the training time")
+    only = held(
+        max(ahead[0], drained[0]) < 1.1 * synchronous[0],
+        "Overlap of generation and training hides no more than the training time",
+    )
     return (
         f"{only}, which is short if generation dominates. At {times[0]:.3g} s per training step, generating one step "
-        f"ahead raises throughput by {share(ahead[0] / synchronous[0] - 1)}. The gain in throughput is highest at "
-        f"{times[best]:,.0f} s per training step: {share(ahead[best] / synchronous[best] - 1)}. "
-        "With partial rollouts, training does not wait for the longest response. At the shortest training time, "
-        f"throughput is then {partial[0] / synchronous[0]:.2g} times the synchronous throughput."
+        f"ahead of training raises throughput by {share(ahead[0] / synchronous[0] - 1)} compared with synchronous "
+        f"training. The gain in throughput is highest at {times[best]:,.0f} s per training step: "
+        f"{share(ahead[best] / synchronous[best] - 1)}. With partial rollouts, training does not wait for the longest "
+        "response. At the shortest training time, throughput with partial rollouts is "
+        f"{partial[0] / synchronous[0]:.2g} times the synchronous throughput."
     )
 
 
@@ -199,7 +202,7 @@ def first(found: Results) -> str:
         f"With {knob(some, 'group_size_redundancy')} extra samples per group, throughput rises by a factor of "
         f"{some['throughput'] / usual['throughput']:.2g}, but "
         f"{share(some['wasted_token_fraction'])} of tokens are discarded. Kept responses are on average "
-        f"{some['mean_length_trained'] / some['mean_length_generated']:.2g} times as long as generated ones, "
+        f"{some['mean_length_trained'] / some['mean_length_generated']:.2g} times as long as all generated responses, "
         f"{short}. {early}: with only {extra[2]:.0f} extra samples, throughput rises by a factor of {gain[2]:.2g}."
     )
 
@@ -248,8 +251,8 @@ QUESTIONS = [
         (*STALENESS, "max_inflight"),
         cap,
         _pictures.in_flight,
-        "The dotted line is the limit of 8 versions times the batch size of 64. The trainer is the bottleneck. "
-        "Bars are 95 % intervals over 8 realizations.",
+        "The dotted line marks 512 rollouts in flight: the limit of 8 versions times the batch size of 64. The "
+        "trainer is the bottleneck. Bars are 95 % intervals over 8 realizations.",
     ),
     Question(
         "Can generation run ahead of training without a limit?",
@@ -307,8 +310,9 @@ QUESTIONS = [
         ("  mean", "  in updates", "num_steps", "        "),
         steps,
         _pictures.steps_per_rollout,
-        "The dashed line is versions times steps, plus (steps - 1)/2 for updates on the same batch. "
-        "For staleness in versions, the 95 % intervals over 8 realizations are smaller than the markers.",
+        "The dashed line shows staleness in versions times steps per batch, plus (steps - 1)/2 for earlier updates on "
+        "the same batch. For staleness in versions, the 95 % intervals over 8 realizations are smaller than the "
+        "markers.",
     ),
     Question(
         "Why does overlap alone not make training faster?",
@@ -333,8 +337,9 @@ QUESTIONS = [
         TABLE,
         generators,
         _pictures.more_generators,
-        "Dashed lines show the upper bound set by slots, trainer and permits (`systems/ticket-throughput`), without "
-        "fitted parameters. The 95 % intervals over 8 realizations are smaller than the markers.",
+        "Dashed lines show the upper bound on throughput that slots, trainer and permits set "
+        "(`systems/ticket-throughput`), without fitted parameters. The 95 % intervals over 8 realizations are smaller "
+        "than the markers.",
         claims=("systems/ticket-throughput",),
     ),
     Question(
@@ -348,8 +353,8 @@ QUESTIONS = [
         ("discarded:", "mean length:", "speed:", "generators:", "group_size", "      "),
         first,
         _pictures.first_of_many,
-        "A group keeps its first 8 samples. The dashed line is the waste predicted by order statistics "
-        "(`systems/first-k-length-bias`). Bars are 95 % intervals over 8 realizations.",
+        "A group keeps its first 8 samples. The dashed line is the share of wasted tokens predicted by order "
+        "statistics (`systems/first-k-length-bias`). Bars are 95 % intervals over 8 realizations.",
         claims=("systems/first-k-length-bias",),
     ),
 ]

@@ -76,7 +76,7 @@ def verdict(on: Result, called: Mapping[str, str] | None = None) -> str:
 
     >>> pair = {"arm": "b", "base": "a", "word": "worse", "looks": [{"difference": -0.1, "low": -0.2, "high": -0.05}]}
     >>> verdict({"pairs": [pair], "task": {"task": "softmax_bandit", "rewards": "fixed"}, "blind": ""})
-    'On `softmax_bandit`, b is worse than a by 0.1 [0.05, 0.2].'
+    'On `softmax_bandit`, b gives a lower return than a, by 0.1 [0.05, 0.2].'
     """
     (pair,) = on["pairs"]
     look = pair["looks"][-1]
@@ -84,13 +84,13 @@ def verdict(on: Result, called: Mapping[str, str] | None = None) -> str:
     sign = -1.0 if pair["word"] in ("better", "worse") and look["difference"] < 0.0 else 1.0
     low, high = sorted((sign * look["low"], sign * look["high"]))
     between = {
-        "better": "is better than",
-        "worse": "is worse than",
+        "better": "gives a higher return than",
+        "worse": "gives a lower return than",
         "equal": "is as good as",
         "undecided": "is undecided against",
     }
     word = "is not significantly different from" if on["blind"] else between[pair["word"]]
-    by = " by" if word.endswith("than") else "; the difference is"
+    by = ", by" if word.endswith("than") else "; the difference in return is"
     arm, base = ((called or {}).get(pair[each], pair[each]) for each in ("arm", "base"))
     interval = f"{sign * look['difference']:.2g} [{low:.2g}, {high:.2g}]"
     return f"On {task_of(on)}, {arm} {word} {base}{by} {interval}."
