@@ -17,14 +17,14 @@ CLAIMS = (
         "actor_critic",
         when="tested with linear networks on two grid worlds",
         held="stable",
-        test="with this many workers, more learning rates reach the target return",
+        test="more learning rates reach the target return with this many workers than with one",
     ),
     _claim(
         "A3C",
         "More actor-learners reach a score sooner",
         "mostly",
         "several workers finish sooner than one in {actor_critic:sooner} of {actor_critic:crowds} settings; 16 workers "
-        "are {actor_critic:firm_gain} and {actor_critic:cliff_gain} times sooner",
+        "finish {actor_critic:firm_gain} and {actor_critic:cliff_gain} times sooner",
         "a3c_speed",
         when="two workers on CliffWalking are undecided",
         held="sooner",

@@ -41,7 +41,7 @@ CLAIMS = (
         rebuilt=False,
         stated="2603.01501/early-warning",
         held="warns",
-        test="so many updates before falls, the cosine's AUC is above 0.7",
+        test="that many updates before falls, the cosine's AUC is above 0.7",
     ),
     _claim(
         "Controlling alignment keeps training stable",
@@ -51,7 +51,7 @@ CLAIMS = (
         when="on the chain at staleness 16, but not at 32",
         stated="2603.01501/projection",
         held="usual",
-        test="at least a tenth of runs fall without GAC, and fewer than a tenth with it",
+        test="at least a tenth of runs fall without GAC, and fewer than a tenth with GAC",
     ),
     _claim(
         "Controlling alignment keeps training stable at the 4× rate",
@@ -61,7 +61,7 @@ CLAIMS = (
         "gac_steps",
         when="at RLOO's [lower 4× rate](#one_rate), GAC prevents most falls on the chain",
         held="bold",
-        test="at least a tenth of runs fall without GAC, and fewer than a tenth with it",
+        test="at least a tenth of runs fall without GAC, and fewer than a tenth with GAC",
     ),
     _claim(
         "Projecting or skipping aligned gradients keeps training stable",
@@ -79,7 +79,7 @@ CLAIMS = (
         "GAC reaches the final return of synchronous training in {gac_steps:even} of {gac_steps:places} settings "
         "(GRPO: {gac_steps:base_even}), and its mean return in {gac_steps:even_mean}",
         "gac_steps",
-        when="GRPO without GAC does so in more settings",
+        when="GRPO without GAC matches it in more settings",
         held="even",
         test="at that staleness, the final return is less than 0.02 below synchronous GRPO's",
     ),
@@ -88,7 +88,7 @@ CLAIMS = (
         "mostly not",
         "at the 4× rate, wins/ties/losses are {gac_steps:all_bold}",
         "gac_steps",
-        when="it never beats M2PO or BAPO",
+        when="GAC never beats M2PO or BAPO",
         held="wins",
         test="at that staleness, the mean return is higher than GRPO's, M2PO's and BAPO's",
     ),
@@ -108,7 +108,7 @@ CLAIMS = (
         "rivals",
         when="RLOO without GAC performs as well; constant staleness only",
         held="gac",
-        test="the rival's mean return is worse, both at tuned rates",
+        test="at tuned rates of both methods, the rival's mean return is lower",
     ),
     _claim(
         "With skips, GAC on RLOO outperforms RLOO on stale data",
@@ -117,7 +117,7 @@ CLAIMS = (
         "league",
         when="worse than RLOO on graded tokens",
         held="gac",
-        test="the mean return of batches is better than RLOO's, both at tuned rates",
+        test="at tuned rates of both methods, the mean return of batches is higher than RLOO's",
     ),
     _claim(
         "GAC converges under bounded staleness",

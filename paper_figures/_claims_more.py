@@ -27,7 +27,7 @@ CLAIMS = (
         "phase_diagram",
         when="sequence weights with Adam make more runs [fall](#vcpo_steps)",
         held="raised",
-        test="at this staleness, the limit is higher with weights",
+        test="at this staleness, the limit is higher with token weights",
     ),
     _theory(
         "several papers",

@@ -114,13 +114,13 @@ CLAIMS = (
         "rivals",
         when="constant staleness",
         held="vcpo",
-        test="the rival's mean return is worse, both at tuned rates",
+        test="at tuned rates of both methods, the rival's mean return is lower",
     ),
     _claim(
         "VCPO's off-policy baseline minimizes the gradient's variance",
         "mostly",
         "at staleness {vcpo_baselines:late}, the variance is {vcpo_baselines:many_opob_variance} % of that with a "
-        "batch-mean baseline; with the best constant, {vcpo_baselines:many_constant_variance} %",
+        "batch-mean baseline; with the best constant baseline, {vcpo_baselines:many_constant_variance} %",
         "vcpo_baselines",
         when="part of the reduction is bias",
         held="least",
@@ -133,9 +133,9 @@ CLAIMS = (
         "at {vcpo_collapse:rate} % false alarms, low ESS catches {vcpo_collapse:chain_ess_announced} of collapses on a "
         "chain and {vcpo_collapse:tokens_ess_announced} on token sequences",
         "vcpo_collapse",
-        when="it ranks runs better than chance (AUC in other settings: {alarms:ess_range})",
+        when="low ESS ranks runs better than chance (AUC in other settings: {alarms:ess_range})",
         held="caught",
-        test="so many updates ahead, at 10 % false alarms, low ESS catches most collapses",
+        test="that many updates before collapse, at 10 % false alarms, low ESS catches most collapses",
         stated="2602.17616/ess-predicts-collapse",
     ),
     _claim(
@@ -145,7 +145,7 @@ CLAIMS = (
         "vcpo_fall",
         when="with truncated IS and sequence masked IS",
         held="drop",
-        test="from 32 to 8 updates before falls, median ESS drops by more than its intervals",
+        test="between 32 and 8 updates before falls, median ESS drops by more than its intervals",
     ),
     _claim(
         "A drop of ESS predicts collapse",
@@ -154,7 +154,7 @@ CLAIMS = (
         "vcpo_collapse",
         when="drops do not rank runs",
         held="ess_drop",
-        test="so many updates ahead, the AUC of a drop is above 0.7",
+        test="that many updates before collapse, the AUC of a drop is above 0.7",
     ),
     _claim(
         "Spikes of the gradient norm precede collapse",
@@ -164,14 +164,14 @@ CLAIMS = (
         "vcpo_collapse",
         when="on token sequences only; elsewhere, the norm [peaks after falls](#vcpo_fall)",
         held="norm",
-        test="so many updates ahead, the AUC of a large gradient is above 0.7",
+        test="that many updates before collapse, the AUC of a large gradient is above 0.7",
     ),
     _claim(
         "A mask on the geometric-mean ratio removes every sequence",
         "not reproduced",
         "the mask removes {vcpo_masks:geometric_removed} of the tokens",
         "vcpo_masks",
-        when="training on the rest still learns",
+        when="training on the remaining tokens still raises return",
         held="every",
         test="the mask removes at least 99 % of the tokens",
     ),
@@ -181,9 +181,9 @@ CLAIMS = (
         "at the 4× rate, the median run falls at update {vcpo_masks:eight_when} with a cap of {vcpo_masks:cap}, and at "
         "{vcpo_masks:sequence_latest} with a cap of {vcpo_masks:sequence_longest}",
         "vcpo_caps",
-        when="runs last longer than with smaller caps only",
+        when="runs last longer only in comparison with smaller caps",
         held="longest",
-        test="the median run falls later with cap 8",
+        test="the median run falls later with a cap of 8 than with the other cap",
     ),
     _claim(
         "Sequence ratios stay reliable as staleness, batch and horizon grow; token ratios do not",
@@ -200,7 +200,7 @@ CLAIMS = (
         "mostly not",
         "VCPO is {vcpo_hours:vcpo_paper_speed} times as fast as synchronous training",
         "vcpo_hours",
-        when="only if lengths vary much and training is quick",
+        when="only if response lengths vary widely and training is quick",
         held="faster",
         test="with that training time, VCPO is at least 2.5 times as fast",
     ),

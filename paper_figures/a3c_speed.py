@@ -15,13 +15,15 @@ from paper_figures import _vcpo as look
 from paper_figures._claim import Setting, decided
 from paper_figures.actor_critic import SPEED, gain
 
+LINEAR = "predicted: linear speed-up"
 EXPERIMENTS = {"actor_critic": {"part": "workers", "chosen": True, "staleness": "set by the number of workers"}}
 
 
 def draw_speed(ax: Axes, rows: Any) -> None:
     """Speedup of A3C's workers, on as many times as there are workers."""
     numbers = list(actor_critic.WORKERS)
-    ax.plot(numbers, numbers, label="predicted: linear speed-up", **_style.PREDICTED)
+    ax.plot(numbers, numbers, label=LINEAR, **_style.PREDICTED)
+    look.say(ax, 5.5, 13.0, LINEAR, ha="right")
     ends = {}
     for shift, (task, (name, color, marker)) in zip((0.96, 1.04), SPEED.items(), strict=True):
         own = pd.DataFrame([gain(rows, task, number) for number in numbers[1:]], columns=["value", "low", "high"])

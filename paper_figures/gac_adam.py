@@ -39,7 +39,7 @@ def draw(rows: Any) -> Figure:
             points(ax, mine.signal, mine, **{**style, "markersize": 3.6})
         ends(ax, {NAMES[arm]: (left[arm][-1], style["color"]) for arm, style in LOOKS.items()})
         ax.set_xlabel("signal-to-noise ratio (squared norms)")
-        ax.set_ylabel("remaining step along the mean\ngradient (half is removed)")
+        ax.set_ylabel("step along the mean gradient\n/ step without projection")
         undone = left["before"][-1] > 0.9 and left["before"][0] < 0.7 and left[AFTER][-1] < 0.7
         _script.headline(figure, undone, "Step that a projection leaves, before Adam and after it")
     return figure

@@ -15,7 +15,7 @@ from asyncsim.plotting import _style
 from experiments import gac_bound as experiment
 from paper_figures import _script
 from paper_figures._gac_points import points
-from paper_figures._vcpo import ends
+from paper_figures._vcpo import ends, say
 
 EXPERIMENTS = {"gac_bound": {"task": "quadratic", "rate": "largest that the bound allows"}}
 SEARCHES = 24
@@ -23,6 +23,10 @@ SEARCHES = 24
 DIGITS = 6
 """Decimals of the largest noise."""
 COLOR, BOUND = _style.COLORS["measured"], "our upper bound"
+FORMULA = (
+    "bound: $2\\Delta / (\\eta T) + \\eta L \\sigma^2 + (\\eta L)^2 \\tau \\sigma^2$, with gap $\\Delta$,\n"
+    "learning rate $\\eta$, $T$ updates, smoothness $L$, noise variance $\\sigma^2$ and staleness $\\tau$"
+)
 
 
 @cache
@@ -96,6 +100,7 @@ def draw(rows: Any) -> Figure:
         points(ax, places, share, joined=True, color=COLOR, marker="o")
         ax.set(ylim=(0.0, 1.12), xticks=places, xticklabels=ages, xlabel="staleness (versions)")
         ax.set_ylabel("average squared norm of the\ngradient, divided by its bound")
+        say(ax, 0.0, 0.2, FORMULA)
         ends(ax, {"measured": (float(share.value.iloc[-1]), COLOR), BOUND: (1.0, _style.INK)}, 0.1)
         met = tight[tight.high_ratio >= 0.97].staleness.tolist()
         holds = met == [0, 1] and plain.low_ratio.max() <= 1.0

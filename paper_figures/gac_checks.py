@@ -20,7 +20,7 @@ EXPERIMENTS = {"gac_alignment": {"part": "nulls", "task": "quadratic"}}
 MISSED = "momentum, flat\ndirections or still learning"
 COLOR = {"detected correctly": "held", "false alarm": "violated", "correctly none": "muted"}
 SAID = {
-    "stale, small step": f"staleness {LATE}, low learning rate",
+    "stale, small step": f"staleness {LATE}, plain SGD, low learning rate",
     "stale": f"staleness {LATE}, plain SGD near the optimum",
     FOOLED: "fresh data, each batch used twice",
 }
@@ -54,7 +54,7 @@ def draw_passed(ax: Axes, own: Any) -> None:
         look.say(ax, 1.03 if row.value >= 0.5 else 0.06, -line, words, color)
     look.ticks(ax.yaxis, [-line for line in range(len(found))], [name for name, *_ in found])
     ax.set(xlim=(-0.01, 1.3), ylim=(0.5 - len(found), 0.6))
-    ax.set_xlabel("runs in which the test reports a staleness, from the sign of gradient correlations")
+    ax.set_xlabel("runs in which the test reports a staleness")
     look.ticks(ax.xaxis, (0.0, 0.25, 0.5, 0.75, 1.0))
     ax.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=" %"))
 

@@ -14,7 +14,7 @@ from asyncsim.plotting import _style
 from experiments import _gac_control as arms
 from paper_figures import _methods, _script
 from paper_figures._gac_points import points
-from paper_figures._vcpo import ends as look_ends
+from paper_figures._vcpo import say
 
 TITLES = {"fixed": "exact rewards", "random": "noisy rewards", "stiff": "stiff quadratic"}
 DRAWN = "stiff"
@@ -26,7 +26,14 @@ LOOK: dict[str, dict[str, Any]] = {
     "project": _methods.look("projection"),
     "skip": {"color": _style.COLORS["random"], "marker": "D", "mfc": "white"},
 }
-LABEL = {"none": "no control", "project": "projection", "skip": "skipped updates", "synchronous": "synchronous"}
+WORDS = {
+    "none": (2**-3.6, 5e3, "no control (triangle: diverges)"),
+    "project": (2**-2.6, 1.1, "projection"),
+    "skip": (2**-4.0, 25.0, "skipped updates"),
+    "synchronous": (2**-0.9, 0.2, "synchronous, no control"),
+}
+"""Where the lines' names stand."""
+LIMIT = "predicted stability\nlimit without control"
 NEAR = 1.1
 """Times the synchronous regret: up to here a rule counts as matching it."""
 
@@ -69,10 +76,7 @@ def draw_steps(ax: Axes, rows: Any, task: str, staleness: int) -> None:
         lost = own.value.isna().to_numpy()
         own = own[~lost | (lost.cumsum() == 1)]
         points(ax, own.step, own, joined=True, **{"markersize": 2.0 if len(own) > 20 else 2.8, **look})
-    step = best(rows, task, 0, "none")
-    green = LOOK["synchronous"]["color"]
-    ax.plot([step], [row(rows, task, 0, "none", step).value], "*", color=green, markersize=9, mec="white", zorder=6)
-    ax.axvline(boundary(task, staleness), label="predicted stability limit without control", **_style.PREDICTED)
+    ax.axvline(boundary(task, staleness), label=LIMIT, **_style.PREDICTED)
 
 
 def widened(rows: Any, task: str, staleness: int) -> bool:
@@ -86,13 +90,6 @@ def widened(rows: Any, task: str, staleness: int) -> bool:
     return bool(lower.any()) and project.loc[project.value.idxmin()].high >= fresh.loc[fresh.value.idxmin()].low
 
 
-def last_of(rows: Any, task: str, arm: str, staleness: int) -> float:
-    """Final regret of an arm at the largest learning rate; 0 where it diverges."""
-    rule, age = ("none", 0) if arm == "synchronous" else (arm, staleness)
-    own = _script.pick(rows, quantity="regret", task=task, rule=rule, staleness=age).sort_values("step")
-    return float(own.value.fillna(0.0).iloc[-1])
-
-
 def draw(rows: Any) -> Figure:
     """Loss against the learning rate at one staleness, and without."""
     rows, _ = parted(rows)
@@ -101,10 +98,9 @@ def draw(rows: Any) -> Figure:
         figure = _style.picture(_style.WIDTH, 2.9)
         ax = figure.subplots()
         draw_steps(ax, rows, DRAWN, staleness)
-        ends = {LABEL[arm]: (last_of(rows, DRAWN, arm, staleness), look["color"]) for arm, look in LOOK.items()}
-        look_ends(ax, {name: end for name, end in ends.items() if end[0]}, 0.1)
-        ax.text(2**-3.6, 5e3, "no control: diverged", color=LOOK["none"]["color"], fontsize=7, va="center")
-        ax.text(0.03, 0.03, "star: best synchronous rate", fontsize=7, transform=ax.transAxes)
+        for arm, (x, y, words) in WORDS.items():
+            say(ax, x, y, words, LOOK[arm]["color"])
+        say(ax, 0.9 * boundary(DRAWN, staleness), 3e3, LIMIT, ha="right")
         lost = _script.pick(rows, quantity="regret", task=DRAWN, staleness=staleness).groupby("rule").value
         lost = lost.apply(lambda values: values.isna().any())
         holds = lost["none"] and not lost["project"] and widened(rows, DRAWN, staleness)

@@ -35,7 +35,7 @@ NAMES = {
 }
 OTHER = ("stale, flat modes", "stale, momentum", "stale, learning")
 """Constant staleness where the delayed linear model does not hold."""
-BAND = "from the staleness to one update later"
+BAND = "largest drop"
 FOOLED = "batch used twice"
 """Built against the checks after these were chosen."""
 
@@ -57,7 +57,7 @@ def draw_correlogram(ax: Axes, rows: Any) -> bool:
         scaled = one.assign(**{name: base + one[name] / peak for name in ("value", "low", "high")})
         points(ax, one.lag, scaled, color=color, marker=SHOWN[tau], markersize=2.6)
         names[f"staleness {tau}"] = (base, color)
-    ax.text(shown[0] + 1.3, 0.85, "from staleness S to S + 1", color=_style.COLORS["muted"], fontsize=7)
+    ax.text(shown[0] + 1.3, 0.85, "largest drop: from S to S + 1 updates", color=_style.COLORS["muted"], fontsize=7)
     ax.set(xlabel="updates between two gradients", xlim=(0.3, made.LAGS + 0.5), xticks=[1, 4, 8, 16, 24])
     ax.set(
         ylim=(-2.3 * (len(shown) - 1) - 1.15, 1.15),

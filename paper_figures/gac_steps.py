@@ -8,7 +8,6 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from asyncsim.base import uncertainty
 from asyncsim.plotting import _style
 from paper_figures import _gac_steps as shared
 from paper_figures import _script
@@ -36,14 +35,6 @@ def points(ax: Axes, x: Any, own: Any, **style: Any) -> None:
     )
 
 
-def whole(own: Any) -> Any:
-    """From which update on no run is fallen: one below half of the gain would widen the mean's interval further."""
-    freedom = own.samples.max() - 1
-    one = uncertainty.critical(0.05, freedom) * 0.5 * (own.value - own.value.iloc[0]) / own.samples
-    wide = own[(own.high_end - own.low_end) / 2.0 >= one]["update"].max()
-    return own[own["update"] > wide]["update"].min()
-
-
 def draw_level(ax: Axes, rows: Any, staleness: int) -> dict[str, float]:
     """Curves at one level of staleness, beside synchronous GRPO; where they are at a third of training."""
     rate, thirds = shared.usual(rows, TASK), {}
@@ -54,16 +45,11 @@ def draw_level(ax: Axes, rows: Any, staleness: int) -> dict[str, float]:
         points(ax, own["update"], own, **style)
         if len(own):
             thirds[name] = float(own.value.iloc[len(own) // 3])
-    ax.set(ylim=(0.0, 0.9), xlabel="update", ylabel="return of the trained policy")
+    ax.set(ylim=(0.0, 0.9), xlabel="update", ylabel="mean return of the trained policies")
     ax.set_title(f"Return over updates at staleness {staleness}")
     look.say(ax, 30, 0.85, "synchronous GRPO", FRESH["color"])
     look.say(ax, 96, 0.6, "GRPO", shared.ARMS["GRPO"]["color"], ha="right")
     look.say(ax, 170, 0.5, "GAC on GRPO", shared.ARMS["GAC"]["color"])
-    own = shared.steps(rows, task=TASK, staleness=staleness, arm=shared.BASE, quantity="return", rate=rate)
-    fell, update = shared.at(rows, TASK, staleness, shared.BASE, "fell", 1.0).value, whole(own.sort_values("update"))
-    if fell >= FEW and update > 0:
-        words = f"{100 * fell:.0f} % of GRPO's runs fall,\nbut recover by update {update:.0f}"
-        look.say(ax, 320, 0.27, words, shared.ARMS["GRPO"]["color"], ha="right")
     return thirds
 
 

@@ -22,7 +22,7 @@ EXPERIMENTS = {
         "task": "sums (character model)",
     }
 }
-LAW = "predicted: exp(− staleness × variance of log ratios after one update)"
+LAW = "predicted: exp(− staleness × variance after one update)"
 CHARACTERS = ("char", "coin", "float32")
 ANSWERS = ("char", "answer", "float32")
 """A model, its judge and its sampler: under random rewards, and under rewards for right answers."""
@@ -56,8 +56,7 @@ def draw_staleness(ax: Axes, rows: Any) -> Axes:
     )
     reach = [own.ess - own.low, own.high - own.ess]
     ax.errorbar(own.staleness, own.ess, yerr=reach, **{**_style.MEASURED, "color": color})
-    look.say(ax, 33.5, 0.66, "predicted", color)
-    look.say(ax, 31.0, 0.49, "measured", color, ha="right")
+    look.say(ax, 0.98, 0.8, LAW, color, ha="right", transform=ax.transAxes)
     ax.set_xscale("log", base=2)
     levels = sorted(own.staleness.unique())
     ax.set(

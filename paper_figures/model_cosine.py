@@ -38,22 +38,17 @@ def draw(rows: Any) -> Figure:
     with _style.applied():
         figure = _style.picture(_style.WIDTH, 2.6)
         ax = figure.subplots()
-        for place, (_, cosine, law) in enumerate(found):
-            for shift, row, color, mark in ((-0.06, cosine, "measured", "o"), (0.06, law, "predicted", "_")):
-                reach = [[row.value - row.low], [row.high - row.value]]
-                look = {**_style.MEASURED, "marker": mark, "color": _style.COLORS[color], "markersize": 6}
-                ax.errorbar([place + shift], [row.value], yerr=reach, **look)
+        for place, (level, cosine, _) in enumerate(found):
+            reach = [[cosine.value - cosine.low], [cosine.high - cosine.value]]
+            color = _style.COLORS["measured" if level else "synchronous"]
+            ax.errorbar([place], [cosine.value], yerr=reach, **{**_style.MEASURED, "color": color, "markersize": 6})
         ax.axhline(0.0, **_style.REFERENCE)
         ax.set_xticks(range(len(found)), [f"{level}" for level, _, _ in found])
         ax.set(xlim=(-0.5, len(found) - 0.5), xlabel="staleness of training (versions)")
         ax.set_ylabel("cosine of consecutive gradients")
-        fresh = found[0]
-        words = "our prediction:\nsignal² / (signal² + noise²)"
-        ax.text(
-            -0.1, fresh[1].value, "measured", color=_style.COLORS["measured"], fontsize=7.5, ha="right", va="center"
-        )
-        ax.text(0.1, fresh[2].value, words, fontsize=7.5, va="center")
-        holds = not any(kept(rows)) and found[-1][1].value < fresh[1].value and found[-1][1].high < found[-1][2].low
+        fresh = found[0][1]
+        ax.text(0.06, fresh.value, "fresh data", color=_style.COLORS["synchronous"], fontsize=7.5, va="center")
+        holds = not any(kept(rows)) and found[-1][1].value < fresh.value
         _script.headline(figure, holds, "Consecutive gradients against staleness")
     return figure
 

@@ -15,8 +15,6 @@ from paper_figures import _vcpo as look
 
 EXPERIMENTS = {"model_ratios": {"task": "sums", "rate": (1e-4, 2e-4)}}
 COLOR = {"char": "measured", "smollm2": "contrast"}
-ALLOWED = f"predicted ±{100 * _models.NEAR:.0f} %; met if the interval reaches the band"
-"""What `_models.meets` allows beyond the interval."""
 MARK = {"char": "o", "smollm2": "s"}
 
 
@@ -62,12 +60,9 @@ def draw_one(ax: Axes, rows: Any, quantity: str) -> None:
             shown = _models.means(own, "staleness", quantity=quantity, tokens=0)
             law = np.array([told(own, s)[quantity] for s in at])
             ax.plot(at, law, label="predicted from staleness 1", **{**_style.PREDICTED, "color": color})
-            near = law * (1.0 - _models.NEAR), law * (1.0 + _models.NEAR)
-            band: dict[str, Any] = {"color": color, "alpha": 0.15, "linewidth": 0, "label": ALLOWED}
-            ax.fill_between(at, *near, **band)
             for name, staleness, what, row, value in judged(rows):
                 if (name, what) == (model, quantity) and not _models.meets(row, value):
-                    words = f"missed: {row.value / value:.1f} ×\nprediction"
+                    words = f"{row.value / value:.1f} ×\nprediction"
                     place: dict[str, Any] = {"xytext": (0, 5), "textcoords": "offset points", "ha": "center"}
                     ax.annotate(words, (staleness, row.high), color=color, **place)
             label = _models.MODELS[model]

@@ -26,7 +26,7 @@ FRESH = {
 """On fresh data the losses are two."""
 
 
-BOUND = "cost of delay"
+BOUND = "fresh run, delayed"
 MUTED = {"color": _style.COLORS["muted"], "fontsize": 7}
 RATES = {model_losses.USUAL: "best synchronous rate", model_losses.BOLD: "4× rate"}
 KEPT, RUINED = 0.03, 0.1
@@ -114,7 +114,7 @@ def draw(rows: Any) -> Figure:
             draw_rate(ax, rows, rate)
         axes[0].set_ylabel("mean return minus\nthat on fresh data")
         axes[0].text(-0.5, 0.012, "fresh data", **MUTED)
-        axes[0].text(0.65, -0.08, BOUND, **MUTED)
+        axes[0].text(0.65, -0.085, BOUND, **MUTED)
         _script.headline(figure, _holds(rows), "Returns that staleness costs five losses")
     return figure
 

@@ -85,12 +85,12 @@ def draw(rows: Any) -> Figure:
                 title=f"Policy trained with {TRAINED[run]}",
             )
         axes[0].set_ylim(0.0, None)
-        axes[0].set_ylabel("tokens stopped (%)")
+        axes[0].set_ylabel("tokens removed (%)")
         found = {(run, quantity, level): row.value for run, quantity, level, row, _ in judged(rows)}
         ratios = [found[run, "masked", level] / found[run, "clip", level] for run in RUNS for level in levels]
         off = [row.value / told for _, quantity, _, row, told in judged(rows) if quantity == "masked"]
         twice = max(ratios) <= 0.5 and 1.5 < min(off) <= max(off) < 2.6
-        _script.headline(figure, all(fewer(rows)) and twice, "Tokens that a clip and a mask stop")
+        _script.headline(figure, all(fewer(rows)) and twice, "Tokens that a clip and a mask remove")
     return figure
 
 

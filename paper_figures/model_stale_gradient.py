@@ -12,8 +12,9 @@ from paper_figures import _vcpo as look
 
 EXPERIMENTS = {"model_gradients": {"task": "sums (character model)"}}
 NAMES = {"no correction": "no correction", "full IS": "untruncated IS"}
-TOP = 1.6
-"""End of the axis, within which all means are."""
+PREDICTED = "predicted for untruncated IS"
+WIDE = 1.0
+"""Length of an interval, in fresh gradients, above which a mean says nothing and is not drawn."""
 QUANTITIES = ("cosine", "norm", "along")
 """What is predicted of a stale gradient; the last is drawn."""
 
@@ -52,23 +53,27 @@ def draw(rows: Any) -> Figure:
     """The mean gradient's part along the fresh one, against staleness."""
     with _style.applied():
         figure = _style.picture(_style.WIDTH, 2.6)
-        ax, own, ends = figure.subplots(), levels(rows), {}
+        ax, own, ends, left_out = figure.subplots(), levels(rows), {}, set[str]()
         for dodge, (name, said) in zip((0.98, 1.02), NAMES.items(), strict=True):
             look_of = _methods.look(said)
             shown = _models.means(own, "staleness", method=name, quantity="along")
+            wide = shown.high - shown.low > WIDE
+            left_out |= {f"{level:g}" for level in shown[wide].staleness}
+            shown = shown[~wide]
             _models.points(ax, shown.staleness * dodge, shown, **look_of)
-            last = shown.iloc[-1]
-            ends[said] = (float(last.value), look_of["color"])
-            for row in shown[shown.high > TOP].itertuples():
-                words = f"↑ {row.high:.1f}: {own.seed.nunique()} seeds\nare too few here"
-                ax.text(1.06 * row.staleness, TOP, words, color=look_of["color"], fontsize=7.5, va="top")
+            ends[said] = (float(shown.value.iloc[-1]), look_of["color"])
         places = sorted(own.staleness.unique())
-        ax.plot(places, [1.0] * len(places), label="predicted for untruncated IS", **_style.PREDICTED)
+        ax.plot(places, [1.0] * len(places), label=PREDICTED, **_style.PREDICTED)
+        look.say(ax, 16.0, 1.12, PREDICTED, ha="center")
         _models.levels(ax, places)
-        ax.set(xlabel="staleness (versions)", xlim=(0.85 * places[0], 1.15 * places[-1]), ylim=(-0.3, TOP))
+        ax.set(xlim=(0.85 * places[0], 1.15 * places[-1]), ylim=(-0.3, 1.5))
+        words = (
+            f"; {_script.listed(sorted(left_out))}: not drawn, as intervals are wider than {WIDE:g}" if left_out else ""
+        )
+        ax.set_xlabel(f"staleness (versions{words})")
         look.ends(ax, ends)
         ax.axhline(0.0, color=_style.COLORS["muted"], linewidth=0.6)
-        ax.set_ylabel("projection of the mean stale gradient\non the fresh one (1: unchanged)")
+        ax.set_ylabel("part of the fresh gradient\nin the mean stale gradient")
         plain = _models.mean(own, method="no correction", quantity="along", staleness=places[-1])
         holds = biased(rows) and plain.value < 0.5
         _script.headline(figure, holds, "Mean gradient of stale batches along that of fresh ones")

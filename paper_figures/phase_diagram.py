@@ -16,6 +16,7 @@ from paper_figures import _vcpo as look
 from paper_figures._claim import Setting, decided
 
 EXPERIMENTS = {"phase_diagram": {"part": "boundary", "arm": ("plain", "weighted", "clipped")}}
+PREDICTED = "predicted, no ratio"
 NAMES = {"plain": "no ratio", "weighted": "no clip\n(token ratios)", "clipped": "PPO's clip"}
 
 
@@ -45,15 +46,12 @@ def draw_boundaries(ax: Axes, rows: Any, task: str) -> None:
         ax.plot(places(own.staleness), own.value, markersize=4, **style, **look.CONNECTED)
         names[name] = (float(own.value.iloc[-1]), style["color"])
     levels = sorted(int(s) for s in rows.staleness.unique())
-    for arm in ("plain", "weighted"):
-        ax.plot(places(levels), [predicted(s, arm) for s in levels], **_style.PREDICTED)
+    ax.plot(places(levels), [predicted(s) for s in levels], label=PREDICTED, **_style.PREDICTED)
     ax.set(xscale="log", yscale="log", xlabel="staleness (versions)", title=task)
     look.ticks(ax.xaxis, places(levels), [str(s) for s in levels])
     look.ticks(ax.yaxis, [0.03, 0.1, 0.3, 1.0])
     ax.set_ylim(0.02, 3.5)
-    words = "predicted with ratios" + "; noise lowers it" * (task == next(iter(phase.TASKS)))
-    look.say(ax, places(8), 2.2, words, look.INK, ha="center", va="bottom")
-    look.say(ax, places(6), 0.06, "predicted, no ratio", look.INK, ha="right")
+    look.say(ax, places(6), 0.06, PREDICTED, look.INK, ha="right")
     if task != next(iter(phase.TASKS)):
         look.ends(ax, names, gap=0.1)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
@@ -12,7 +13,7 @@ from experiments.vcpo_hours import MAIN, PAPER
 from paper_figures import _script
 from paper_figures import _vcpo as look
 from paper_figures import _vcpo_steps as steps
-from paper_figures._vcpo_hours import gain, machine, pick, step_of
+from paper_figures._vcpo_hours import gain, hours_of, machine, pick, step_of
 
 EXPERIMENTS = {
     "vcpo_hours": {"task": "bits with a penalty", "staleness": (0, 2), "tuned": True},
@@ -56,10 +57,15 @@ def draw(hours: Any, rows: Any) -> Figure:
             own = learned(hours, place)
             steps.line(ax, own[own.hour <= SHOWN].assign(update=lambda own: own.hour), color=color)
             x, y = PLACES[name]
-            look.say(ax, x, y, name, color, ha="right" if name.startswith("VCPO") else "left")
+            side = "right" if name.startswith("VCPO") else "left"
+            look.say(ax, x, y, name, color, ha=side)
+            own_best = {**machine(*MAIN), **place}
+            median = float(np.median(hours_of(hours, own_best, step_of(hours, own_best))))
+            ax.plot([median], [vcpo_hours.target()], "o", color=color, markersize=5.0, zorder=5)
+            look.say(ax, median, 0.93, f"{median:.1f} h", color, ha=side)
         ax.set(xlim=(0.0, SHOWN), ylim=(-0.02, 1.0), xlabel="simulated hours", ylabel="return of the trained policy")
         ax.axhline(vcpo_hours.target(), **_style.REFERENCE)
-        look.say(ax, 15.9, 0.95, "target return (title: ratio of medians)", look.COLOR["muted"], ha="right")
+        look.say(ax, 15.9, 0.95, "target return (points: hours of the median run)", look.COLOR["muted"], ha="right")
         both = [gain(hours, {**machine(*MAIN), **place}, draws=200) for place, _ in list(ARMS.values())[1:]]
         holds = quicker(rows) and all(found is not None and found[1] > 2.0 for found in both)
         _script.headline(figure, holds, "Return over hours")

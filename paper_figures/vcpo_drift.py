@@ -14,7 +14,6 @@ from paper_figures import _vcpo as look
 from paper_figures._claim import Setting
 from paper_figures._vcpo_ess import drawn, forecast, law, means
 from paper_figures._vcpo_ess import drift as numbers
-from paper_figures.vcpo_ess import MARKERS
 
 __all__ = ["EXPERIMENTS", "draw", "numbers"]
 
@@ -24,8 +23,7 @@ REWARDS = {"tokens": {"color": look.COLOR["measured"], "marker": "s"},
 PREDICTED = "predicted from the first update"
 LENGTH = 16
 """Tokens of the runs whose drift is drawn; that of other lengths coincides."""
-LEAST = 0.01
-"""Variance of the log ratio below which every sample counts."""
+LEVELS = [2**k for k in range(8)]
 
 
 def met(rows: Any) -> bool:
@@ -45,53 +43,38 @@ def draw_drift(ax: Axes, rows: Any) -> None:
         own = own[own.length == LENGTH].sort_values("staleness")
         look.points(ax, own.staleness, own, **style)
     ax.set_xscale("log", base=2)
-    look.ticks(ax.xaxis, [1, 2, 4, 8, 16, 32, 64, 128])
-    ax.set(
-        yscale="log", ylim=(1e-4, 30.0), xlabel="staleness (versions)", title=f"Variance by staleness, {LENGTH} tokens"
-    )
-    ax.set_ylabel("variance of a sequence's\nlog ratio (nats²)")
+    look.ticks(ax.xaxis, LEVELS)
+    ax.set(yscale="log", ylim=(1e-4, 30.0), xlabel="staleness (versions)", ylabel="variance (nats²)")
+    ax.set_title(f"Variance of the log ratio of {LENGTH} tokens")
 
 
-def draw_law(ax: Axes, rows: Any) -> None:
-    """ESS of batches of the initial policy against the variance that the first update forecasts."""
-    ess = means(rows, "start", "ess")
-    longest = int(ess[ess.length.isin(MARKERS)].length.max())
-    oldest = float(ess[ess.length == longest].staleness.max())
-    variance = np.geomspace(LEAST, longest * float(law(rows, "tokens", oldest)), 30)
-    told = [each.ess for each in forecast(rows, longest, variance)]
-    ax.plot(variance, told, label=PREDICTED, **_style.PREDICTED)
-    for length, marker in MARKERS.items():
-        own = ess[ess.length == length].sort_values("staleness")
-        variance = length * law(rows, "tokens", own.staleness.to_numpy(dtype=float))
-        shown = variance >= LEAST
-        style = {"color": look.COLOR["measured"], "marker": marker, "label": f"{length} tokens"}
-        look.points(ax, variance[shown], own[shown], **style)
-    own = means(rows, "start", "ess", "chance").sort_values("staleness")
-    own = own[own.length == LENGTH]
-    variance = own.length * law(rows, "chance", own.staleness.to_numpy(dtype=float))
-    own, variance = own[variance >= LEAST], variance[variance >= LEAST]
-    ax.plot(variance, np.exp(-variance), label=PREDICTED, **_style.PREDICTED)
-    look.points(ax, variance, own, **REWARDS["chance"], label=f"{LENGTH} tokens, random rewards")
-    ax.legend(handles=ax.containers, loc="lower left", frameon=False)
-    ax.set(
-        xscale="log",
-        xlabel="variance of a sequence's log ratio, predicted\nfrom staleness and the first update (nats²)",
-        title="ESS by predicted variance",
-    )
-    look.ticks(ax.xaxis, [0.01, 0.1, 1.0, 10.0])
+def draw_ess(ax: Axes, rows: Any) -> None:
+    """ESS of batches of the initial policy against staleness, with what the first update forecasts."""
+    every = np.geomspace(1.0, 128.0, 60)
+    for reward, style in REWARDS.items():
+        variance = LENGTH * law(rows, reward, every)
+        told = [each.ess for each in forecast(rows, LENGTH, variance)] if reward == "tokens" else np.exp(-variance)
+        ax.plot(every, told, label=PREDICTED, **_style.PREDICTED)
+        own = means(rows, "start", "ess", reward)
+        own = own[own.length == LENGTH].sort_values("staleness")
+        look.points(ax, own.staleness, own, **style)
+    ax.set_xscale("log", base=2)
+    look.ticks(ax.xaxis, LEVELS)
     look.shares(ax)
-    ax.set_ylabel("effective sample size (ESS) / batch size")
+    ax.set(xlabel="staleness (versions)", ylabel="ESS / batch size", title="Effective sample size (ESS)")
 
 
 def draw(rows: Any) -> Figure:
     """Drift and ESS of batches that were generated before training."""
     with _style.applied():
         figure = _style.picture(_style.WIDTH, 3.0)
-        drift, shares = figure.subplots(1, 2)
+        drift, ess = figure.subplots(1, 2)
         draw_drift(drift, rows)
-        draw_law(shares, rows)
+        draw_ess(ess, rows)
         look.say(drift, 1.1, 8e-2, "random rewards", look.COLOR["contrast"])
         look.say(drift, 9.0, 1e-2, "rewards for\ncorrect tokens", look.COLOR["measured"])
+        look.say(ess, 70.0, 0.82, "random\nrewards", look.COLOR["contrast"])
+        look.say(ess, 26.0, 0.42, "rewards for\ncorrect tokens", look.COLOR["measured"], ha="right")
         inside = [each.held for each in held(rows)["first"] if each.inside]
         holds = met(rows) and inside.count(True) > 0.9 * len(inside)
         _script.headline(figure, holds, "Drift of the policy, and ESS")

@@ -148,22 +148,16 @@ def test_the_figure_draws_the_rows_with_intervals_on_dashed_predictions(quick):
         assert all(box.has_yerr for box in ax.containers)
 
 
-def test_the_figure_of_drift_draws_the_rows_on_the_forecast_inside_its_domain(quick):
-    drift, law = vcpo_drift.draw(quick).axes
-    start = quick[(quick.part == "start") & quick.replicate.isna()]
-    drawn = np.concatenate([box[0].get_ydata() for box in drift.containers]).astype(float)
-    rows = start[(start.quantity == "log_variance") & (start.length == vcpo_drift.LENGTH)]
-    np.testing.assert_allclose(sorted(drawn), sorted(rows.value), rtol=1e-12)
-    rows = start[(start.quantity == "ess") & (start.reward == "tokens") & start.length.isin(figure.MARKERS)]
-    expected = [
-        (row.length * float(_vcpo_ess.law(quick, "tokens", row.staleness)), row.value) for row in rows.itertuples()
-    ]
-    drawn = [tuple(map(float, pair)) for box in law.containers[:-1] for pair in zip(*box[0].get_data(), strict=True)]
-    shown = sorted(pair for pair in expected if pair[0] >= vcpo_drift.LEAST)
-    np.testing.assert_allclose(sorted(drawn), shown, rtol=1e-12)
-    assert len(drawn) >= 6 and all(box.has_yerr for ax in (drift, law) for box in ax.containers)
-    dashed, _random = [line for line in law.lines if line.get_linestyle() == "--"]
-    told = _vcpo_ess.forecast(quick, int(rows.length.max()), dashed.get_xdata())
-    np.testing.assert_allclose(dashed.get_ydata(), [each.ess for each in told], rtol=1e-12)
-    longest = set(rows[rows.length == rows.length.max()].value)
-    assert dashed.get_xdata().max() == pytest.approx(max(pair[0] for pair in expected if pair[1] in longest))
+def test_the_figure_of_drift_draws_the_rows_on_the_forecast(quick):
+    start = quick[(quick.part == "start") & quick.replicate.isna() & (quick.length == vcpo_drift.LENGTH)]
+    for ax, quantity in zip(vcpo_drift.draw(quick).axes, ("log_variance", "ess"), strict=True):
+        drawn = np.concatenate([box[0].get_ydata() for box in ax.containers]).astype(float)
+        rows = start[start.quantity == quantity]
+        np.testing.assert_allclose(sorted(drawn), sorted(rows.value), rtol=1e-12)
+        assert len(drawn) >= 4 and all(box.has_yerr for box in ax.containers)
+    dashed, random = [line for line in ax.lines if line.get_linestyle() == "--"]
+    variance = vcpo_drift.LENGTH * _vcpo_ess.law(quick, "tokens", dashed.get_xdata())
+    told = [each.ess for each in _vcpo_ess.forecast(quick, vcpo_drift.LENGTH, variance)]
+    np.testing.assert_allclose(dashed.get_ydata(), told, rtol=1e-12)
+    variance = vcpo_drift.LENGTH * _vcpo_ess.law(quick, "chance", random.get_xdata())
+    np.testing.assert_allclose(random.get_ydata(), np.exp(-variance), rtol=1e-12)
