@@ -79,7 +79,7 @@ def command(group: typer.Typer, name: str) -> Callable[[Callable[[Options], int]
                 status = function(Options(**{**options, **lists}, given=_given(context), files=outputs))
             except (checks.InputError, checks.RunError) as error:
                 told = _several(error, options, rows)
-                streams.complain(told, functools.partial(_typed, known=rows), _whole(told, context.obj))
+                streams.complain(told, functools.partial(_typed, known=rows), whole(told, context.obj))
                 status = 2
             except KeyboardInterrupt as error:
                 number = stopping.number_of(error)
@@ -111,14 +111,26 @@ def _several(error: Exception, options: Mapping[str, Any], known: Collection[str
     return error
 
 
-def _whole(error: Exception, words: Sequence[str]) -> str:
-    """The typed `words` with settings that must be given, an arm's in its own; "" for complaints of other things."""
+def whole(error: Any, words: Sequence[str]) -> str:
+    """The typed `words` with all that must be given, an arm's in its own; "" for complaints of other things."""
     added = re.fullmatch(r'add (--set .*)|write "(.+)"', getattr(error, "remedy", ""))
     if not (added and words and isinstance(error, checks.InputError) and error.bound == "given"):
         return ""
     error.args = (f"{error.field.removesuffix(' argument')} needs {error.value}, which must be given; try",)
     words = [added[2] if added[2] and added[2].startswith(f"{word} ") else word for word in words]
-    return " ".join(filter(None, [shlex.join(["asyncsim", *words]), added[1]]))
+    words += shlex.split(added[1] or "")
+    if words[0] == "compare":
+        try:
+            size, unit, most = wording.smallest([*itertools.pairwise(words)])
+        except checks.InputError as further:
+            return whole(further, words) or shlex.join(["asyncsim", *words])
+        typed = _value_of("--smallest", words)
+        if typed is None or (checks.is_number(number := wording.value(typed)) and number > most):
+            at = len(words) if typed is None else next(k for k, w in enumerate(words) if w.startswith("--smallest"))
+            words[at : at + 2 - ("=" in "".join(words[at : at + 1]))] = ["--smallest", f"{size:g}"]
+            why = f"; {typed} is more than all of it, and is of seconds only beside --target VALUE" * bool(typed)
+            error.add_note(f"  --smallest  the smallest difference that matters, of {unit}{why}")
+    return shlex.join(["asyncsim", *words])
 
 
 def _typed(message: str, known: Collection[str], answer: bool = False) -> str:
@@ -262,7 +274,9 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
         write = checks.advice(" | ".join([name, *arguments, ""]), "missing", otherwise=write)
         if name == "smallest":
             try:
-                return checks.InputError(name, None, "given", wording.smallest(list(itertools.pairwise(arguments))))
+                size, unit, _ = wording.smallest([*itertools.pairwise(arguments)])
+                add = f"add --smallest {size:g}: the smallest difference that matters, of {unit}"
+                return checks.InputError(name, None, "given", add)
             except checks.InputError as wrong:
                 return wrong
         remedy = f"{write}: {what[0].lower()}{what[1:].rstrip('.')}" if what else see

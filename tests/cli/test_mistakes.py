@@ -314,7 +314,7 @@ TYPED = {
     "a method's formula": ("verify methods/vtrace", "'methods/vtrace'", "write asyncsim verify estimator/v-trace for"),
     "a trainer as a log": ("log verl", "path = 'verl'", "`asyncsim list logs` says what trainers log"),
     "seeds without a spread": ("judge --within 0.01", "b = None", "without logs add --seed-spread VALUE"),
-    "how many": ("seeds --difference 0.01", "no command seeds; ", "judge --seed-spread VALUE --within DIFFERENCE"),
+    "how many": ("seeds --difference 0.01", "no command seeds; ", "judge --seed-spread VALUE --within 0.02"),
     "a trainer without its fields": ("advise verl_fully_async", "slots_per_machine, tokens", "--set NAME=VALUE"),
     "percent of a load": (f"{AREAL[:-3]}150% --set length=1", "load = '150%'", "write 1.5"),
     "a unit behind a number": ("advise slow.json --set tokens_per_second=40tok/s", "= '40tok/s'", "write 40"),

@@ -70,6 +70,10 @@ TYPED = {
     "a loss of a trainer": ("run", "--policy-loss gspo"),
     "weight decay": ("run", "--weight-decay 0.01"),
     "a clip of an export": ("export grpo --for trl", "--low 0.1"),
+    # What is missing of several parts is one command.
+    "seconds without a target": ("compare grpo gspo --over seconds --system areal", "--smallest 10"),
+    "two systems": ("compare 'a: system=areal' 'b: system=trl' --over seconds", ""),
+    "a clock's target": ("compare grpo gspo --over seconds --system areal --link adam", "--target 0.8"),
 }
 
 JUDGED, CALIBRATED = "judge 'eta4-*.csv' 'eta8-*.csv' ", "calibrate eta4-0.csv "
@@ -133,7 +137,7 @@ def said(words):
 def test_what_a_message_says_to_write_works(name, monkeypatch, tmp_path):
     monkeypatch.setattr(commands, "run", lambda spec, o: 0)
     monkeypatch.setattr(sweeping, "sweep", lambda o: 0)
-    monkeypatch.setattr("asyncsim.comparing.compare", lambda *_, **__: sys.exit(0))
+    monkeypatch.setattr("asyncsim.comparing.deciding.Question.on", lambda *_: sys.exit(0))
     frame, wrong = TYPED[name]
     if name in OF_LOGS:
         monkeypatch.chdir(tmp_path)
@@ -155,6 +159,18 @@ def test_what_a_message_says_to_write_works(name, monkeypatch, tmp_path):
     if "policy.model=" in pasted:
         return  # needs a folder with a model
     assert (again := said(pasted)) is None, f"{message}\n{pasted}\n{again}"
+
+
+def test_every_command_in_the_table_of_answers_is_parsed():
+    """Placeholders are names or numbers. A command alone and an option alone are named, not proposed."""
+    whole, table = typer.main.get_command(cli.app), checks.resource(checks.__file__, "elsewhere.txt")
+    option, value = r"--?[a-z][\w-]* [\w.\\][\w.=*:/,-]*(?<=\w)", r"'[^']*'|\"[^\"]*\"|[A-Z]{2,}[\w.]*|(?<=list )\w+"
+    found = {*re.findall(rf"\basyncsim ([a-z]+(?: (?:{option}|{value}))+)", table)}
+    for words in found:
+        typed = parsing.rewritten(shlex.split(words.replace("VALUE", "3")), whole)
+        parsing.refuse(typed, whole)
+        whole.commands[typed[0]].make_context(typed[0], typed[1:])
+    assert len(found) > 40
 
 
 @pytest.mark.parametrize("json", ["--json -", "--json=-"])
