@@ -241,8 +241,6 @@ class Told:
     """Base of results: errors about an unknown attribute list the known ones, and errors about a call correct it."""
 
     if not TYPE_CHECKING:  # checkers of types go by what is declared
-        __iter__ = None  # what has `__getitem__` alone would be taken for a sequence
-
         def __init_subclass__(cls, **settings):
             super().__init_subclass__(**settings)
             for name, own in {**vars(cls)}.items():
@@ -255,6 +253,12 @@ class Told:
             if not (advice := checks.advice("[]", kind)):
                 getattr(self, str(name))
             raise TypeError(f"{kind} is no mapping; {advice or f'write .{name}'}")
+
+        def __iter__(self):
+            # As rows of `pandas.DataFrame(result)`.
+            if not hasattr(type(self), "table"):
+                raise TypeError(str(Lacking("table", self)))
+            return iter(self.table().to_dict("records"))
 
         def __getattr__(self, name):
             if hasattr(type(self), name):  # a property, whose own error says more

@@ -1183,8 +1183,9 @@ def test_what_an_answer_lacks_is_answered_by_what_it_has():
     link = sim.updates.sgd(0.1)
     with pytest.raises(dataclasses.FrozenInstanceError, match=r"make another one: sim.updates.sgd\(..., lr=1\)"):
         link.lr = 1
-    with pytest.raises(TypeError, match="not iterable"):
+    with pytest.raises(TypeError, match="Spec has no 'table'"):
         iter(SPEC)
+    assert pandas.DataFrame(found).equals(found.table()) and [row["metric"] for row in found] == [*found.metrics]
     assert (
         RECORDED["ess"] is RECORDED.metrics["ess"] and "2 replicates" in repr(TRACE) and "1 replicate;" in repr(trace)
     )
