@@ -113,10 +113,11 @@ def _several(error: Exception, options: Mapping[str, Any], known: Collection[str
 
 def whole(error: Any, words: Sequence[str]) -> str:
     """The typed `words` with all that must be given, an arm's in its own; "" for complaints of other things."""
-    added = re.fullmatch(r'add (--set .*)|write "(.+)"', getattr(error, "remedy", ""))
+    added = re.fullmatch(r'add (?:each, .* shell )?(--set .*)|write "(.+)"', getattr(error, "remedy", ""))
     if not (added and words and isinstance(error, checks.InputError) and error.bound == "given"):
         return ""
-    error.args = (f"{error.field.removesuffix(' argument')} needs {error.value}, which must be given; try",)
+    who = error.field.removesuffix(" argument").replace("field of the", "the description of the")
+    error.args = (f"{who} needs {error.value}, which must be given; try",)
     words = [added[2] if added[2] and added[2].startswith(f"{word} ") else word for word in words]
     words += shlex.split(added[1] or "")
     if words[0] == "compare":

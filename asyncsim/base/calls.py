@@ -241,6 +241,7 @@ class Told:
     """Base of results: errors about an unknown attribute list the known ones, and errors about a call correct it."""
 
     if not TYPE_CHECKING:  # checkers of types go by what is declared
+
         def __init_subclass__(cls, **settings):
             super().__init_subclass__(**settings)
             for name, own in {**vars(cls)}.items():

@@ -62,6 +62,8 @@ FIELDS: dict[str, tuple[Any, str]] = {n: (_SAID.get(str(usual), usual), what) fo
 """Fields of a description: default (`...`: required) and meaning."""
 OPTIONS = {*FIELDS, *(name for each in TRAINERS.values() for name in each.fields())}
 """Fields, and the options of trainers that stand for one."""
+SLOTS = ("slots", "slots_per_machine")
+"""The number of all slots, which stands for that of a machine, and the latter."""
 LEFT = ("prompts_at_once", "publish_every", "partial_rollouts")
 """Fields that the trainer decides where they are left out."""
 
@@ -143,7 +145,22 @@ def changed(rows: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, An
     rows, changes = renamed(rows, trainer), renamed(changes, trainer)
     model = {n.removeprefix("model."): value for n, value in changes.items() if n.startswith("model.")}
     left = {n: None if n in LEFT and x in ("none", "auto", "") else x for n, x in changes.items() if n[:6] != "model."}
-    return {**rows, **({"model": {**rows.get("model", {}), **model}} if model else {}), **left}
+    kept = {n: x for n, x in rows.items() if not (n in SLOTS and {*SLOTS} & {*changes})}
+    return {**kept, **({"model": {**rows.get("model", {}), **model}} if model else {}), **left}
+
+
+def per_machine(rows: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Replace the number of all slots by that of one of today's machines, and say so."""
+    if "slots" not in rows:
+        return rows
+    total, many = rows["slots"], rows.get("machines", 1)
+    checks.require(SLOTS[1] not in rows, "slots", total, f"left out beside {SLOTS[1]}", "give one of the two")
+    now = checks.integer("machines", many[0] if isinstance(many, (list, tuple)) else many, 1, FIELDS["machines"][1])
+    each, rest = divmod(checks.integer("slots", total, 1, "count the slots of all machines"), now)
+    near = f"write slots={max(each, 1) * now}, or slots_per_machine, the slots of each"
+    checks.require(rest == 0, "slots", total, f"a multiple of the {plural(now, 'machine')} that share them", near)
+    warnings.warn(checks.RunWarning(f"slots={total} is of all machines: {each} on each of {now}"), stacklevel=3)
+    return {**{n: x for n, x in rows.items() if n != "slots"}, SLOTS[1]: each}
 
 
 def renamed(rows: Mapping[str, Any], trainer: str) -> dict[str, Any]:
@@ -158,7 +175,7 @@ def described(path: str, changes: Mapping[str, Any], prefix: str = "") -> Any:
     rows = files.read_mapping(path, "system")
     trainer = TRAINERS.get(str(rows.get("trainer")))
     names = trainer.fields() if trainer else {}
-    given = read(changed(rows, {names.get(n, n): value for n, value in changes.items()}), Path(path).parent)
+    given = read(changed(rows, {names.get(n, n): value for n, value in changes.items()}), Path(path).parent, prefix)
     limits = given["staleness_limit"]
     remedy = f"add --set {prefix}staleness_limit={limits[len(limits) // 2]:g}; asyncsim advise {path} compares limits"
     checks.require(len(limits) == 1, "staleness_limit", limits, "one limit, of a system that is run", remedy)
@@ -297,13 +314,19 @@ def _refuse_configuration(rows: Mapping[str, Any]) -> None:
     raise checks.InputError("system", ", ".join(own), "a description, not a trainer's configuration", write)
 
 
-def read(rows: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """Check a description, and fill in defaults; fields that can be varied become lists."""
+def read(rows: Mapping[str, Any], folder: Path, prefix: str | None = None) -> dict[str, Any]:
+    """Check a description, and fill in defaults; fields that can be varied become lists.
+
+    With a `prefix` of its options it is of a system that is run, which has one limit.
+    """
+    rows = per_machine(rows)
     _refuse_configuration(rows)
     known_fields(rows, str(rows.get("trainer")), "advise")
     lacks = [name for name, (usual, _) in FIELDS.items() if usual is ... and name not in rows]
     if lacks:
-        remedy = "add each, as NAME: VALUE, or in a shell --set NAME=VALUE"
+        lacks += ["staleness_limit"] * (prefix is not None and "staleness_limit" not in rows)
+        each = " ".join(f"--set {prefix or ''}{name}={checks.advice(name, 'example')}" for name in lacks)
+        remedy = f"add each, as NAME: VALUE, or in a shell {each}"
         lacking = checks.InputError("field of the system", ", ".join(lacks), "given", remedy)
         raise lacking.explaining("", {name: FIELDS[name][1] for name in lacks})
     given = {name: rows.get(name, usual) for name, (usual, _) in FIELDS.items()}

@@ -106,6 +106,7 @@ TYPED |= OF_LOGS
 ADVISED = "advise areal --updates 2 --realizations 2 --set staleness_limit=1 --set train_seconds=50 --set "
 ADVISED += FIELDS.replace(" ", " --set ").replace("response_lengths=1000 ", "machines=1 ")
 TYPED |= {
+    "fields of a description": ("advise trl --updates 2 --realizations 2", "--set machines=2"),
     "a maximum behind a distribution": (ADVISED, "--set response_lengths=lognormal:300:0.5,max=800"),
     "a maximum of lengths": (ADVISED, "--set max_response_length=800"),
     "a setting without its option": (ADVISED + " --set response_lengths=300", "max_concurrent_rollouts=16"),
