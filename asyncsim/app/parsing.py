@@ -222,7 +222,9 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
         elif command in ("advise", "calibrate", "forecast") and not near:
             written = _as_fields(command, takes, arguments)
         elif "preset" in takes:
-            presets = [word for word in arguments if word.replace("-", "_") in plugins.summaries("asyncsim.systems")]
+            presets = [
+                word for word in arguments if word.replace("-", "_").lower() in plugins.summaries("asyncsim.systems")
+            ]
             of_file = _as_fields("advise", takes, arguments) if any(map(wording.is_file, arguments)) else ""
             ours = (wording.of_preset(each, name) for each in presets)
             theirs = checks.advice(name, "unnamed", "learner", "asyncsim.systems", "event_model")
@@ -242,7 +244,10 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
         takers = [each for each in beside if any(asked in other.opts for other in beside[each].params)]
         if len(meant) > 1:
             meant = [each for each in meant if word.endswith(f".{each}")] or meant
-            see = f"write {' or '.join(f'{_dashed(each)} {word}' for each in meant)}"
+            kinds = {**_SUFFIXES, "save": (".npz",), "store": ("",)}
+            ends = {each: kinds.get(each, (Path(word).suffix,)) for each in meant}
+            of = {each: Path(word).with_suffix(ends[each][0]) if "." in word[1:] else word for each in meant}
+            see = f"write {' or '.join(f'{_dashed(each)} {path}' for each, path in of.items())}"
         elif near:
             see = f"did you mean {_dashed(near[0])}?"
         elif takers:
