@@ -116,22 +116,21 @@ def whole(error: Any, words: Sequence[str]) -> str:
     added = re.fullmatch(r'add (?:each, .* shell )?(--set .*)|write "(.+)"', getattr(error, "remedy", ""))
     if not (added and words and isinstance(error, checks.InputError) and error.bound == "given"):
         return ""
-    who = error.field.removesuffix(" argument").replace("field of the", "the description of the")
-    error.args = (f"{who} needs {error.value}, which must be given; try",)
+    error.args = (f"{error.field.removesuffix(' argument')} needs {error.value}, which must be given; try",)
     words = [added[2] if added[2] and added[2].startswith(f"{word} ") else word for word in words]
-    words += shlex.split(added[1] or "")
-    if words[0] == "compare":
-        try:
-            size, unit, most = wording.smallest([*itertools.pairwise(words)])
-        except checks.InputError as further:
-            return whole(further, words) or shlex.join(["asyncsim", *words])
-        typed = _value_of("--smallest", words)
-        if typed is None or (checks.is_number(number := wording.value(typed)) and number > most):
-            at = len(words) if typed is None else next(k for k, w in enumerate(words) if w.startswith("--smallest"))
-            words[at : at + 2 - ("=" in "".join(words[at : at + 1]))] = ["--smallest", f"{size:g}"]
-            why = f"; {typed} is more than all of it, and is of seconds only beside --target VALUE" * bool(typed)
-            error.add_note(f"  --smallest  the smallest difference that matters, of {unit}{why}")
-    return shlex.join(["asyncsim", *words])
+    text = shlex.join(["asyncsim", *words, *shlex.split(added[1] or "")])
+    if words[0] != "compare":
+        return text
+    try:
+        size, unit, most = wording.smallest([*itertools.pairwise(shlex.split(text)[1:])])
+    except checks.InputError as further:
+        return whole(further, shlex.split(text)[1:]) or text
+    typed = _value_of("--smallest", words)
+    if typed and (not checks.is_number(number := wording.value(typed)) or number <= most):
+        return text
+    why = f"; {typed} is more than all of it, and is of seconds only beside --target VALUE" * bool(typed)
+    error.add_note(f"  --smallest  the smallest difference that matters, of {unit}{why}")
+    return re.sub(r" --smallest[= ]\S+", "", text) + f" --smallest {size:g}"
 
 
 def _typed(message: str, known: Collection[str], answer: bool = False) -> str:
@@ -223,7 +222,7 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
             written = _as_fields(command, takes, arguments)
         elif "preset" in takes:
             presets = [
-                word for word in arguments if word.replace("-", "_").lower() in plugins.summaries("asyncsim.systems")
+                w for w in map(str.lower, arguments) if w.replace("-", "_") in plugins.summaries("asyncsim.systems")
             ]
             of_file = _as_fields("advise", takes, arguments) if any(map(wording.is_file, arguments)) else ""
             ours = (wording.of_preset(each, name) for each in presets)
@@ -244,10 +243,9 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
         takers = [each for each in beside if any(asked in other.opts for other in beside[each].params)]
         if len(meant) > 1:
             meant = [each for each in meant if word.endswith(f".{each}")] or meant
-            kinds = {**_SUFFIXES, "save": (".npz",), "store": ("",)}
-            ends = {each: kinds.get(each, (Path(word).suffix,)) for each in meant}
-            of = {each: Path(word).with_suffix(ends[each][0]) if "." in word[1:] else word for each in meant}
-            see = f"write {' or '.join(f'{_dashed(each)} {path}' for each, path in of.items())}"
+            plain, end = os.path.splitext(word)
+            ends = {each: {**_SUFFIXES, "save": (".npz",), "store": ("",)}.get(each, (end,))[0] for each in meant}
+            see = f"write {' or '.join(f'{_dashed(each)} {plain}{ends[each] if end else end}' for each in meant)}"
         elif near:
             see = f"did you mean {_dashed(near[0])}?"
         elif takers:
@@ -281,8 +279,8 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
         if name == "smallest":
             try:
                 size, unit, _ = wording.smallest([*itertools.pairwise(arguments)])
-                add = f"add --smallest {size:g}: the smallest difference that matters, of {unit}"
-                return checks.InputError(name, None, "given", add)
+                write = f"add --smallest {size:g}: the smallest difference that matters, of {unit}"
+                return checks.InputError(name, None, "given", write)
             except checks.InputError as wrong:
                 return wrong
         remedy = f"{write}: {what[0].lower()}{what[1:].rstrip('.')}" if what else see

@@ -62,8 +62,6 @@ FIELDS: dict[str, tuple[Any, str]] = {n: (_SAID.get(str(usual), usual), what) fo
 """Fields of a description: default (`...`: required) and meaning."""
 OPTIONS = {*FIELDS, *(name for each in TRAINERS.values() for name in each.fields())}
 """Fields, and the options of trainers that stand for one."""
-SLOTS = ("slots", "slots_per_machine")
-"""The number of all slots, which stands for that of a machine, and the latter."""
 LEFT = ("prompts_at_once", "publish_every", "partial_rollouts")
 """Fields that the trainer decides where they are left out."""
 
@@ -145,7 +143,7 @@ def changed(rows: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, An
     rows, changes = renamed(rows, trainer), renamed(changes, trainer)
     model = {n.removeprefix("model."): value for n, value in changes.items() if n.startswith("model.")}
     left = {n: None if n in LEFT and x in ("none", "auto", "") else x for n, x in changes.items() if n[:6] != "model."}
-    kept = {n: x for n, x in rows.items() if not (n in SLOTS and {*SLOTS} & {*changes})}
+    kept = {n: x for n, x in rows.items() if not (n[:5] == "slots" and any(each[:5] == "slots" for each in changes))}
     return {**kept, **({"model": {**rows.get("model", {}), **model}} if model else {}), **left}
 
 
@@ -153,14 +151,14 @@ def per_machine(rows: Mapping[str, Any]) -> Mapping[str, Any]:
     """Replace the number of all slots by that of one of today's machines, and say so."""
     if "slots" not in rows:
         return rows
-    total, many = rows["slots"], rows.get("machines", 1)
-    checks.require(SLOTS[1] not in rows, "slots", total, f"left out beside {SLOTS[1]}", "give one of the two")
+    total, many, field = rows["slots"], rows.get("machines", 1), "slots_per_machine"
+    checks.require(field not in rows, "slots", total, f"left out beside {field}", "give one of the two")
     now = checks.integer("machines", many[0] if isinstance(many, (list, tuple)) else many, 1, FIELDS["machines"][1])
     each, rest = divmod(checks.integer("slots", total, 1, "count the slots of all machines"), now)
-    near = f"write slots={max(each, 1) * now}, or slots_per_machine, the slots of each"
+    near = f"write slots={max(each, 1) * now}, or {field}, the slots of each"
     checks.require(rest == 0, "slots", total, f"a multiple of the {plural(now, 'machine')} that share them", near)
     warnings.warn(checks.RunWarning(f"slots={total} is of all machines: {each} on each of {now}"), stacklevel=3)
-    return {**{n: x for n, x in rows.items() if n != "slots"}, SLOTS[1]: each}
+    return {field: each, **{n: x for n, x in rows.items() if n != "slots"}}
 
 
 def renamed(rows: Mapping[str, Any], trainer: str) -> dict[str, Any]:
@@ -315,10 +313,7 @@ def _refuse_configuration(rows: Mapping[str, Any]) -> None:
 
 
 def read(rows: Mapping[str, Any], folder: Path, prefix: str | None = None) -> dict[str, Any]:
-    """Check a description, and fill in defaults; fields that can be varied become lists.
-
-    With a `prefix` of its options it is of a system that is run, which has one limit.
-    """
+    """Check a description, and fill in defaults; what varies becomes lists. One that is run has a `prefix`."""
     rows = per_machine(rows)
     _refuse_configuration(rows)
     known_fields(rows, str(rows.get("trainer")), "advise")

@@ -111,7 +111,7 @@ def boundary(
     # A claim that does not fit is refused before any run.
     refuse([reading], ((x.name, x.subject.replace(diagnostics=recorded(metric)[0])) for x in cells))
     for cell in cells if knob == "staleness" else []:
-        batches = batches_of(cell.subject)
+        batches = (cell.subject.updates - 1) // cell.subject.passes + 1
         bound, longer = f"below the {batches} batches that a run trains on", f"give high={batches - 1}, or more updates"
         checks.require(high < batches, "high", high, bound, longer)
     for cell in cells if not rides else []:
@@ -124,11 +124,6 @@ def boundary(
             rows.append(search.row(cell.subject, cell.setting, low, high) | prediction)
             shown.add()
     return Boundary(knob, tuple(cells[0].setting), tuple(rows), str(reading), share, error, claim or "")
-
-
-def batches_of(spec: Spec) -> int:
-    """The number of batches that a run trains on."""
-    return (spec.updates - 1) // spec.passes + 1
 
 
 @dataclass(frozen=True)
@@ -210,7 +205,7 @@ class Search:
         """The remedy for an end on the wrong side, from counts between the ends and, of a knob, far beyond this end."""
         beyond, last = [high * 10.0, high * 100.0] if end == "high" else [low / 100.0, low / 10.0], end == "high"
         values, none = self.inside(low, high), checks.advice(f"{self.reading.over}-{end}", "nowhere")
-        far = min(4.0 * high, batches_of(spec) - 1) if self.knob == "staleness" else 4.0 * high
+        far = min(4.0 * high, (spec.updates - 1) // spec.passes) if self.knob == "staleness" else 4.0 * high
         usual = f"give high={far:g}" if last else f"give low={low // 4 if self.whole else low / 4:g}" if low else none
         usual = "give more updates, which allow a larger high" if last and far <= high else usual
         if self.rides:

@@ -32,19 +32,15 @@ TYPED = {
     "a word as staleness": ("run", "--staleness random"),
     "a spread of all arms": (COMPARE, "--staleness uniform:4:64"),
     "a spread as a schedule": ("run", "--schedule uniform:4:64"),
-    "a distribution as a schedule": ("run", "--schedule poisson"),
     "bounds of no schedule": ("run", "--set schedule.low=4"),
-    "bounds of the random schedule": ("run --schedule random", "--set schedule.low=4"),
     "the random schedule alone": ("run --schedule random", ""),
     "a name for the spread": (COMPARE, "--staleness-distribution uniform:0:8"),
     "a KL penalty": ("run", "--kl 0.1"),
     "a KL penalty of grpo": ("run --method grpo", "--beta 0.1"),
     "a KL penalty of all arms": (COMPARE, "--kl 0.1"),
     "kl as a penalty": ("run", "--penalty kl"),
-    "kl as a penalty of all arms": (COMPARE, "--penalty kl"),
     "a setting of penalty": ("run --penalty k3", "--set penalty.coef=0.1"),
     "a setting of link": ("run", "--set link.lr=0.2"),
-    "a setting of a penalty by another word": ("run --penalty k3", "--set k3.beta=0.1"),
     "a name behind =": (ARM, "grpo=method=grpo"),
     "a name before a method": (ARM, "mine=grpo"),
     "commas between settings": (ARM, "'a: method=grpo, method.low=0.1'"),
@@ -53,8 +49,6 @@ TYPED = {
     "GAC as a method": ("run", "--method gac"),
     "GAC as a link": ("run", "--link gac"),
     "Dr. GRPO": ("run", "--method dr_grpo"),
-    "REINFORCE++": ("run", "--method reinforce++"),
-    "RLOO": ("run", "--method rloo"),
     "a setting of bit_chain": ("run --task bit-chain", "--set task.need=12"),
     "a method without its option": ("run {} --staleness 4", "grpo"),
     "a length of no part": ("run", "--horizon 32"),
@@ -70,7 +64,6 @@ TYPED = {
     "a loss of a trainer": ("run", "--policy-loss gspo"),
     "weight decay": ("run", "--weight-decay 0.01"),
     "a clip of an export": ("export grpo --for trl", "--low 0.1"),
-    # What is missing of several parts is one command.
     "seconds without a target": ("compare grpo gspo --over seconds --system areal", "--smallest 10"),
     "two systems": ("compare 'a: system=areal' 'b: system=trl' --over seconds", ""),
     "a clock's target": ("compare grpo gspo --over seconds --system areal --link adam", "--target 0.8"),
@@ -97,7 +90,6 @@ OF_LOGS = {
     "a KL of a diagnosis": ("diagnose eta4-0.csv", "--columns kl=staleness_mean2"),
     "a picture of a diagnosis": ("diagnose eta4-0.csv", "--plot x.png"),
     "a trainer": (CALIBRATED + GIVEN, "--trainer areal"),
-    "a model": (CALIBRATED + GIVEN, "--model areal"),
     "a field as an option": (CALIBRATED + "--preset areal " + GIVEN, "--sync-seconds 2"),
     "seconds of a step": (CALIBRATED + "--preset areal " + GIVEN, "--columns time=time_per_step"),
     "a path of a calibration": (CALIBRATED + "--preset areal " + GIVEN, "--save x.yaml"),
@@ -106,7 +98,6 @@ TYPED |= OF_LOGS
 ADVISED = "advise areal --updates 2 --realizations 2 --set staleness_limit=1 --set train_seconds=50 --set "
 ADVISED += FIELDS.replace(" ", " --set ").replace("response_lengths=1000 ", "machines=1 ")
 TYPED |= {
-    "fields of a description": ("advise trl --updates 2 --realizations 2", "--set machines=2"),
     "a maximum behind a distribution": (ADVISED, "--set response_lengths=lognormal:300:0.5,max=800"),
     "a maximum of lengths": (ADVISED, "--set max_response_length=800"),
     "a setting without its option": (ADVISED + " --set response_lengths=300", "max_concurrent_rollouts=16"),
@@ -163,15 +154,13 @@ def test_what_a_message_says_to_write_works(name, monkeypatch, tmp_path):
 
 
 def test_every_command_in_the_table_of_answers_is_parsed():
-    """Placeholders are names or numbers. A command alone and an option alone are named, not proposed."""
     whole, table = typer.main.get_command(cli.app), checks.resource(checks.__file__, "elsewhere.txt")
+    # A command alone or an option alone is named, not proposed.
     option, value = r"--?[a-z][\w-]* [\w.\\][\w.=*:/,-]*(?<=\w)", r"'[^']*'|\"[^\"]*\"|[A-Z]{2,}[\w.]*|(?<=list )\w+"
-    found = {*re.findall(rf"\basyncsim ([a-z]+(?: (?:{option}|{value}))+)", table)}
-    for words in found:
+    for words in re.findall(rf"\basyncsim ([a-z]+(?: (?:{option}|{value}))+)", table):
         typed = parsing.rewritten(shlex.split(words.replace("VALUE", "3")), whole)
         parsing.refuse(typed, whole)
         whole.commands[typed[0]].make_context(typed[0], typed[1:])
-    assert len(found) > 40
 
 
 @pytest.mark.parametrize("json", ["--json -", "--json=-"])

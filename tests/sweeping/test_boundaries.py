@@ -168,11 +168,8 @@ def test_a_setting_that_is_no_knob_is_bisected_over_whole_numbers():
     other = sim.boundary(slower, "staleness", low=0, high=12, max_replicates=16, error=0.5, **GROWN)
     assert other.rows[0]["low"] == 3.0
     above = sim.boundary(spec, "staleness", low=3, high=12, max_replicates=16, error=0.5, **GROWN)
-    told = (
-        "this spec: none found, as the share is above 0.5 at both ends, at low=3 (16 of 16) and at high=12 (16 of 16)"
-    )
-    assert told in str(above) and "; give low=0; of 16" in str(above)
-    assert above.table().events_low[0] == "16 of 16"
+    told = "none found, as the share is above 0.5 at both ends, at low=3 (16 of 16) and at high=12 (16 of 16)"
+    assert told in str(above) and "; give low=0; of 16" in str(above) and above.rows[0]["events_low"] == "16 of 16"
     with pytest.raises(InputError, match="none found, as the share is above"):
         sim.plot(above)
     with pytest.raises(InputError, match="did you mean staleness"):
@@ -185,8 +182,7 @@ def test_arms_and_learning_rates_have_rows_and_one_without_a_bracket_says_why():
     ask = {"low": 0, "high": 8, "max_replicates": 16, "error": 0.5, **GROWN}
     found = sim.boundary(spec, "staleness", along={"lr": [0.1, 0.5]}, **ask)
     assert found.names == ("lr",) and math.isnan(found.rows[0]["low"]) and found.rows[1]["high"] == 3.0
-    assert "lr=0.1: none found, as the share is below 0.5 at both ends, at low=0 (0 of 16) and at" in str(found)
-    assert "; give high=32; of 16" in str(found)
+    assert re.search("lr=0.1: none found, as the share is below 0.5 at both ends, .*; give high=32; of 16", str(found))
     arms = {f"rate {lr}": spec.replace(update=sim.chain(sim.updates.sgd(lr))) for lr in (0.4, 0.5)}
     both = sim.boundary(arms, "staleness", **ask)
     assert [(row["arm"], row["low"]) for row in both.rows] == [("rate 0.4", 3.0), ("rate 0.5", 2.0)]
