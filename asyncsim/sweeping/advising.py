@@ -147,10 +147,10 @@ def changed(rows: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, An
     return {**kept, **({"model": {**rows.get("model", {}), **model}} if model else {}), **left}
 
 
-def per_machine(rows: Mapping[str, Any]) -> Mapping[str, Any]:
+def per_machine(rows: Mapping[str, Any]) -> dict[str, Any]:
     """Replace the number of all slots by that of one of today's machines, and say so."""
     if "slots" not in rows:
-        return rows
+        return dict(rows)
     total, many, field = rows["slots"], rows.get("machines", 1), "slots_per_machine"
     checks.require(field not in rows, "slots", total, f"left out beside {field}", "give one of the two")
     now = checks.integer("machines", many[0] if isinstance(many, (list, tuple)) else many, 1, FIELDS["machines"][1])

@@ -178,7 +178,12 @@ class Search:
             unsure = "; an interval of these counts still includes the share: raise max_replicates" * int(0 in ends)
             remedy = self._remedy(spec, low, high, "low" if ends[0] != -1 else "high") + unsure
             none = f"the share is {both or f'{words[0]} {at[0]} and {words[1]} {at[1]}'}; {remedy}"
-            found = {"low": math.nan, "high": math.nan, "events_low": self.told(low), "events_high": self.told(high)}
+            found: dict[str, Any] = {
+                "low": math.nan,
+                "high": math.nan,
+                "events_low": self.told(low),
+                "events_high": self.told(high),
+            }
             return {**setting, **found, "narrow": False, "replicates": used, "none": none}
         for _ in range(rounds):
             if self.narrow(low, high):
