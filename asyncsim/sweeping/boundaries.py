@@ -178,13 +178,8 @@ class Search:
             unsure = "; an interval of these counts still includes the share: raise max_replicates" * int(0 in ends)
             remedy = self._remedy(spec, low, high, "low" if ends[0] != -1 else "high") + unsure
             none = f"the share is {both or f'{words[0]} {at[0]} and {words[1]} {at[1]}'}; {remedy}"
-            found: dict[str, Any] = {
-                "low": math.nan,
-                "high": math.nan,
-                "events_low": self.told(low),
-                "events_high": self.told(high),
-            }
-            return {**setting, **found, "narrow": False, "replicates": used, "none": none}
+            nan, told = math.nan, {"events_low": self.told(low), "events_high": self.told(high)}
+            return {**setting, "low": nan, "high": nan, **told, "narrow": False, "replicates": used, "none": none}
         for _ in range(rounds):
             if self.narrow(low, high):
                 break
@@ -197,7 +192,7 @@ class Search:
             high = min([high, *values[(sides > 0) & (values > low)].tolist()])
             if (low, high) == before:
                 break
-        found = {"low": float(low), "high": float(high)}
+        found: dict[str, Any] = {"low": float(low), "high": float(high)}
         found |= {f"events_{name}": self.told(value) for name, value in found.items()}
         return {**setting, **found, "narrow": self.narrow(low, high), "replicates": used}
 
