@@ -586,7 +586,10 @@ def _status(arguments: list[str]) -> int:
         if type(error).__name__ == "NoArgsIsHelpError":
             print(error.format_message(), file=sys.stderr)
         else:
-            streams.complain(parsing.translated(error, arguments, list(command.commands)))
+            streams.complain(
+                told := parsing.translated(error, arguments, list(command.commands)),
+                whole=parsing.whole(told, arguments),
+            )
         return 2
     except typer.Abort:
         streams.complain("stopped before there was anything to keep")

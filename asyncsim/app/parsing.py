@@ -79,7 +79,7 @@ def command(group: typer.Typer, name: str) -> Callable[[Callable[[Options], int]
                 status = function(Options(**{**options, **lists}, given=_given(context), files=outputs))
             except (checks.InputError, checks.RunError) as error:
                 told = _several(error, options, rows)
-                streams.complain(told, functools.partial(_typed, known=rows), _whole(told, context.obj))
+                streams.complain(told, functools.partial(_typed, known=rows), whole(told, context.obj))
                 status = 2
             except KeyboardInterrupt as error:
                 number = stopping.number_of(error)
@@ -111,14 +111,26 @@ def _several(error: Exception, options: Mapping[str, Any], known: Collection[str
     return error
 
 
-def _whole(error: Exception, words: Sequence[str]) -> str:
-    """The typed `words` with settings that must be given, an arm's in its own; "" for complaints of other things."""
-    added = re.fullmatch(r'add (--set .*)|write "(.+)"', getattr(error, "remedy", ""))
+def whole(error: Any, words: Sequence[str]) -> str:
+    """The typed `words` with all that must be given, an arm's in its own; "" for complaints of other things."""
+    added = re.fullmatch(r'add (?:each, .* shell )?(--set .*)|write "(.+)"', getattr(error, "remedy", ""))
     if not (added and words and isinstance(error, checks.InputError) and error.bound == "given"):
         return ""
     error.args = (f"{error.field.removesuffix(' argument')} needs {error.value}, which must be given; try",)
     words = [added[2] if added[2] and added[2].startswith(f"{word} ") else word for word in words]
-    return " ".join(filter(None, [shlex.join(["asyncsim", *words]), added[1]]))
+    text = shlex.join(["asyncsim", *words, *shlex.split(added[1] or "")])
+    if words[0] != "compare":
+        return text
+    try:
+        size, unit, most = wording.smallest([*itertools.pairwise(shlex.split(text)[1:])])
+    except checks.InputError as further:
+        return whole(further, shlex.split(text)[1:]) or text
+    typed = _value_of("--smallest", words)
+    if typed and (not checks.is_number(number := wording.value(typed)) or number <= most):
+        return text
+    why = f"; {typed} is more than all of it, and is of seconds only beside --target VALUE" * bool(typed)
+    error.add_note(f"  --smallest  the smallest difference that matters, of {unit}{why}")
+    return re.sub(r" --smallest[= ]\S+", "", text) + f" --smallest {size:g}"
 
 
 def _typed(message: str, known: Collection[str], answer: bool = False) -> str:
@@ -209,7 +221,9 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
         elif command in ("advise", "calibrate", "forecast") and not near:
             written = _as_fields(command, takes, arguments)
         elif "preset" in takes:
-            presets = [word for word in arguments if word.replace("-", "_") in plugins.summaries("asyncsim.systems")]
+            presets = [
+                w for w in map(str.lower, arguments) if w.replace("-", "_") in plugins.summaries("asyncsim.systems")
+            ]
             of_file = _as_fields("advise", takes, arguments) if any(map(wording.is_file, arguments)) else ""
             ours = (wording.of_preset(each, name) for each in presets)
             theirs = checks.advice(name, "unnamed", "learner", "asyncsim.systems", "event_model")
@@ -229,7 +243,9 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
         takers = [each for each in beside if any(asked in other.opts for other in beside[each].params)]
         if len(meant) > 1:
             meant = [each for each in meant if word.endswith(f".{each}")] or meant
-            see = f"write {' or '.join(f'{_dashed(each)} {word}' for each in meant)}"
+            plain, end = os.path.splitext(word)
+            ends = {each: {**_SUFFIXES, "save": (".npz",), "store": ("",)}.get(each, (end,))[0] for each in meant}
+            see = f"write {' or '.join(f'{_dashed(each)} {plain}{ends[each] if end else end}' for each in meant)}"
         elif near:
             see = f"did you mean {_dashed(near[0])}?"
         elif takers:
@@ -262,7 +278,9 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
         write = checks.advice(" | ".join([name, *arguments, ""]), "missing", otherwise=write)
         if name == "smallest":
             try:
-                return checks.InputError(name, None, "given", wording.smallest(list(itertools.pairwise(arguments))))
+                size, unit, _ = wording.smallest([*itertools.pairwise(arguments)])
+                write = f"add --smallest {size:g}: the smallest difference that matters, of {unit}"
+                return checks.InputError(name, None, "given", write)
             except checks.InputError as wrong:
                 return wrong
         remedy = f"{write}: {what[0].lower()}{what[1:].rstrip('.')}" if what else see

@@ -619,18 +619,20 @@ def specs_of(arms: Sequence[str], common: Sequence[str]) -> dict[str, Spec]:
     return dict(zip(short_names(list(specs.values())) or specs, specs.values(), strict=True))
 
 
-def smallest(pairs: Sequence[tuple[str, str]]) -> str:
-    """Suggest a value of --smallest for the words of a comparison; refuses arms that do not fit together."""
+def smallest(pairs: Sequence[tuple[str, str]]) -> tuple[float, str, float]:
+    """A smallest difference, its unit and the largest one, for words and their followers; refuses arms that fail."""
     arms = [word for option, word in pairs if word[:1] != "-" and option[:2] != "--"]
     task = next(iter(specs_of(arms, [word for option, word in pairs if option == "--set"]).values())).fitted_task
     given = {"--metric": notation.TRAINED, "--over": "mean", **dict(pairs)}
     metric, over = given["--metric"].replace("-", "_"), given["--over"]
-    low, high = (0.0, 1.0) if over in ("collapse", "reached") else map(float, task.earnings)
-    size, unit = (10.0, "updates") if over == "time" else (0.05, metric)
-    if over not in ("time", "seconds", "slot-hours") and metric in notation.RETURNS and math.isfinite(high - low):
-        what = f"the share of replicates ({over})" if over in ("collapse", "reached") else metric
-        size, unit = (high - low) / 100.0, f"{what}, {low:g} to {high:g} on {plugins.name_of(task)}"
-    return f"add --smallest {float(f'{size:.1g}'):g}: the smallest difference that matters, of {unit}"
+    if over == "time" or ("--target" in given and over in ("seconds", "slot-hours")):
+        return 10.0, "updates" if over == "time" else over, math.inf
+    event, chance = over in ("collapse", "reached"), given.get("--statistic") == "improvement"
+    low, high = (0.0, 1.0) if event else map(float, task.earnings)
+    if chance or not (event or metric in notation.RETURNS) or math.isinf(high - low):
+        return 0.05, "a probability" if chance else metric, math.inf
+    of = f"the share of replicates ({over})" if event else metric
+    return float(f"{(high - low) / 100.0:.1g}"), f"{of}, {low:g} to {high:g} on {plugins.name_of(task)}", high - low
 
 
 def _spelled(text: str) -> str:

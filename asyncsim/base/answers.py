@@ -651,7 +651,7 @@ class Boundary(calls.Told):
 
     `knob` is the name; `names` those of the structures; `rows` holds a mapping per structure: setting, low, high,
     narrow (whether it is as narrow as requested), replicates, and predicted if a `claim` predicts it. Its events_low
-    and events_high count the replicates with the event at both ends; `none` says why a row has no bracket (NaN).
+    and events_high count the replicates with the event at both ends; `none` says why there is none between (NaN).
     `event`: in words; `share` of replicates with the event at the boundary; `error`, probability that a bracket misses
     it.
     """
@@ -682,7 +682,7 @@ class Boundary(calls.Told):
             beside = f"; predicted {row['predicted']:.5g}" if "predicted" in row else ""
             wide = "" if row["narrow"] else " (undecided in between: raise max_replicates)"
             low, high = (f"{row[end]:.5g} ({row.get(f'events_{end}')})" for end in ("low", "high"))
-            found = f"no bracket: {row['none']}" if "none" in row else f"{low} to {high}{beside}{wide}"
+            found = f"none found, as {row['none']}" if "none" in row else f"{low} to {high}{beside}{wide}"
             lines.append(f"  {setting or 'this spec'}: {found}")
         return "\n".join(lines)
 

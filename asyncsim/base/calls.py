@@ -241,7 +241,6 @@ class Told:
     """Base class of results: errors list the known attributes, and correct a wrong call of a method."""
 
     if not TYPE_CHECKING:  # checkers of types go by what is declared
-        __iter__ = None  # what has `__getitem__` alone would be taken for a sequence
 
         def __init_subclass__(cls, **settings):
             super().__init_subclass__(**settings)
@@ -255,6 +254,12 @@ class Told:
             if not (advice := checks.advice("[]", kind)):
                 getattr(self, str(name))
             raise TypeError(f"{kind} is no mapping; {advice or f'write .{name}'}")
+
+        def __iter__(self):
+            # As rows of `pandas.DataFrame(result)`.
+            if not hasattr(type(self), "table"):
+                raise TypeError(str(Lacking("table", self)))
+            return iter(self.table().to_dict("records"))
 
         def __getattr__(self, name):
             if hasattr(type(self), name):  # a property, whose own error says more

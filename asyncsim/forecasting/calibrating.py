@@ -156,7 +156,7 @@ def calibrate(
     logged = aliases.beside((name for name in read.names.values() if "/" in name), ())[0].lower().replace("-", "_")
     wrote = f"its columns are those of {logged}: write preset='{logged}'" if logged in advising.TRAINERS else ""
     checks.one_of("preset", preset, advising.TRAINERS, wrote or "name the trainer that wrote the log")
-    given = advising.renamed(given, preset)
+    given = advising.per_machine(advising.renamed(given, preset))
     advising.known_fields(given, preset, "calibrate")
     if logged in {*advising.TRAINERS} - {preset}:
         warnings.warn(checks.RunWarning(TABLE["other_trainer"].format(logged, preset)), stacklevel=2)

@@ -143,7 +143,22 @@ def changed(rows: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, An
     rows, changes = renamed(rows, trainer), renamed(changes, trainer)
     model = {n.removeprefix("model."): value for n, value in changes.items() if n.startswith("model.")}
     left = {n: None if n in LEFT and x in ("none", "auto", "") else x for n, x in changes.items() if n[:6] != "model."}
-    return {**rows, **({"model": {**rows.get("model", {}), **model}} if model else {}), **left}
+    kept = {n: x for n, x in rows.items() if not (n[:5] == "slots" and any(each[:5] == "slots" for each in changes))}
+    return {**kept, **({"model": {**rows.get("model", {}), **model}} if model else {}), **left}
+
+
+def per_machine(rows: Mapping[str, Any]) -> dict[str, Any]:
+    """Replace the number of all slots by that of one of today's machines, and say so."""
+    if "slots" not in rows:
+        return dict(rows)
+    total, many, field = rows["slots"], rows.get("machines", 1), "slots_per_machine"
+    checks.require(field not in rows, "slots", total, f"left out beside {field}", "give one of the two")
+    now = checks.integer("machines", many[0] if isinstance(many, (list, tuple)) else many, 1, FIELDS["machines"][1])
+    each, rest = divmod(checks.integer("slots", total, 1, "count the slots of all machines"), now)
+    near = f"write slots={max(each, 1) * now}, or {field}, the slots of each"
+    checks.require(rest == 0, "slots", total, f"a multiple of the {plural(now, 'machine')} that share them", near)
+    warnings.warn(checks.RunWarning(f"slots={total} is of all machines: {each} on each of {now}"), stacklevel=3)
+    return {field: each, **{n: x for n, x in rows.items() if n != "slots"}}
 
 
 def renamed(rows: Mapping[str, Any], trainer: str) -> dict[str, Any]:
@@ -158,7 +173,7 @@ def described(path: str, changes: Mapping[str, Any], prefix: str = "") -> Any:
     rows = files.read_mapping(path, "system")
     trainer = TRAINERS.get(str(rows.get("trainer")))
     names = trainer.fields() if trainer else {}
-    given = read(changed(rows, {names.get(n, n): value for n, value in changes.items()}), Path(path).parent)
+    given = read(changed(rows, {names.get(n, n): value for n, value in changes.items()}), Path(path).parent, prefix)
     limits = given["staleness_limit"]
     remedy = f"add --set {prefix}staleness_limit={limits[len(limits) // 2]:g}; asyncsim advise {path} compares limits"
     checks.require(len(limits) == 1, "staleness_limit", limits, "one limit, of a system that is run", remedy)
@@ -297,13 +312,16 @@ def _refuse_configuration(rows: Mapping[str, Any]) -> None:
     raise checks.InputError("system", ", ".join(own), "a description, not a trainer's configuration", write)
 
 
-def read(rows: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """Check a system description and fill in defaults; fields that can be varied become lists."""
+def read(rows: Mapping[str, Any], folder: Path, prefix: str | None = None) -> dict[str, Any]:
+    """Check a description, and fill in defaults; what varies becomes lists. One that is run has a `prefix`."""
+    rows = per_machine(rows)
     _refuse_configuration(rows)
     known_fields(rows, str(rows.get("trainer")), "advise")
     lacks = [name for name, (usual, _) in FIELDS.items() if usual is ... and name not in rows]
     if lacks:
-        remedy = "add each, as NAME: VALUE, or in a shell --set NAME=VALUE"
+        lacks += ["staleness_limit"] * (prefix is not None and "staleness_limit" not in rows)
+        each = " ".join(f"--set {prefix or ''}{name}={checks.advice(name, 'example')}" for name in lacks)
+        remedy = f"add each, as NAME: VALUE, or in a shell {each}"
         lacking = checks.InputError("field of the system", ", ".join(lacks), "given", remedy)
         raise lacking.explaining("", {name: FIELDS[name][1] for name in lacks})
     given = {name: rows.get(name, usual) for name, (usual, _) in FIELDS.items()}

@@ -69,10 +69,9 @@ def boundary(
     "reached"; `target` and `better`, as `compare` has them; `share`, of replicates with the event at the boundary;
     `ratio`, high/low at which the search ends; `error`, probability that a bracket misses its boundary; `claim`, a
     claim that predicts the boundary, `at` its parameters that the grid lacks; `max_replicates` per value; `seed`;
-    `progress`. Returns a `Boundary`: print it, `.table()`, `sim.plot(result)`. Raises `InputError` with the setting's
-    name for a low end that is not below or a high end that is not above; of several rows, only if all are so. Assumes
-    that p rises with the knob, and independent replicates. Source: this package; for intervals
-    `comparing.intervals.share`.
+    `progress`. Returns a `Boundary`: print it, `.table()`, `sim.plot(result)`; where the low end is not below or the
+    high end not above, its row has the shares at both ends and says what to widen. Assumes that p rises with the knob,
+    and independent replicates. Source: this package; for intervals `comparing.intervals.share`.
 
     >>> import asyncsim as sim
     >>> task, update = sim.tasks.quadratic((1.0,), noise=0.0, start=1.0), sim.chain(sim.updates.sgd(0.1))
@@ -119,26 +118,11 @@ def boundary(
         for end in (low, high):
             search.at(cell.subject, end)
     beside = [{"predicted": predicted(claim, cell.setting, at or {})} if claim else {} for cell in cells]
-    rows, refused = [], list[checks.InputError]()
+    rows = []
     with Progress("boundaries", len(cells), progress) as shown:
         for cell, prediction in zip(cells, beside, strict=True):
-            try:
-                rows.append(search.row(cell.subject, cell.setting, low, high) | prediction)
-            except checks.InputError as wrong:
-                # One row without a bracket does not lose those of the others.
-                refused.append(wrong)
-                rows.append({**cell.setting, "low": math.nan, "high": math.nan, "narrow": False, "none": str(wrong)})
+            rows.append(search.row(cell.subject, cell.setting, low, high) | prediction)
             shown.add()
-    if len(refused) == len(cells):
-        if len(cells) == 1:
-            raise refused[0]
-        # The row in which something happened has the remedy that helps most.
-        failed, cell = min(zip(refused, cells, strict=True), key=lambda pair: "value tried" in pair[0].remedy)
-        bound = f"around a boundary at one of the {len(cells)} settings, and is at none ({reading} crosses {share:g})"
-        none = checks.InputError(knob, f"{low:g} to {high:g}", bound, f"at {cell.name}, {failed.remedy}")
-        for own, each in zip(refused, cells, strict=True):
-            none.add_note(f"  {each.name}: at {own.value:g} in {own.bound.partition(', measured in ')[2]}")
-        raise none
     return Boundary(knob, tuple(cells[0].setting), tuple(rows), str(reading), share, error, claim or "")
 
 
@@ -187,14 +171,15 @@ class Search:
         rounds = 2 + max(0, math.ceil(math.log(octaves) / math.log(INSIDE + 1.0)))
         level = self.error / (2 + INSIDE * rounds)
         ends, used = self._sides(spec, np.array([low, high]), level)
-        for name, value, other, side, wanted in (("low", low, high, ends[0], -1), ("high", high, low, ends[1], 1)):
-            if side != wanted:
-                side_of, sign = ("below", "<") if wanted < 0 else ("above", ">")
-                at = f"{grids.Cell(dict(setting), spec).name}: {self.reading} {sign} {self.share:g}"
-                counts = f"{self.told(value)} (at {other:g} in {self.told(other)})"
-                unsure = "; an interval of these counts still includes the share: raise max_replicates" * int(side == 0)
-                remedy = self._remedy(spec, low, high, name) + unsure
-                raise checks.InputError(name, value, f"{side_of} the boundary at {at}, measured in {counts}", remedy)
+        if (ends[0], ends[1]) != (-1, 1):
+            words = [f"{('below', 'undecided at', 'above')[side + 1]} {self.share:g}" for side in ends]
+            at = [f"at {name}={x:g} ({self.told(x)})" for name, x in (("low", low), ("high", high))]
+            both = f"{words[0]} at both ends, {at[0]} and {at[1]}" if words[0] == words[1] else ""
+            unsure = "; an interval of these counts still includes the share: raise max_replicates" * int(0 in ends)
+            remedy = self._remedy(spec, low, high, "low" if ends[0] != -1 else "high") + unsure
+            none = f"the share is {both or f'{words[0]} {at[0]} and {words[1]} {at[1]}'}; {remedy}"
+            nan, told = math.nan, {"events_low": self.told(low), "events_high": self.told(high)}
+            return {**setting, "low": nan, "high": nan, **told, "narrow": False, "replicates": used, "none": none}
         for _ in range(rounds):
             if self.narrow(low, high):
                 break
@@ -219,8 +204,10 @@ class Search:
     def _remedy(self, spec: Spec, low: float, high: float, end: str) -> str:
         """The remedy for an end on the wrong side, from counts between the ends and, of a knob, far beyond this end."""
         beyond, last = [high * 10.0, high * 100.0] if end == "high" else [low / 100.0, low / 10.0], end == "high"
-        values, usual = self.inside(low, high), f"give a {'larger' if last else 'smaller'} value"
-        usual += f" below the {spec.updates} updates of a run" * (last and self.knob == "staleness")
+        values, none = self.inside(low, high), checks.advice(f"{self.reading.over}-{end}", "nowhere")
+        far = min(4.0 * high, (spec.updates - 1) // spec.passes) if self.knob == "staleness" else 4.0 * high
+        usual = f"give high={far:g}" if last else f"give low={low // 4 if self.whole else low / 4:g}" if low else none
+        usual = "give more updates, which allow a larger high" if last and far <= high else usual
         if self.rides:
             with suppress(checks.InputError):  # of a share, which has an upper bound
                 settings.with_setting(spec, self.knob, max(beyond))
@@ -234,7 +221,7 @@ class Search:
         below = counts[best] < max(half - least, 1.0) and counts[best:].max() > half
         fits = counts[best] > min(half + least, FIRST - 1) if last else below
         each = ", ".join(f"{value:.4g}: {count:.0f}" for value, count in zip(values, counts, strict=True))
-        remedy = checks.advice(f"{self.reading.over}-{end}", "nowhere") if self.rides else usual
+        remedy = none if self.rides else usual
         top, place = max((counts[best] / FIRST, values[best]), (self.events[high][0] / self.events[high][1], high))
         if self.learned and not self.learned[True]:
             remedy = unlearned(spec.fitted_task.describe(), some=False)

@@ -280,7 +280,7 @@ def test_percentiles_and_intervals_by_hand():
     ("change", "words"),
     [
         ({"trainer": "verll"}, "trainer = 'verll': must be one of verl, areal"),
-        ({"slots": 8}, "did you mean slots_per_machine?"),
+        ({"slots": 8}, "slots = 8: must be left out beside slots_per_machine"),
         ({"max_tokens": 600}, "lognormal:5000:0.9:16384"),
         ({"token_per_second": 8}, "did you mean tokens_per_second?"),
         ({"train_seconds": None}, "train_seconds"),
@@ -327,7 +327,7 @@ def test_a_trainers_own_option_is_the_field_that_it_is_and_seconds_may_have_unit
 
 @pytest.mark.parametrize("name", [name for name, (usual, _) in FIELDS.items() if usual is ...])
 def test_a_missing_field_is_asked_for(name):
-    words = f"field of the system = '{name}': must be given; add each, as NAME: VALUE, or in a shell --set NAME=VALUE"
+    words = rf"system = '{name}': must be given; add each, as NAME: VALUE, or in a shell --set {name}=\S+"
     with pytest.raises(InputError, match=f"{words}\n  {name}: "):
         advise({key: value for key, value in SYSTEM.items() if key != name})
 
