@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from asyncsim.app import logs, streams
-from asyncsim.app.options import GROUPS, KINDS, Options
+from asyncsim.app.options import KINDS, Options
 from asyncsim.base import calls, checks, files, knobs, notation, outside, plugins, records, stopping
 
 if TYPE_CHECKING:
@@ -397,8 +397,6 @@ def _brief(header: dict[str, Any], given: set[str], made: calls.Made | None) -> 
     yield f"{kind} {system['name']}: {_listed(chosen)}{f'; defaults: {_listed(usual)}' * bool(usual)}"
     said = (name for name in SIZES if header.get(name, 1) != 1 or name == SIZES[0])
     sizes = [f"{header[name]} {name.replace('_', ' ')}" for name in said]
-    others = ((k, v) for k, v in system["knobs"].items() if k in GROUPS and v not in (1, header[SIZES[0]]))
-    sizes[0] += "".join(f" (not the {v} of {k}: write --samples {v})" for k, v in others)
     yield re.sub(r"^1 samples", "1 sample", ", ".join([*sizes, f"seed {header['seed']}"]))
 
 
