@@ -21,19 +21,15 @@ def recommended(source: Any, name: str) -> Any:
     return source.recommended.get(name, USUAL[name])
 
 
-def size_option(source: Any) -> str | None:
-    """The source's own option for the samples of a group, if it has one."""
-    return next((name for name in GROUPS if name in getattr(source, "knobs", ())), None)
-
-
 def samples_of(source: Any, given: Any, usual: Any, write: str = "") -> Any:
     """Samples per group: those of the source's own option, else as `given`, else `usual`; refuses two numbers."""
-    if (own := size_option(source)) is None:
-        return usual if given is None else given
-    bound, size = f"{own} = {source.knobs[own]} of {source.name}", source.knobs[own]
-    remedy = f"write {write}{own}={given} for both" if write else f"write sim.systems.{source.name}(..., {own}={given})"
-    checks.require(given in (None, size), "samples_per_group", given, bound, remedy)
-    return size
+    for own, size in getattr(source, "knobs", {}).items():
+        if own in GROUPS:
+            call = f"{write}{own}={given} for both" if write else f"sim.systems.{source.name}(..., {own}={given})"
+            bound = f"{own} = {size} of {source.name}"
+            checks.require(given in (None, size), "samples_per_group", given, bound, f"write {call}")
+            return size
+    return usual if given is None else given
 
 
 def updates_of(source: Any) -> int:

@@ -123,9 +123,6 @@ def notes(
     if len({*critics.values()}) > 1:
         has, lacks = (" and ".join(name for name, own in critics.items() if own == one) for one in (True, False))
         lines.append(f"{has}: with a critic, {lacks}: without; for one write advantage=gae method.critic=0.5")
-    for name, header in headers.items():
-        if not critics[name] and header.get("advantage") in ("gae", "n_step", "vtrace"):
-            lines.append(f"{name}: {header['advantage']} reads a critic, which nothing trains; write method.critic=0.5")
     # A run warns of constant weights itself.
     asked = {k: spec for k, spec in specs.items() if those == "arms" and not getattr(spec.system, "coupled", False)}
     weights = {name: one_weight(spec, functools.partial(_begun, spec, seed)) for name, spec in asked.items()}

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import math
 import os
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -143,19 +144,21 @@ class Spec(calls.Told):
                 checks.integer(name, getattr(self, name), 1, "leave it out for the default", self.replicates)
         for holds, *words in self._rules():
             checks.require(holds, *words)
+        made, own = calls.of(self.policy), self.method
+        read = own.describe().get("advantage") in ("gae", "n_step", "vtrace")
+        if not own.critic and (read or (made and made.arguments.get("critic"))):
+            said = "its advantage reads a critic, which nothing trains" if read else "it leaves the given critic unused"
+            said += (
+                f"; write {'--advantage gae ' * (not read)}--set method.critic=0.5, and --method ppo-clip where that"
+            )
+            said += " is refused (Python: sim.methods.ppo_clip(advantage=sim.advantages.gae(), critic=0.5))"
+            warnings.warn(checks.RunWarning(f"{own.name}: {said}"), stacklevel=4)
 
     def _rules(self) -> Iterator[tuple[bool, str, Any, str, str]]:
         """Conditions between settings, in order, each with the parts of an error message."""
         method, task, system = self.method, self.task, self.system
         yield self.every <= self.updates, "every", self.every, f"at most updates = {self.updates}", "record more often"
-        try:
-            method.advantage.check(math.inf if self.sampling == "enumerate" else self.samples)
-        except checks.InputError as few:
-            own = None if self.samples_per_group else feeds.size_option(system)
-            remedy = (
-                f"write --set system.{own}=8 (Python: sim.systems.{system.name}(..., {own}=8))" if own else few.remedy
-            )
-            raise checks.InputError(few.field, few.value, few.bound, remedy) from None
+        method.advantage.check(math.inf if self.sampling == "enumerate" else self.samples)
         mc, remedy = self.sampling == "monte_carlo", "use sampling='monte_carlo'"
         bound = "monte_carlo for a task whose outcomes cannot be listed"
         yield mc or task.enumerable, "sampling", self.sampling, bound, remedy
@@ -433,8 +436,8 @@ class Spec(calls.Told):
         system = {"schedule": "saved", **self.system.header} if saved else self.system.describe()
         names = ("updates", "replicates", "sampling", "device")
         header = {**self.fitted_task.describe(), **policy.describe(), "system": system, **self.method.describe()}
-        header |= {"update": self.update.describe(), "samples_per_group": self.samples}
-        header |= {name: getattr(self, name) for name in names}
+        header["update"] = self.update.describe()
+        header |= {name: getattr(self, name) for name in names} | {"samples_per_group": self.samples}
         header["epochs"] = self.rounds
         if self.parts > 1:
             header |= {"minibatches": self.parts, "cut": self.cut_between, "advantages_from": self.advantages_from}

@@ -171,8 +171,6 @@ def test_groups_have_the_samples_of_the_preset_unless_others_are_given() -> None
             assert f"{size} samples per group" in call(*own).output == call(*own, "--samples", size).output
             refused = call(*own, "--samples", "2").stderr
             assert f"= {size} of trl; write --set {part}num_generations=2 for both" in refused
-    alone = ("run", "--system", "prime_rl", "--set", "system.batch_size=8", "--set", "system.length=1")
-    assert "write --set system.group_size=8 (Python: " in call(*alone, "--set", "system.load=1").stderr
     swept = (*trl, "--sweep", "max_staleness=1,2", "--realizations", 2)
     assert call(*swept).output.partition("units")[0] == call(*swept, "--samples", 8).output.partition("units")[0]
 
