@@ -210,8 +210,8 @@ def first(found: Results) -> str:
 def miles(count: int) -> str:
     """The system with so many steps on a rollout."""
     return (
-        "asyncsim timeline miles --set rollout_batch_size=32 --set length=lognormal:600:0.8 --set load=2 --samples 8 "
-        f"--set num_steps_per_rollout={count} --updates {100 * count}"
+        "asyncsim timeline miles --set rollout_batch_size=32 --set length=lognormal:600:0.8 --set load=2 "
+        f"--set n_samples_per_prompt=8 --set num_steps_per_rollout={count} --updates {100 * count}"
     )
 
 

@@ -71,7 +71,7 @@ class GroupBaseline(Baseline):
     def check(self, samples_per_group: float) -> None:
         """Refuse groups of one sample, which leave no other sample to compare with."""
         bound = "at least 2 for a group advantage"
-        remedy = "raise samples_per_group, or use advantages.none() or offset()"
+        remedy = "write samples_per_group=8, or use advantages.none() or offset()"
         checks.require(samples_per_group >= 2, "samples_per_group", samples_per_group, bound, remedy)
 
 

@@ -179,7 +179,7 @@ class pass_at_k(GroupBaseline):
     def check(self, samples_per_group: float) -> None:
         """Require groups of at least k samples."""
         super().check(samples_per_group)
-        remedy = f"raise samples_per_group to {self.k}, or lower k"
+        remedy = f"write samples_per_group={self.k}, or lower k"
         bound = f"at least k = {self.k}"
         checks.require(samples_per_group >= self.k, "samples_per_group", samples_per_group, bound, remedy)
 

@@ -343,8 +343,7 @@ def timeline(o: Options) -> int:
     from asyncsim.app import timelines
 
     system = wording.system(o.preset, knobs, changes, "--model")
-    if "samples" not in o.given:
-        o.samples = wording.samples_of(o.preset, knobs, system)
+    o.samples = wording.samples_of(o.preset, knobs, system, o.samples, 1, "")
     with streams.announced():
         recorded = any(path for name, path in o.files.paths.items() if name != "json")
         result, record = timelines.timeline(system, o.updates, o.samples, o.seed, recorded)

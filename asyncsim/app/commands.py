@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from asyncsim.app import logs, streams
-from asyncsim.app.options import GROUPS, KINDS, Options
+from asyncsim.app.options import KINDS, Options
 from asyncsim.base import calls, checks, files, knobs, notation, outside, plugins, records, stopping
 
 if TYPE_CHECKING:
@@ -213,7 +213,7 @@ def run(spec: Spec, o: Options) -> int:
     arguments = {name: vars(o)[name] for name in names if vars(o)[name] is not None}
     arguments |= {"callback": [callbacks.named(text) for text in o.log]} if o.log else {}
     arguments |= {"other_code": True} if o.other_code else {}
-    given = (word.partition("=")[0].rpartition(".")[2] for word in o.set or ())
+    given = [word.partition("=")[0].rpartition(".")[2] for word in o.set or ()] + ["lr"] * bool(o.file or o.resume)
     print_header(spec.describe() | {"seed": o.seed}, o.verbose, spec.system, given)
     if o.dry_run:
         return 0
@@ -384,11 +384,12 @@ def _brief(header: dict[str, Any], given: set[str], made: calls.Made | None) -> 
         # An argument that was given is not left out.
         both = zip(links, short, strict=True)
         steps = (text if given & {*re.findall(r"(\w+)=", text)[1:]} else first for text, first in both)
+        untold = " (default: tune it for each method)" * ("lr" not in given)
         mean = f"aggregator {header['aggregator']}" if header.get("weight") == "loss" else ""
         method = ", ".join(filter(None, (f"{header['method']}", mean, f"advantage {header.get('advantage')}", own)))
         size = f", {header.get('model_parameters', 0):,} weights"
         policy = f"{header['policy']} {header['model']}{size}" if header["policy"] == "causal_lm" else header["policy"]
-        yield f"{header['task']} ({policy}) with {method}; {', '.join(steps)}"
+        yield f"{header['task']} ({policy}) with {method}; {', '.join(steps)}{untold}"
     usual = {k: v for k, v in system["knobs"].items() if made and v is not None and k not in made.arguments}
     chosen = {k: v for k, v in {**system["knobs"], **system}.items() if k in {*system["knobs"], *given} - {*usual}}
     if "rates" in chosen and (decode := system.get("decode")) and isinstance(speed := chosen["rates"], float):
@@ -397,8 +398,6 @@ def _brief(header: dict[str, Any], given: set[str], made: calls.Made | None) -> 
     yield f"{kind} {system['name']}: {_listed(chosen)}{f'; defaults: {_listed(usual)}' * bool(usual)}"
     said = (name for name in SIZES if header.get(name, 1) != 1 or name == SIZES[0])
     sizes = [f"{header[name]} {name.replace('_', ' ')}" for name in said]
-    others = ((k, v) for k, v in system["knobs"].items() if k in GROUPS and v not in (1, header[SIZES[0]]))
-    sizes[0] += "".join(f" (not the {v} of {k}: write --samples {v})" for k, v in others)
     yield re.sub(r"^1 samples", "1 sample", ", ".join([*sizes, f"seed {header['seed']}"]))
 
 

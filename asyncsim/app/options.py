@@ -67,6 +67,3 @@ def _rows_of(own: dict[str, Any]) -> dict[str, Row]:
 
 COMMANDS = {called: _rows_of(own) for called, own in _ROWS.items()}
 """Options and arguments of every command, in order."""
-
-GROUPS = ("num_generations", "n_samples_per_prompt", "attempts", "grpo_group_size", "group_size")
-"""Settings of presets that only count the samples of a group, which `--samples` sets."""

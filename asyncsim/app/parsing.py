@@ -76,7 +76,8 @@ def command(group: typer.Typer, name: str) -> Callable[[Callable[[Options], int]
                 lists: dict[str, Any] = {n: v or [] for n, v in options.items() if rows[n].kind == list[str]}
                 lists |= {"columns": ",".join(lists["columns"]) or None} if "columns" in lists else {}
                 outputs = streams.Files(paths, functools.partial(_typed, known=rows, answer=True))
-                status = function(Options(**{**options, **lists}, given=_given(context), files=outputs))
+                given = [n for n in context.params if "COMMANDLINE" in str(context.get_parameter_source(n))]
+                status = function(Options(**{**options, **lists}, given=given, files=outputs))
             except (checks.InputError, checks.RunError) as error:
                 told = _several(error, options, rows)
                 streams.complain(told, functools.partial(_typed, known=rows), whole(told, context.obj))
@@ -176,12 +177,6 @@ def _parameter(name: str, row: Row) -> inspect.Parameter:
     kind: Any = row.kind | None if row.default is None else row.kind
     annotation: Any = Annotated[kind, make(metavar=row.metavar or named, **more)]
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
-
-
-def _given(context: typer.Context) -> list[str]:
-    """Options of a command that were given, not left at their defaults."""
-    sources = {name: context.get_parameter_source(name) for name in context.params}
-    return [name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
 
 
 def _named(kind: str) -> Callable[[Any, str], list[tuple[str, str]]]:

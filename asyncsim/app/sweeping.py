@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from asyncsim.app import streams, timelines, wording
-from asyncsim.app.options import GROUPS, Options
-from asyncsim.base import checks, knobs, notation
+from asyncsim.app.options import Options
+from asyncsim.base import checks, feeds, knobs, notation
 from asyncsim.base.notation import plural
 
 if TYPE_CHECKING:
@@ -82,9 +82,10 @@ def grid_of(words: Sequence[str], grid: Sequence[str]) -> Grid:
         try:
             return wording.of_words([*kept, *(f"{name}={value}" for name, value in chosen.items())], "--grid")
         except checks.InputError as error:
-            each = next((own for name, own in values.items() if name.rpartition(".")[2] == error.value), {})
+            meant = "samples" if error.field == "samples_per_group" else error.value
+            each = next((own for name, own in values.items() if name.rpartition(".")[2] == meant), {})
             listed = error.remedy.replace(f"={next(iter(each), '-')}", f"={','.join(map(str, each))}")
-            listed = listed.replace("--set ", "--grid " if each else "--set ")
+            listed = listed.replace("--set ", "--grid ").replace("for both", "without samples") if each else listed
             raise checks.InputError(error.field, error.value, error.bound, listed) from None
 
     parts = ("task", "system", "schedule", "model", "policy", "advantage")
@@ -147,14 +148,10 @@ def timeline(o: Options, knobs: Mapping[str, Any], model: Mapping[str, Any]) -> 
     own = {key: value for key, value in {**knobs, **first}.items() if not key.startswith("model.")}
     changed = {key.removeprefix("model."): value for key, value in first.items() if key.startswith("model.")}
     system = wording.system(o.preset, own, {**model, **changed}, "--model")
-    for name in {*GROUPS} & {*system.knobs} & {*values}:
+    for name in {*feeds.GROUPS} & {*system.knobs} & {*values}:
         remedy = "run the command for each value, with --set"
         raise checks.InputError("--sweep", name, "an option that leaves the groups as they are", remedy)
-    if "samples" not in o.given:
-        o.samples = wording.samples_of(o.preset, knobs, system)
-    for name in {*system.knobs} & {*GROUPS}:
-        if (size := system.knobs[name]) not in (1, o.samples):
-            streams.complain(f"groups have {o.samples}, not the {size} of {name}: write --samples {size}")
+    o.samples = wording.samples_of(o.preset, knobs, system, o.samples, 1, "")
     grid = grids.system_grid(system, values, o.samples)
     question = plans.Question(grid, None, o.realizations or 16, o.seed, o.updates, o.samples)
     with streams.announced():

@@ -69,7 +69,7 @@ def lines(result: Mapping[str, Any], verbose: bool) -> list[str]:
     expected = "no formula" if law["mean"] is None else f"{law['mean']:.4g}{about}"
     predicted = expected if result["steady"] else ""
     rows = [("mean", f"{stale['mean']:.4g}", predicted), ("std", f"{stale['std']:.4g}", "")]
-    rows.append(("99th percentile", str(tail), f"{_p99(law['pmf'])}" if law["pmf"] else ""))
+    rows.append(("99th percentile", str(tail), str(_p99(law["pmf"])) if law["pmf"] else ""))
     alone = tail.high > stale["max"]
     least, support = next(k for k, p in enumerate(stale["pmf"]) if p > 0), law["support"]
     ends = f"{support[0]}, {support[1]}" if support else ""

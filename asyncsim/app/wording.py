@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from asyncsim.app import streams
-from asyncsim.app.options import DESCRIBES, GROUPS, PARTS, SIZES
-from asyncsim.base import calls, checks, files, laws, notation, outside, plugins
+from asyncsim.app.options import DESCRIBES, PARTS, SIZES
+from asyncsim.base import calls, checks, feeds, files, laws, notation, outside, plugins
 
 if TYPE_CHECKING:
     from asyncsim.running.spec import Spec
@@ -255,11 +255,11 @@ def of_trainer(path: str, values: Mapping[str, Any]) -> dict[str, Any]:
     return {own.get(name, name): each for name, each in values.items()}
 
 
-def samples_of(preset: str, knobs: Mapping[str, Any], system: Any = None) -> Any:
-    """Samples per group: samples per prompt of a description file, or the value of the system's own option."""
-    if is_file(preset):
-        return {**files.read_mapping(preset, "system"), **knobs}.get("samples_per_prompt", 1)
-    return next((system.knobs[name] for name in GROUPS if name in system.knobs), 1)
+def samples_of(preset: Any, knobs: Mapping[str, Any], system: Any, given: Any, usual: Any, prefix: str) -> Any:
+    """Samples per group: those of the system's own option, else as given, or samples per prompt of a description."""
+    if is_file(preset) and given is None:
+        usual = {**files.read_mapping(preset, "system"), **knobs}.get("samples_per_prompt", usual)
+    return feeds.samples_of(system, given, usual, f"--set {prefix}")
 
 
 def system(preset: str, knobs: dict[str, Any], model: dict[str, Any], option: str, prefix: str = "") -> System:
@@ -319,8 +319,6 @@ def spec(words: Mapping[str, Any], pairs: Sequence[str]) -> Spec:
     added = [name if ":" in name else name.replace("-", "_") for each in _ADDED for name in words[each]]
     by_part = _check_parts(grouped, {**parts, "policy": parts["policy"] or policy}, [*links, *added])
     sizes = {"samples_per_group" if name == "samples" else name: words[name] for name in SIZES if name in words}
-    if is_file(parts["system"]) and sizes.get("samples_per_group") in (None, DESCRIBES["samples"].default):
-        sizes["samples_per_group"] = samples_of(parts["system"], grouped.get("system", {}))
     if sizes.get("replicates") is None:
         sizes["replicates"] = replicates
     method = by_part.get("method", {})
@@ -339,10 +337,13 @@ def spec(words: Mapping[str, Any], pairs: Sequence[str]) -> Spec:
         build("updates", name, own.get(name, {}) | by_part.get(_called(name), {}), f"{_called(name)}.")
         for name in links
     ]
+    source, own_size = _source(parts, words["staleness"], words["coupled"], by_part), sizes.get("samples_per_group")
+    own_size = samples_of(parts["system"], grouped.get("system", {}), source, own_size, None, "system.")
+    sizes |= {"samples_per_group": own_size} if is_file(parts["system"]) else {}
     return Spec(
         task=task,
         policy=policy,
-        system=_source(parts, words["staleness"], words["coupled"], by_part),
+        system=source,
         method=_with(build("methods", parts["method"], method, "method."), words, by_part),
         update=chain(*update),
         **sizes,

@@ -12,11 +12,24 @@ LengthsOf = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 """(realization int64 [k], trajectory int64 [k], token version int32 [k, T]) -> work in tokens, float64 [k]."""
 USUAL = {"epochs": 1, "minibatches": 1, "cut": "groups"}
 """How a batch is trained unless a source recommends otherwise."""
+GROUPS = ("num_generations", "n_samples_per_prompt", "attempts", "grpo_group_size", "group_size")
+"""Options of presets that say how many samples a group has."""
 
 
 def recommended(source: Any, name: str) -> Any:
     """The value of `epochs`, `minibatches` or `cut` that a source recommends, else the default."""
     return source.recommended.get(name, USUAL[name])
+
+
+def samples_of(source: Any, given: Any, usual: Any, write: str = "") -> Any:
+    """Samples per group: those of the source's own option, else as `given`, else `usual`; refuses two numbers."""
+    for own, size in getattr(source, "knobs", {}).items():
+        if own in GROUPS:
+            call = f"{write}{own}={given} for both" if write else f"sim.systems.{source.name}(..., {own}={given})"
+            bound = f"{own} = {size} of {source.name}"
+            checks.require(given in (None, size), "samples_per_group", given, bound, f"write {call}")
+            return size
+    return usual if given is None else given
 
 
 def updates_of(source: Any) -> int:

@@ -58,7 +58,7 @@ def named(arms: Sequence[Any], clocked: bool = False) -> dict[str, Spec]:
     seen: list[tuple[str, Any]] = []
     for name, spec in specs.items():
         parts = (spec.task, spec.system, spec.method, spec.update, spec.policy)
-        sizes = (spec.samples_per_group, spec.updates, spec.passes, spec.sampling, spec.precision, spec.micro_batches)
+        sizes = (spec.samples, spec.updates, spec.passes, spec.sampling, spec.precision, spec.micro_batches)
         initial = None if spec.initial is None else np.asarray(spec.initial).tolist()
         # All that a spec depends on, comparable: two of one meaning give the same numbers.
         meaning = content(parts), sizes, plain(spec.describe()), initial
@@ -84,7 +84,7 @@ def notes(
     reading: Reading, specs: Mapping[str, Spec], seed: int, smallest: float = math.inf, those: str = "arms"
 ) -> tuple[str, ...]:
     """Notes on arms or settings of a sweep: unequal samples, other method parts, seconds not counted."""
-    sizes = {name: spec.groups * spec.samples_per_group / spec.parts for name, spec in specs.items()}
+    sizes = {name: spec.groups * spec.samples / spec.parts for name, spec in specs.items()}
     lines = [reading.aside] * bool(reading.aside and those == "arms")
     if len(set(sizes.values())) > 1:
         each = ", ".join(f"{name} {size:g}" for name, size in sizes.items())
@@ -123,9 +123,6 @@ def notes(
     if len({*critics.values()}) > 1:
         has, lacks = (" and ".join(name for name, own in critics.items() if own == one) for one in (True, False))
         lines.append(f"{has}: with a critic, {lacks}: without; for one write advantage=gae method.critic=0.5")
-    for name, header in headers.items():
-        if not critics[name] and header.get("advantage") in ("gae", "n_step", "vtrace"):
-            lines.append(f"{name}: {header['advantage']} reads a critic, which nothing trains; write method.critic=0.5")
     # A run warns of constant weights itself.
     asked = {k: spec for k, spec in specs.items() if those == "arms" and not getattr(spec.system, "coupled", False)}
     weights = {name: one_weight(spec, functools.partial(_begun, spec, seed)) for name, spec in asked.items()}
@@ -148,7 +145,7 @@ def notes(
 def _begun(spec: Spec, seed: int) -> Schedule:
     if isinstance(spec.system, Schedule):
         return spec.system
-    sizes = min(PACED, spec.updates // spec.passes), spec.samples_per_group, min(spec.task.horizon, 4)
+    sizes = min(PACED, spec.updates // spec.passes), spec.samples, min(spec.task.horizon, 4)
     with warnings.catch_warnings(action="ignore", category=checks.RunWarning):
         return spec.system.schedule(*sizes, 1, seed)
 

@@ -185,7 +185,7 @@ class Reading:
         if self.over != "slot-hours":
             return self
         system = getattr(spec.system, "system", spec.system)
-        return replace(self, slots=self.slots + system.sample_slots(spec.samples_per_group + system.redundant))
+        return replace(self, slots=self.slots + system.sample_slots(spec.samples + system.redundant))
 
     def _most(self, trace: Trace) -> float:
         return float(self.horizon or 0.0) if self.clocked else float(_length(trace))
@@ -224,7 +224,7 @@ def _schedules(spec: Any, seed: int, tokens: int) -> list[Any]:
     if not hasattr(spec.system, "sample_slots"):
         return []
     seeds = range(seed, seed + (ENDS if spec.system.random else 1))
-    return [spec.system.schedule(last + 1, spec.samples_per_group, tokens, 1, each) for each in seeds]
+    return [spec.system.schedule(last + 1, spec.samples, tokens, 1, each) for each in seeds]
 
 
 def timed(reading: Reading, specs: Any, seed: int) -> Reading:

@@ -203,12 +203,6 @@ def tail(telemetry: Telemetry) -> Draft:
     )  # fmt: skip
 
 
-def _percent(values: np.ndarray, action: str) -> str:
-    """The action for a share above 1, or what to do with one in percent."""
-    percent = float(np.nanmedian(values)) > 1.5 and float(np.nanmax(values)) <= 100.0
-    return "If the column is a percentage, divide it by 100." if percent else action
-
-
 ROUNDING = 1e-6
 """What a log may be off by rounding, relative to one."""
 REMEDY = "Divide the value by its total (time of the step, tokens of the mask), or by 100 if it is a percentage."
@@ -271,8 +265,9 @@ def impossible(telemetry: Telemetry) -> list[Draft]:
         step = telemetry.quantities["step"][worst]
         cells = [f"{value[worst]:.4g}" for value in values if value is not None]
         columns = ", ".join(map("{} = {}".format, [telemetry.names.get(n, n) for n in order.needs], cells))
-        whole = order.action in (REMEDY, SUMMED)
-        action = _percent(telemetry.quantities[order.needs[0]], order.action) if whole else order.action
+        first, whole = telemetry.quantities[order.needs[0]], order.action in (REMEDY, SUMMED)
+        percent = whole and float(np.nanmedian(first)) > 1.5 and float(np.nanmax(first)) <= 100.0
+        action = "If the column is a percentage, divide it by 100." if percent else order.action
         action += " If it counts samples, divide it by their number." * (order.action == SUMMED != action)
         words = Saying(order.cause, f"At step {step:g} {order.words} ({columns}).", action)
         least = Estimate(float(gap[worst]))

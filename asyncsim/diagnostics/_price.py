@@ -39,7 +39,7 @@ class Price(NamedTuple):
 
 def price(metrics: Sequence[Metric], spec: Any) -> Price:
     """Cost of a run's metrics that enumerate every outcome of a task; 0 for tasks with a closed form."""
-    task, groups, samples = spec.fitted_task, spec.groups, spec.samples_per_group
+    task, groups, samples = spec.fitted_task, spec.groups, spec.samples
     outcomes, horizon = task.listed, task.horizon
     exact = 0 if task.closed else task.prompts * outcomes
     # The variance lists every batch of one group; what is beyond the limit has no number.

@@ -146,11 +146,11 @@ def run(
     """
     _check(spec, seed, actors, second)
     moving = spec.system.mode in actor.MOVING
-    writer = Writer(log, spec.samples_per_group, spec.system.redundant, moving)
+    writer = Writer(log, spec.samples, spec.system.redundant, moving)
     shared = Shared(spec, seed, spec.updates // spec.passes)
     with stopping.deferred() as received, computing(spec):
         # The block that trains; its own source is not used, so any schedule will do.
-        shape = (shared.batches, spec.samples_per_group, spec.task.horizon, 1, shared.seed)
+        shape = (shared.batches, spec.samples, spec.task.horizon, 1, shared.seed)
         any_schedule = fixed(0).schedule(*shape)
         if any_schedule.version.shape[2] != spec.groups:
             any_schedule = fixed(0, groups_per_batch=spec.groups).schedule(*shape)
@@ -162,7 +162,7 @@ def run(
         # What a policy has loaded stays here; every actor loads its own.
         sampler = replace(block.source.sampler, policy=replace(block.source.sampler.policy))
         with actor.started(actors, weights, sampler, clock.zero, moving) as (board, crew, pipes):
-            seconds = partial(clock.seconds, samples=spec.samples_per_group)
+            seconds = partial(clock.seconds, samples=spec.samples)
             desk = Desk(spec.system, Hooks(made, names or {}), crew, pipes, seconds, clock.now)
             learner = _Learner(block.source.sampler, desk, board, writer, clock, received)
             block.source = learner
@@ -383,7 +383,7 @@ def predicted(live: Live, replicates: int = 65, realizations: int = 200, level: 
     checks.integer("replicates", replicates, 3, "an interval needs replicates beside the run's own")
     checks.real("level", level, "give the probability of a band", 0.0, 1.0, open_low=True)
     batches = len(live.t_train)
-    warm = min(ramp(live.spec.system, live.spec.samples_per_group), batches // 2)
+    warm = min(ramp(live.spec.system, live.spec.samples), batches // 2)
     system = model(live, warm)
     schedule = system.schedule(batches, 1, 1, realizations, live.seed)
     assert schedule.seconds is not None

@@ -115,7 +115,7 @@ def _public(
         made |= {"constants": {"entropy": given["entropy"]}} if given.get("entropy") else {}
         baseline, mean = given["advantage"], given["aggregator"]
         if baseline is None:
-            baseline = compared(**numbers) if compared else _usual(advantage)
+            baseline = compared(**numbers) if compared else advantage()
         if callable(aggregator):
             mean = aggregator(**numbers) if mean is None else mean
         weight = weigh(**{n: value for n, value in numbers.items() if n not in outside})
@@ -136,10 +136,6 @@ def _public(
         example=f">>> {name}().name\n{name!r}",
     )
     return parts.factory(name, body, every, build, doc)
-
-
-def _usual(advantage: Callable[[], Any]) -> Any:
-    return advantage()
 
 
 def ones(step: Step, **_: Any) -> Tensor:

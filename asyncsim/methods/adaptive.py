@@ -20,11 +20,11 @@ _ROUNDING = 1e-9
 """Sums of masses may miss a share of the tokens by rounding: nine of ten are 0.9 of them."""
 
 
-def _printed(over: str, **_: Any) -> str:
-    return "published" if over == "harmful" else "reconstruction"
-
-
-@estimator("2510.01161, algorithm 1", anchored="behavior", status=_printed)
+@estimator(
+    "2510.01161, algorithm 1",
+    anchored="behavior",
+    status=lambda over, **_: "published" if over == "harmful" else "reconstruction",
+)
 class m2po_mask(Adaptive):
     """M2PO, mask form: drop the most extreme log ratios that a step would increase, until the mean square is <= tau.
 

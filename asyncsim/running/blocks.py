@@ -40,7 +40,7 @@ class Block:
             self.task = self.task.keeping()
             self.feed.keeping()
         keys = (shared.seed, cut.replicates, cut.realization, spec.system.redundant)
-        sampler = Sampler(self.task, policy, spec.samples_per_group, *keys)
+        sampler = Sampler(self.task, policy, spec.samples, *keys)
         self.source: Any = (COUPLED if self.coupled else DRAWING)[spec.drawn](sampler, self.feed, spec.sampling)
         fused.sampling(spec, self.source)
         self.method, self.update = (knobs.bind(part, cut.replicates) for part in (spec.method, spec.update))

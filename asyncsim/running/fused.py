@@ -59,7 +59,7 @@ def sampling(spec: Any, source: Any) -> None:
     """Let a source of batches sample with a compiled program if that is worthwhile."""
     if not (pays(spec) and isinstance(source, Late) and spec.sampling == "monte_carlo"):
         return
-    long = spec.task.horizon * spec.samples_per_group * spec.groups > UNROLLED
+    long = spec.task.horizon * spec.samples * spec.groups > UNROLLED
     if plugins.own(source.sampler.task) and not (long and source.sampler.moves):
         source.sample = FusedSampling()
 

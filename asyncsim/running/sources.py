@@ -53,7 +53,7 @@ class Cut(NamedTuple):
             return EagerFeed(self.schedule if spec.rewards is None else spec.rewards.scheduled(self.schedule))
         size = len(self.replicates)
         first = int(self.replicates[0])
-        return spec.system.feed(batches, spec.samples_per_group, spec.task.horizon, size, seed, first=first)
+        return spec.system.feed(batches, spec.samples, spec.task.horizon, size, seed, first=first)
 
 
 def _whole(replicates: np.ndarray, slim: dict[str, Any], scalars: dict[str, Any], realization: np.ndarray) -> Cut:
@@ -87,7 +87,7 @@ class Source:
         if saved:
             self.schedule = system
         elif not self.coupled:
-            self.schedule = system.schedule(self.batches, spec.samples_per_group, spec.task.horizon, count, seed)
+            self.schedule = system.schedule(self.batches, spec.samples, spec.task.horizon, count, seed)
         fits = self.schedule is None or int(self.schedule.version.min()) >= 0
         remedy = "data of unknown version cannot be drawn again; drop those trajectories"
         checks.require(fits, "schedule.version", -1, "known for every token", remedy)
@@ -112,9 +112,9 @@ class Source:
         spec = self.spec
         bound = f"at most {schedule.batches * spec.passes}, the schedule's length"
         checks.require(schedule.batches >= self.batches, "updates", spec.updates, bound, "save a longer schedule")
-        fits = schedule.version.shape[3] == spec.samples_per_group
+        fits = schedule.version.shape[3] == spec.samples
         bound = f"{schedule.version.shape[3]}, as in the schedule"
-        checks.require(fits, "samples_per_group", spec.samples_per_group, bound, "use the group size it was made for")
+        checks.require(fits, "samples_per_group", spec.samples, bound, "use the group size it was made for")
         fits = schedule.version.shape[4] in (1, spec.task.horizon)
         bound = f"1 or the task's horizon {spec.task.horizon}"
         checks.require(fits, "schedule tokens", schedule.version.shape[4], bound, "use the task it was made for")

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import math
 import os
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -79,25 +80,25 @@ class Spec(calls.Told):
     Arguments:
         task: what is trained (`sim.tasks`). system: an event system (`sim.systems`), an imposed schedule
         (`sim.schedules`) or a saved `Schedule`. method: advantage, weight and aggregator (`sim.methods`). update: links
-        applied to the gradient (`sim.chain(...)`). policy: default the task's own. samples_per_group: N. updates:
-        optimizer updates U. epochs: passes over each batch (default: as the system recommends, else 1). minibatches:
-        parts of a batch, with one update on each, shuffled for every epoch and replicate (default: as the system
-        recommends, else 1). cut: how a batch is split. "groups" keeps groups together (default). "parts" takes equally
-        many samples of every group. "samples" and "tokens" split those of the entire batch, and a minibatch counts as
-        one group. advantages_from: compute advantages from the entire "batch" at its start, or from each "minibatch".
-        replicates: R independent seeds. realizations: schedules M that replicates share (replicate r runs on r mod M);
-        default the system's own. sampling: "monte_carlo", "counts" (one-token tasks) or "enumerate" (the population:
-        mean dynamics). drawing: "late" (when trained, from kept weights) or "early" (when the version is current,
-        without kept weights); for tables the results are bitwise equal; default the policy's own, early for language
-        models. diagnostics: "default", "none", or names and values of `sim.diagnostics`. every: interval in updates
-        between records. initial: initial parameters `[P]` or `[R, P]` (default the policy's own). dtype: of the
-        parameters, "float64" or "float32" (default: float64 for tables, float32 for networks). block: replicates
-        computed together (default: as many as fit); does not change the result of tables. device: "cpu" or "cuda"
-        (networks only). micro_batches: number of passes in which the policy computes a step, with one in memory at a
-        time (each is recomputed for its gradient); sums are over the entire step, whatever their number. compiled:
-        whether updates run as one machine program (default: for tables, from 1000 updates on, up to 131,072 numbers per
-        replicate in an operation); results are equal up to rounding. rewards: which rewards arrive late, and what
-        happens to their samples (`sim.rewards`; default: none).
+        applied to the gradient (`sim.chain(...)`). policy: default the task's own. samples_per_group: N (default: as
+        the system says, else 16). updates: optimizer updates U. epochs: passes over each batch (default: as the system
+        recommends, else 1). minibatches: parts of a batch, with one update on each, shuffled for every epoch and
+        replicate (default: as the system recommends, else 1). cut: how a batch is split. "groups" keeps groups together
+        (default). "parts" takes equally many samples of every group. "samples" and "tokens" split those of the entire
+        batch, and a minibatch counts as one group. advantages_from: compute advantages from the entire "batch" at its
+        start, or from each "minibatch". replicates: R independent seeds. realizations: schedules M that replicates
+        share (replicate r runs on r mod M); default the system's own. sampling: "monte_carlo", "counts" (one-token
+        tasks) or "enumerate" (the population: mean dynamics). drawing: "late" (when trained, from kept weights) or
+        "early" (when the version is current, without kept weights); for tables the results are bitwise equal; default
+        the policy's own, early for language models. diagnostics: "default", "none", or names and values of
+        `sim.diagnostics`. every: interval in updates between records. initial: initial parameters `[P]` or `[R, P]`
+        (default the policy's own). dtype: of the parameters, "float64" or "float32" (default: float64 for tables,
+        float32 for networks). block: replicates computed together (default: as many as fit); does not change the result
+        of tables. device: "cpu" or "cuda" (networks only). micro_batches: number of passes in which the policy computes
+        a step, with one in memory at a time (each is recomputed for its gradient); sums are over the entire step,
+        whatever their number. compiled: whether updates run as one machine program (default: for tables, from 1000
+        updates on, up to 131,072 numbers per replicate in an operation); results are equal up to rounding. rewards:
+        which rewards arrive late, and what happens to their samples (`sim.rewards`; default: none).
 
     Raises `InputError` when the parts do not fit together, before any run.
     """
@@ -112,7 +113,7 @@ class Spec(calls.Told):
         "leave it out, or write sim.policies.NAME(...), as sim.policies.module(network, D, A)",
         usual=None,
     )
-    samples_per_group: int = _count(16)
+    samples_per_group: int | None = whole(None, "give a positive integer", 1)
     updates: int = _count(100)
     epochs: int | None = whole(None, "leave it out for what the system recommends", 1, checks.LARGEST)
     minibatches: int | None = whole(None, "leave it out for what the system recommends", 1, checks.LARGEST)
@@ -143,12 +144,21 @@ class Spec(calls.Told):
                 checks.integer(name, getattr(self, name), 1, "leave it out for the default", self.replicates)
         for holds, *words in self._rules():
             checks.require(holds, *words)
+        made, own = calls.of(self.policy), self.method
+        read = own.describe().get("advantage") in ("gae", "n_step", "vtrace")
+        if not own.critic and (read or (made and made.arguments.get("critic"))):
+            said = "its advantage reads a critic, which nothing trains" if read else "it leaves the given critic unused"
+            said += (
+                f"; write {'--advantage gae ' * (not read)}--set method.critic=0.5, and --method ppo-clip where that"
+            )
+            said += " is refused (Python: sim.methods.ppo_clip(advantage=sim.advantages.gae(), critic=0.5))"
+            warnings.warn(checks.RunWarning(f"{own.name}: {said}"), stacklevel=4)
 
     def _rules(self) -> Iterator[tuple[bool, str, Any, str, str]]:
         """Conditions between settings, in order, each with the parts of an error message."""
         method, task, system = self.method, self.task, self.system
         yield self.every <= self.updates, "every", self.every, f"at most updates = {self.updates}", "record more often"
-        method.advantage.check(math.inf if self.sampling == "enumerate" else self.samples_per_group)
+        method.advantage.check(math.inf if self.sampling == "enumerate" else self.samples)
         mc, remedy = self.sampling == "monte_carlo", "use sampling='monte_carlo'"
         bound = "monte_carlo for a task whose outcomes cannot be listed"
         yield mc or task.enumerable, "sampling", self.sampling, bound, remedy
@@ -171,7 +181,7 @@ class Spec(calls.Told):
             self.parts,
             self.cut_between,
             self.advantages_from,
-            (self.groups, self.samples_per_group, task.horizon),
+            (self.groups, self.samples, task.horizon),
             method.advantage,
             self.sampling,
         )
@@ -267,6 +277,11 @@ class Spec(calls.Told):
         return self.cut or str(feeds.recommended(self.system, "cut"))
 
     @property
+    def samples(self) -> int:
+        """Samples per group, N: as given, or as the system says."""
+        return int(feeds.samples_of(self.system, self.samples_per_group, 16))
+
+    @property
     def groups(self) -> int:
         """Groups per batch, G: as in the system, doubled if late rewards bring earlier groups back."""
         again = self.rewards is not None and self.rewards.kept > 0
@@ -290,14 +305,14 @@ class Spec(calls.Told):
     @property
     def together(self) -> int:
         """Replicates per block; by default such that a batch takes at most a few hundred megabytes."""
-        each = self.groups * self.samples_per_group * self.task.horizon
+        each = self.groups * self.samples * self.task.horizon
         most = self.trained_policy.together or self.replicates
         return min(most, self.block or max(1, min(self.replicates, ELEMENTS // each)))
 
     def _arrays(self, parameters: int, metrics: Sequence[Any]) -> dict[str, tuple[int, str]]:
         """Sizes in bytes of the large arrays of a run by name, and the settings that reduce each."""
         system, R, T = self.system, self.replicates, self.task.horizon
-        group = self.groups * self.samples_per_group
+        group = self.groups * self.samples
         batches = self.updates // self.passes
         versions = 1
         if self.drawn == "late":
@@ -317,7 +332,7 @@ class Spec(calls.Told):
         sizes = {
             "one batch [R, G, N, T]": (
                 8 * ARRAYS * self.together * group * T,
-                f"samples_per_group = {self.samples_per_group}, groups_per_batch, the horizon or block",
+                f"samples_per_group = {self.samples}, groups_per_batch, the horizon or block",
             ),
             "parameters [versions, R, P]": (
                 size * parameters * (4 * R + 3 * self.together * versions),
@@ -333,17 +348,17 @@ class Spec(calls.Told):
             M = R if system.coupled else min(self.realizations or system.realizations(R), R)
             sizes[SCHEDULE] = (
                 (8 + 5 * M * (T if system.mode in ("keep", "reprefill") else 1)) * batches * group,
-                f"updates = {self.updates}, samples_per_group = {self.samples_per_group} or realizations = {M}",
+                f"updates = {self.updates}, samples_per_group = {self.samples} or realizations = {M}",
             )
         # Whole distributions, where a part asks for them.
         policy, asked = self.trained_policy, {*self.method.outputs, *self.method.advantage.outputs}
         asked |= {name for part in (*metrics, *self.update.links) for name in getattr(part, "outputs", ())}
         wide = {"log_probs", "reference_log_probs"} & asked & set(policy.outputs)
         if wide or getattr(policy, "distributions", False):
-            tokens = self.together * system.groups_per_batch * self.samples_per_group * T
+            tokens = self.together * system.groups_per_batch * self.samples * T
             sizes["log_probs [R, G, N, T, A]"] = (
                 size * WIDE * int(getattr(policy, "actions", 1)) * tokens,
-                f"samples_per_group = {self.samples_per_group}, groups_per_batch, the horizon or the vocabulary, "
+                f"samples_per_group = {self.samples}, groups_per_batch, the horizon or the vocabulary, "
                 "or leave out the parts that read log_probs",
             )
         return sizes
@@ -419,9 +434,10 @@ class Spec(calls.Told):
         policy = self.trained_policy
         saved = isinstance(self.system, records.Schedule)
         system = {"schedule": "saved", **self.system.header} if saved else self.system.describe()
-        names = ("samples_per_group", "updates", "replicates", "sampling", "device")
+        names = ("updates", "replicates", "sampling", "device")
         header = {**self.fitted_task.describe(), **policy.describe(), "system": system, **self.method.describe()}
-        header |= {"update": self.update.describe(), **{name: getattr(self, name) for name in names}}
+        header["update"] = self.update.describe()
+        header |= {name: getattr(self, name) for name in names} | {"samples_per_group": self.samples}
         header["epochs"] = self.rounds
         if self.parts > 1:
             header |= {"minibatches": self.parts, "cut": self.cut_between, "advantages_from": self.advantages_from}

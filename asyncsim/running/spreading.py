@@ -111,7 +111,7 @@ class Watch:
 
 def tokens_of(spec: Spec) -> int:
     """Maximum number of tokens per batch of one replicate."""
-    return spec.groups * spec.samples_per_group * spec.task.horizon
+    return spec.groups * spec.samples * spec.task.horizon
 
 
 def blocks(spec: Spec, start: int = 0, shares: int = 1, least: int = 1) -> list[range]:

@@ -291,7 +291,7 @@ def evaluation(spec: Any) -> Evaluation:
     """Plan evaluations for a batch's number of tokens, at evenly spaced updates from the first to the last."""
     batches, recorded = max(1, spec.updates // spec.passes), -(-spec.updates // spec.every)
     count = min(recorded, max(FEWEST, min(MOST, batches // SHARE)))
-    tokens = spec.groups * spec.samples_per_group * spec.task.horizon
+    tokens = spec.groups * spec.samples * spec.task.horizon
     horizon = getattr(spec.fitted_task, "whole", spec.task).horizon
     samples = max(1, tokens // horizon)
     rows = np.unique(np.linspace(0, recorded - 1, count).round().astype(int))

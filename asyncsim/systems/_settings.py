@@ -68,11 +68,6 @@ def _law(name: str, value: Any) -> Law | None:
     return None if value is None or (not isinstance(value, (str, Law)) and value == 0) else as_law(name, value)
 
 
-def _length(name: str, value: Any) -> Law:
-    checks.require(value is not None, name, value, "a distribution", "make one with asyncsim.base.laws")
-    return as_law(name, value)
-
-
 @calls.named
 @dataclass(frozen=True, repr=False)
 class Settings(Source):
@@ -80,7 +75,7 @@ class Settings(Source):
 
     name: str
     knobs: Mapping[str, Any]
-    length: Law = field(metadata={"read": _length})
+    length: Law = field(metadata={"read": as_law})
     rates: tuple[float, ...]
     groups_per_batch: int = _count(1)
     batches_per_publish: int = _count(1)

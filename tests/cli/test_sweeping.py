@@ -112,7 +112,7 @@ def test_the_knee_of_a_time_is_the_longest_and_groups_of_another_size_are_named(
     assert "knee: train_time=4 is the longest value with 95 % of the maximum groups per hour" in text
     knobs = ["--set", "samples_per_step=8", "--set", "length=10", "--set", "train_time=8"]
     alone = call("timeline", "trl", *knobs, "--sweep", "max_staleness=1,2", *more, "--samples", "1")
-    assert "not the 8 of num_generations: write --samples 8" in alone.stderr
+    assert "must be num_generations = 8 of trl; write --set num_generations=1 for both" in alone.stderr
 
 
 def test_a_stopped_sweep_says_what_is_kept(monkeypatch, tmp_path):

@@ -163,9 +163,14 @@ def test_a_run_has_the_minibatches_that_its_system_recommends() -> None:
 
 def test_groups_have_the_samples_of_the_preset_unless_others_are_given() -> None:
     trl = ("timeline", "trl", "--set", "samples_per_step=16", "--set", "length=1", "--set", "load=1", "--updates", 12)
-    sizes = {"": 8, "--set num_generations=4": 4, "--set num_generations=4 --samples 2": 2}
-    for words, size in sizes.items():
-        assert f"{size} samples per group" in call(*trl, *words.split()).output
+    run = ("run", "--replicates", "2", "--system", "trl")
+    for words, size in {"": 8, "--set num_generations=4": 4}.items():
+        typed = " ".join(map(str, trl[2:])) + f" {words}"
+        for command, part in ((trl[:2], ""), (run, "system.")):
+            own = (*command, *typed.replace("--set ", f"--set {part}").split())
+            assert f"{size} samples per group" in call(*own).output == call(*own, "--samples", size).output
+            refused = call(*own, "--samples", "2").stderr
+            assert f"= {size} of trl; write --set {part}num_generations=2 for both" in refused
     swept = (*trl, "--sweep", "max_staleness=1,2", "--realizations", 2)
     assert call(*swept).output.partition("units")[0] == call(*swept, "--samples", 8).output.partition("units")[0]
 

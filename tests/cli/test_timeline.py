@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from asyncsim.app import commands
-from asyncsim.base import plugins
+from asyncsim.base import feeds, plugins
 from tests.cli.test_cli import call, told
 
 KEYS = """
@@ -53,14 +52,9 @@ def test_the_first_page_says_how_many_of_the_named_slots_are_used(tmp_path: Path
         assert got["sample_slots"]["busy"] < 0.8 * got["group_slots"]["busy"]
 
 
-@pytest.mark.parametrize(("samples", "said"), [("1", "not the 8 of num_generations: write --samples 8"), ("8", "")])
-def test_groups_of_another_size_than_the_trainer_was_told_are_named(tmp_path: Path, samples: str, said: str) -> None:
-    knobs = ["--set", "samples_per_step=32", "--set", "length=1", "--set", "load=2", "--samples", samples]
-    text, _ = told(tmp_path, "timeline", "trl", *knobs)
-    assert (said in text) if said else "not the" not in text
-    # Every preset that counts the samples of a group for its limits is among them.
+def test_every_preset_that_counts_the_samples_of_a_group_says_so() -> None:
     sources = "".join(path.read_text("utf-8") for path in Path(plugins.__file__).parents[1].glob("systems/*.py"))
-    assert {*re.findall(r'(\w+): int = k.count\(\s*"samples of a group', sources)} == {*commands.GROUPS}
+    assert {*re.findall(r'(\w+): int = k.count\(\s*"samples of a group', sources)} == {*feeds.GROUPS}
 
 
 @pytest.mark.parametrize(

@@ -134,12 +134,12 @@ def test_a_sweep_says_what_a_comparison_of_its_settings_would(name):
 
 def test_an_advantage_whose_critic_nothing_trains_is_told():
     gae, rest = sim.advantages.gae(), (sim.tasks.gym("CartPole-v1"), sim.schedules.fixed(4))
-    arms = {f"critic {c:g}": sim.Spec(*rest, M.ppo_clip(advantage=gae, critic=c), UPDATE) for c in (0.0, 0.5)}
-    told = pairing.notes(Reading(), arms, 0)
-    assert told == (
-        "critic 0.5: with a critic, critic 0: without; for one write advantage=gae method.critic=0.5",
-        "critic 0: gae reads a critic, which nothing trains; write method.critic=0.5",
-    )
+    with pytest.warns(checks.RunWarning, match="its advantage reads a critic, which nothing trains; write --set"):
+        arms = {f"critic {c:g}": sim.Spec(*rest, M.ppo_clip(advantage=gae, critic=c), UPDATE) for c in (0.0, 0.5)}
+    one = "critic 0.5: with a critic, critic 0: without; for one write advantage=gae method.critic=0.5"
+    assert pairing.notes(Reading(), arms, 0) == (one,)
+    with pytest.warns(checks.RunWarning, match="dapo: it leaves the given critic unused; write --advantage"):
+        sim.Spec(*rest, M.dapo(), UPDATE, policy=rest[0].policy(critic=True))
 
 
 def test_an_event_in_one_arm_is_compared():

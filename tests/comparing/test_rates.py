@@ -109,7 +109,7 @@ def words(one, monkeypatch, repetitions):
     def together(runs, site):
         traces = []
         for spec, seed in runs:
-            x = one.draw(np.random.default_rng(seed), spec.replicates, spec.samples_per_group - 8)
+            x = one.draw(np.random.default_rng(seed), spec.replicates, spec.samples - 8)
             lists = {"metrics": {"batch_return": np.stack([x, x])}, "diverged": np.full(len(x), -1)}
             traces.append(
                 SimpleNamespace(**lists, updates=np.array([0, 1]), header={"spec": {"updates": 2}}, why_diverged=str)

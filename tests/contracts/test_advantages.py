@@ -169,7 +169,7 @@ def test_counted_samples_are_the_samples(name, seed):
 def test_groups_of_one(name):
     advantage = make("advantages", name)
     if name in GROUPED:
-        with pytest.raises(InputError, match=r"samples_per_group = 1: must be at least 2 .*; raise samples_per_group"):
+        with pytest.raises(InputError, match=r"samples_per_group = 1: must be at least 2 .*; write samples_per"):
             advantage.check(1)
     else:
         advantage.check(1)

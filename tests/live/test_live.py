@@ -70,10 +70,10 @@ def test_no_sample_is_lost_or_trained_twice(name):
     rows, spec = rows_of(live), live.spec
     numbers = [row["sample_id"] for row in rows]
     assert len(set(numbers)) == len(numbers)
-    each = spec.system.groups_per_batch * spec.samples_per_group
+    each = spec.system.groups_per_batch * spec.samples
     assert np.bincount([row["batch"] for row in trained(rows)]).tolist() == [each] * 60
     # Every group that was admitted is there, the unfinished ones too.
-    assert sorted({row["group_id"] for row in rows}) == list(range(max(numbers) // spec.samples_per_group + 1))
+    assert sorted({row["group_id"] for row in rows}) == list(range(max(numbers) // spec.samples + 1))
 
 
 @EVERY

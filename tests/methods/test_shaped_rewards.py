@@ -66,7 +66,7 @@ def test_a_population_has_the_best_of_k_too():
 
 
 def test_more_samples_than_a_group_has_are_refused():
-    refused(r"at least k = 5; raise samples_per_group to 5, or lower k", lambda: sim.advantages.pass_at_k(5).check(4))
+    refused(r"at least k = 5; write samples_per_group=5, or lower k", lambda: sim.advantages.pass_at_k(5).check(4))
     for wrong in (1, 2.5, True):
         refused("k", sim.advantages.pass_at_k, wrong)
 

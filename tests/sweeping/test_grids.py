@@ -18,7 +18,7 @@ from tests.sweeping.laboratory import bandit
     ("name", "value", "read"),
     [
         ("updates", 7, lambda s: s.updates),
-        ("samples_per_group", 3, lambda s: s.samples_per_group),
+        ("samples_per_group", 3, lambda s: s.samples),
         ("staleness", 9, lambda s: s.system.knobs["staleness"]),
         ("schedule.staleness", 9, lambda s: s.system.knobs["staleness"]),
         ("task.arms", 3, lambda s: s.task.describe()["actions"]),

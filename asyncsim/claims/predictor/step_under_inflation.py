@@ -86,7 +86,7 @@ def _measured_floor(point: Point, link: Any, replicates: int, seed: int, plant: 
 
 def _gradient_scaled(spec: Any) -> Any:
     """Plant that divides gradients by their noise: SGD then behaves like Adam, and Adam is unchanged."""
-    noise = spec.task.noise / math.sqrt(spec.samples_per_group)
+    noise = spec.task.noise / math.sqrt(spec.samples)
     return spec.replace(update=lab.Links((sim.updates.scale(1.0 / noise), *spec.update.links)))
 
 
