@@ -74,14 +74,15 @@ def draw(rows: Any) -> Figure:
     with _style.applied():
         figure = _style.picture(_style.WIDTH, 2.9)
         task = DRAWN if DRAWN in steps.tasks(rows) else shown(rows)[0]
-        for ax, (quantity, label) in zip(figure.subplots(1, 2), QUANTITIES.items(), strict=True):
+        axes = figure.subplots(1, 2)
+        for ax, (quantity, label) in zip(axes, QUANTITIES.items(), strict=True):
             panel(ax, rows, task, quantity)
             ends = {steps.NAMES[arm]: (float(curve(rows, task, arm, quantity).value.iloc[-1]), style["color"])
                     for arm, style in steps.ARMS.items()}  # fmt: skip
             ax.set(xlabel="update", ylabel=label, title=TITLES[quantity])
             ax.set_ylim(*((-0.09, None) if quantity == "entropy" else (-0.03, 1.03)))
             look.ends(ax, ends)
-        look.say(ax, 1.02, 0.44, steps.TARGET, look.COLOR["muted"], transform=ax.transAxes)
+        look.side(axes[0], steps.TARGET, y=0.92)
         _script.headline(figure, lost(rows, task), f"Entropy and return at staleness {oldest(rows)}")
     return figure
 
