@@ -66,7 +66,7 @@ def draw_limit(ax: Axes, rows: Any, read: Any) -> None:
     found = limits(rows)
     values, below = [read(policy).mean() for policy in found.values()], [shift for shift in found if shift <= 0.0]
     ax.set_xscale("symlog", linthresh=0.01, linscale=0.5)
-    ax.plot(found.keys(), values, linestyle="none", marker="o", markersize=5, color=look.COLOR["controlled"])
+    ax.plot(list(found), values, linestyle="none", marker="o", markersize=5, color=look.COLOR["controlled"])
     ax.plot(below, [read(expected(shift)).mean() for shift in below], **_style.PREDICTED)
     ax.axvline(0.0, **_style.REFERENCE)
     look.ticks(ax.xaxis, LABELED, [f"{shift:g}".replace("-", "−") for shift in LABELED])

@@ -51,11 +51,6 @@ def ends(rows: Any, task: str, arm: str, quantity: str, times: float | None = 1.
     return steps.at(rows, quantity, times, task=task, arm=arm, staleness=oldest(rows), epochs=1)
 
 
-def left(rows: Any, task: str) -> float:
-    """Return at the end with the clip, divided by that on fresh data."""
-    return float(ends(rows, task, "clip", "end").value / ends(rows, task, "fresh", "end").value)
-
-
 def lost(rows: Any, task: str) -> bool:
     """Whether the clip and BAPO end with more entropy than fresh data, and with less return."""
     (entropy, some), *stale = ([ends(rows, task, arm, q) for q in ("entropy_end", "end")]
@@ -100,7 +95,6 @@ def numbers(rows: Any) -> dict[str, str]:
     found["kept_half"] = str(sum(keeps(rows, task, "half", 1.0) for task in known))
     found["kept_less"] = str(sum(keeps(rows, task, "bapo", 1.0) for task in known))
     found["tasks"] = str(len(known))
-    found["stalled"] = str(sum(left(rows, task) < 0.5 for task in known))
     for task, key, quantity in ((DRAWN, "h", "entropy_end"), *((task, "r", "end") for task in SHOWN)):
         for arm in steps.ARMS:
             known = task in steps.tasks(rows)
