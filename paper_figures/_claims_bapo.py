@@ -61,8 +61,8 @@ CLAIMS = (
     _claim(
         "PPO's clip blocks the updates that raise entropy",
         "under conditions",
-        "from a peaked start, the clip blocks {bapo_tokens:peaked_up} of these updates and {bapo_tokens:peaked_down} of others; "
-        "from a uniform start, {bapo_tokens:uniform_up} and {bapo_tokens:uniform_down}",
+        "from a peaked start, the clip blocks {bapo_tokens:peaked_up} of these updates and {bapo_tokens:peaked_down} "
+        "of others; from a uniform start, {bapo_tokens:uniform_up} and {bapo_tokens:uniform_down}",
         "bapo_tokens",
         when="plain gradient, and an initial policy that favors a wrong token",
         held="blocked",
