@@ -29,7 +29,7 @@ COLOR = {
     "tokens": look.COLOR["controlled"],
     **{task: style["color"] for task, style in look.TASK.items()},
 }
-RULE = "predicted: flat where the number of\nupdates limits the rate, then 1/S"
+RULE = "predicted: limited by updates,\nthen by staleness"
 MARKER = {2048: "s", LONG: "o", SHORT: "^"}
 
 

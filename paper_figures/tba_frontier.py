@@ -18,7 +18,7 @@ from paper_figures._claim import Setting, decided
 EXPERIMENTS = {"tba_steps": {"part": "grid", "task": "arms", "rate": "best synchronous", "steps": 15}}
 LABELS = (
     ("TBA (wide line)", "TBA", 3.3, 1.07),
-    ("RLOO, penalty under current policy", tba_steps.CURRENT, 3.3, 0.99),
+    (tba.LABELS[tba_steps.CURRENT], tba_steps.CURRENT, 3.3, 0.99),
     ("Dr. GRPO", "Dr. GRPO", 0.95, 0.18),
     ("RLOO, penalty under behavior policy", "RLOO", 3.6, 0.17),
 )

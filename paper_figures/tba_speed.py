@@ -20,7 +20,7 @@ PAPER = 4.0
 """Speed-up that the abstract states."""
 SHOWN = {2: ("partial", "v"), 10: ("controlled", "^"), 30: ("tuned", "D")}
 """Color and mark of each interval."""
-FREE = "predicted if the trainer never waits"
+FREE = "predicted, no waiting"
 ARM, TASKS = "TBA, 10", ("noisy bandit", "noisy graded")
 """The arm that is quoted, and the tasks on which a target was timed."""
 
@@ -80,15 +80,15 @@ def draw_speed(ax: Axes, rows: Any) -> None:
         found = [speed(rows, training, interval) for training in trainings]
         style = {**_style.MEASURED, **look.CONNECTED, "color": look.COLOR[color], "marker": marker}
         ax.errorbar(x, [v for v, _ in found], yerr=[h for _, h in found], **style)
-        names[f"weights every {interval} batches"] = (found[0][0], look.COLOR[color])
+        names[f"every {interval} batches"] = (found[0][0], look.COLOR[color])
     interval = tba_speed.ARMS[ARM][1]
     factor, color = speed(rows, tba_speed.CLOCK, interval)[0], look.COLOR[SHOWN[interval][0]]
     look.say(ax, 1.08 * burden(rows, tba_speed.CLOCK), 0.62 * factor, f"{factor:.1f}", color)
     ax.axhline(PAPER, **_style.REFERENCE)
     names[f"paper: {PAPER:g}"] = (PAPER, look.COLOR["muted"])
-    ax.set_xlabel("generation time divided by training time")
+    ax.set_xlabel("generation time / training time")
     look.say(ax, 25.0, 12.0, FREE, ha="right")
-    ax.set(xscale="log", yscale="log", ylabel="TBA's updates per second\n/ those of synchronous RLOO")
+    ax.set(xscale="log", yscale="log", ylabel="updates per second,\nsynchronous = 1")
     ax.set(xlim=(0.8 * min(x), 1.25 * max(x)), ylim=(0.4, 40.0))
     look.ends(ax, names)
     look.ticks(ax.yaxis, (0.5, 1, 2, 4, 8, 16, 32))
