@@ -15,7 +15,7 @@ from paper_figures import _script
 from paper_figures import _vcpo as look
 from paper_figures._claim import Setting, decided
 
-EXPERIMENTS = {"tba_speed": {"part": "speed", "task": "none (timing only)"}}
+EXPERIMENTS = {"tba_speed": {"part": "speed", "task": "none (timing only; weights exchanged as lines say)"}}
 PAPER = 4.0
 """Speed-up that the abstract states."""
 SHOWN = {2: ("partial", "v"), 10: ("controlled", "^"), 30: ("tuned", "D")}
