@@ -35,6 +35,6 @@ CLAIMS = (
         "asymre",
         when="the shift is better only over several rounds of frozen data",
         held="better",
-        test="return is higher with the shift",
+        test="return is higher with the shift than without",
     ),
 )

@@ -61,12 +61,12 @@ CLAIMS = (
     _claim(
         "PPO's clip blocks the updates that raise entropy",
         "under conditions",
-        "from a peaked start, the clip blocks {bapo_tokens:peaked_up} of them and {bapo_tokens:peaked_down} of others; "
-        "from a uniform start, {bapo_tokens:uniform_up} and {bapo_tokens:uniform_down}",
+        "from a peaked start, the clip blocks {bapo_tokens:peaked_up} of these updates and {bapo_tokens:peaked_down} "
+        "of others; from a uniform start, {bapo_tokens:uniform_up} and {bapo_tokens:uniform_down}",
         "bapo_tokens",
         when="plain gradient, and an initial policy that favors a wrong token",
         held="blocked",
-        test="the clip blocks a larger share of the updates that raise entropy",
+        test="the clip blocks a larger share of the updates that raise entropy than of others",
     ),
     _claim(
         "BAPO's adaptive bounds re-balance positive and negative samples",
@@ -109,7 +109,7 @@ CLAIMS = (
         "bapo_bounds",
         when="return everywhere, entropy on the long task only",
         held="c_high",
-        test="from the tightest to the widest bound, the mean rises",
+        test="the mean return (entropy) rises from the tightest to the widest bound",
     ),
     _claim(
         "Lowering c_low lowers return and entropy",
@@ -118,7 +118,7 @@ CLAIMS = (
         "bapo_bounds",
         when="entropy decreases, but the return rises",
         held="c_low",
-        test="from the tightest to the widest bound, the mean decreases",
+        test="the mean return (entropy) decreases from the tightest to the widest bound",
     ),
     _claim(
         "Tokens with ratios far from 1 are improbable and uncertain",

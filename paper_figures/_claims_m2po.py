@@ -83,7 +83,7 @@ CLAIMS = (
         "m2po_clipped",
         when="not midway through training at the best synchronous rate",
         held="fewer",
-        test="at that update, M2PO masks fewer tokens of the chain",
+        test="at an update, M2PO masks fewer tokens of the chain than the clip",
     ),
     _claim(
         "M2PO bounds the second moment of log ratios",
@@ -102,7 +102,7 @@ CLAIMS = (
         "m2po_tokens",
         when="forks at staleness 128 and 256; on fresher data, the clip masks no tokens",
         held="prunes",
-        test="the clip masks a larger share of uncertain bits",
+        test="the clip masks a larger share of uncertain bits than of nearly certain bits",
     ),
     _claim(
         "The second moment bounds χ²",
@@ -120,7 +120,7 @@ CLAIMS = (
         "m2po_divergence",
         when="at the 4× rate, midway through training",
         held="kl",
-        test="at that update, M2PO's KL from the behavior policy is below the clip's",
+        test="at an update, M2PO's KL from the behavior policy is below the clip's",
     ),
 )
 ITEMS: tuple[Item, ...] = (

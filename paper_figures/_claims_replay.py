@@ -15,7 +15,7 @@ CLAIMS = (
         "compute of fresh data (bandit, graded, sparse)",
         when="two of three tasks, if generation costs enough",
         held="saves",
-        test="tuned, replay needs less compute than fresh data at this cost of generation",
+        test="at tuned rates and this cost of generation, replay needs less compute than fresh data",
     ),
     _claim(
         "Replay hurts little per gradient step",
@@ -24,7 +24,7 @@ CLAIMS = (
         "rate, and {replay:bandit_best_updates} at the bandit's tuned rate",
         when="only at one small rate on two tasks",
         held="cheap",
-        test="this many uses take at most 25 % more updates",
+        test="with this many uses of each sample, training takes at most 25 % more updates",
     ),
     _claim(
         "With larger buffers, training is slower but more stable",
@@ -32,7 +32,7 @@ CLAIMS = (
         "a larger buffer needs {replay:sparse_slower} to {replay:bandit_slower} times as many updates as a smaller one",
         when="slower at a small rate; not more stable at a large one, or undecided",
         held="buffers",
-        test="at this number of uses, 16 batches instead of 1 need more (fewer) updates",
+        test="at this number of uses, a buffer of 16 batches needs more (fewer) updates than one of 1",
     ),
     _claim(
         "Replay preserves entropy",
@@ -40,6 +40,6 @@ CLAIMS = (
         "at tuned rates, entropy is {replay:bandit_entropy} to {replay:graded_entropy} times that of fresh data",
         when="on graded and sparse sequences only",
         held="entropy",
-        test="with a buffer of this many batches, at least nine tenths of entropy remain",
+        test="with a buffer of this many batches, entropy is at least nine tenths of that on fresh data",
     ),
 )

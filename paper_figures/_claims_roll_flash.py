@@ -70,7 +70,7 @@ CLAIMS = (
         "roll_sizes",
         when="at spread 1, 32 and 64 samples do not differ clearly",
         held="smaller",
-        test="at ratio 2, the share of the maximum speed is smaller than with twice the samples",
+        test="at ratio 2, speed is a smaller share of its maximum than with twice as many samples",
     ),
     _claim(
         "Queue scheduling with spare prompts shortens generation",
@@ -100,7 +100,7 @@ CLAIMS = (
         "roll_agents",
         when="one mean latency; the paper's maximum is 2.46 times",
         held="latency",
-        test="the speed-up is larger than at the next smaller deviation",
+        test="the speed-up is larger than at the next smaller deviation of latency",
     ),
     _claim(
         "Spare groups are faster than larger groups",
@@ -111,7 +111,7 @@ CLAIMS = (
         "roll_spare",
         when="entire groups are slow",
         held="groups",
-        test="a rollout with spare groups takes less time",
+        test="a rollout with spare groups takes less time than one with larger groups",
     ),
 )
 ITEMS: tuple[Item, ...] = (

@@ -48,7 +48,7 @@ CLAIMS = (
         when="often Dr. GRPO, seldom RLOO; neither where rewards are rare",
         held="ahead",
         also="tba_returns",
-        test="TBA's mean return is more than {tba_asynchrony:smallest} higher",
+        test="TBA's mean return is more than {tba_asynchrony:smallest} above that of the other method",
     ),
     _claim(
         "TBA trains at least 4 times as fast",
@@ -66,10 +66,10 @@ CLAIMS = (
         "on a bandit with many samples, TBA's return is {tba_buffer:uniform_095_many} on recent data, and "
         "{tba_buffer:uniform_0_many} on data of any staleness",
         "tba_buffer",
-        when="with samples on the bandit; not with generators",
+        when="with more samples on the bandit; not with more generators",
         held="recent",
         also="tba_returns",
-        test="the advantage of recent data in mean return grows from the minimum to the maximum scale",
+        test="recent data raise the mean return more at the largest scale than at the smallest",
     ),
     _claim(
         "Sampling data by reward helps as generation scales",
@@ -79,7 +79,7 @@ CLAIMS = (
         "tba_buffer",
         when="the return decreases",
         held="reward",
-        test="with these samples per exchange, mean return is better with draws by reward",
+        test="mean return is higher with draws by reward than with uniform draws, at this number of samples",
     ),
     _claim(
         "Where rewards are rare, more generators raise the return",

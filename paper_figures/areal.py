@@ -144,7 +144,6 @@ def draw(rows: Any) -> Figure:
         axes[0].set_ylabel("return minus that on fresh data")
         axes[0].set_ylim(min(-0.15, axes[0].get_ylim()[0]), max(0.05, axes[0].get_ylim()[1]))
         axes[0].yaxis.set_major_locator(MultipleLocator(0.05))
-        axes[1].set_xlabel("staleness limit (versions)\nbars: corrected for interim looks")
         look.side(axes[0], "below 0: worse than fresh data", 0.72)
         _script.headline(figure, behind(rows), "Return on stale data minus that on fresh data")
     return figure

@@ -16,14 +16,15 @@ from paper_figures import _script
 from paper_figures import _vcpo as look
 from paper_figures._claim import Setting, decided
 
-EXPERIMENTS = {"asymre": {"part": "frozen", "task": "10-armed bandits", "staleness": "frozen data"}}
+MEANS = {"10-armed bandits": f"means of {lab.BANDITS}"}
+EXPERIMENTS = {"asymre": {"part": "frozen", "task": "10-armed bandits", "staleness": "frozen data", "means": MEANS}}
 
 
 MUTED = look.COLOR["muted"]
 CLEAR = 0.05
 """Least distance of a baseline below the mean reward at which policies keep several arms on average."""
 LABELED = (-1.0, -0.2, -0.05, 0.0, 0.02, 0.1)
-"""Shifts with a tick; the others are drawn between them, all at equal distances."""
+"""Shifts with a tick."""
 
 
 def predicted(bandit: int, shift: float) -> np.ndarray:
@@ -63,13 +64,13 @@ def support(policy: np.ndarray) -> np.ndarray:
 def draw_limit(ax: Axes, rows: Any, read: Any) -> None:
     """A reading of the limits, mean over bandits, on its prediction."""
     found = limits(rows)
-    values = [read(policy).mean() for policy in found.values()]
-    ax.plot(range(len(found)), values, linestyle="none", marker="o", markersize=5, color=look.COLOR["controlled"])
-    ax.plot(range(len(found)), [read(expected(shift)).mean() for shift in found], **_style.PREDICTED)
-    ax.axvline(list(found).index(0.0), **_style.REFERENCE)
-    shown = [place for place, shift in enumerate(found) if shift in LABELED]
-    look.ticks(ax.xaxis, shown, [f"{list(found)[place]:g}".replace("-", "−") for place in shown])
-    ax.set(xlabel="baseline minus the behavior policy's mean reward (not to scale)")
+    values, below = [read(policy).mean() for policy in found.values()], [shift for shift in found if shift <= 0.0]
+    ax.set_xscale("symlog", linthresh=0.01, linscale=0.5)
+    ax.plot(list(found), values, linestyle="none", marker="o", markersize=5, color=look.COLOR["controlled"])
+    ax.plot(below, [read(expected(shift)).mean() for shift in below], **_style.PREDICTED)
+    ax.axvline(0.0, **_style.REFERENCE)
+    look.ticks(ax.xaxis, LABELED, [f"{shift:g}".replace("-", "−") for shift in LABELED])
+    ax.set(xlabel="baseline minus the behavior policy's mean reward")
 
 
 def draw(rows: Any) -> Figure:
@@ -78,15 +79,12 @@ def draw(rows: Any) -> Figure:
         figure = _style.picture(_style.WIDTH, 2.9)
         left, right = figure.subplots(1, 2)
         draw_limit(left, rows, support)
-        left.set(
-            ylabel="number of arms played", ylim=(0.0, 10.3), title=f"Arms still played, means of {lab.BANDITS} bandits"
-        )
+        left.set(ylabel="number of arms played", ylim=(0.0, 10.3), title="Arms still played")
         draw_limit(right, rows, reward)
         right.axhline(reward(lab.softmax(lab.LOGITS)).mean(), **_style.REFERENCE)
-        look.say(right, 11.0, reward(lab.softmax(lab.LOGITS)).mean() - 0.022, "behavior policy", MUTED, ha="right")
-        look.say(right, 7.2, 0.8, "right of 0:\nprediction for 0", MUTED)
+        look.say(right, 0.12, reward(lab.softmax(lab.LOGITS)).mean() - 0.022, "behavior policy", MUTED, ha="right")
         right.set(ylabel="mean reward", ylim=(0.5, 0.93), title="Return after training on frozen data")
-        look.say(left, list(limits(rows)).index(0.0) + 0.15, 9.7, "baseline = mean reward", MUTED)
+        look.say(left, 0.002, 9.7, "baseline = mean reward", MUTED)
         below = {shift: policy for shift, policy in limits(rows).items() if shift <= 0.0}
         kept, paid = ([read(policy).mean() for policy in below.values()] for read in (support, reward))
         more = kept == sorted(kept, reverse=True) and support(below[-CLEAR]).mean() > 2.0

@@ -69,7 +69,7 @@ def draw(rows: Any) -> Figure:
         axes[0].set_ylabel("mean return over training")
         ends = {arm: point(rows, levels(rows)[-1], arm, None).value for arm in SHOWN}
         look.ends(axes[1], {steps.NAMES[arm]: (float(end), steps.ARMS[arm]["color"]) for arm, end in ends.items()})
-        look.say(axes[1], 1.02, 0.47, steps.TARGET, look.COLOR["muted"], transform=axes[1].transAxes)
+        look.side(axes[0], steps.TARGET, 0.46, 0.08)
         _script.headline(figure, holds(rows), f"Return on stale data, {steps.TASKS[task(rows)]}")
     return figure
 

@@ -51,11 +51,6 @@ def ends(rows: Any, task: str, arm: str, quantity: str, times: float | None = 1.
     return steps.at(rows, quantity, times, task=task, arm=arm, staleness=oldest(rows), epochs=1)
 
 
-def left(rows: Any, task: str) -> float:
-    """Return at the end with the clip, divided by that on fresh data."""
-    return float(ends(rows, task, "clip", "end").value / ends(rows, task, "fresh", "end").value)
-
-
 def lost(rows: Any, task: str) -> bool:
     """Whether the clip and BAPO end with more entropy than fresh data, and with less return."""
     (entropy, some), *stale = ([ends(rows, task, arm, q) for q in ("entropy_end", "end")]
@@ -74,14 +69,15 @@ def draw(rows: Any) -> Figure:
     with _style.applied():
         figure = _style.picture(_style.WIDTH, 2.9)
         task = DRAWN if DRAWN in steps.tasks(rows) else shown(rows)[0]
-        for ax, (quantity, label) in zip(figure.subplots(1, 2), QUANTITIES.items(), strict=True):
+        axes = figure.subplots(1, 2)
+        for ax, (quantity, label) in zip(axes, QUANTITIES.items(), strict=True):
             panel(ax, rows, task, quantity)
             ends = {steps.NAMES[arm]: (float(curve(rows, task, arm, quantity).value.iloc[-1]), style["color"])
                     for arm, style in steps.ARMS.items()}  # fmt: skip
             ax.set(xlabel="update", ylabel=label, title=TITLES[quantity])
             ax.set_ylim(*((-0.09, None) if quantity == "entropy" else (-0.03, 1.03)))
             look.ends(ax, ends)
-        look.say(ax, 1.02, 0.44, steps.TARGET, look.COLOR["muted"], transform=ax.transAxes)
+        look.side(axes[0], steps.TARGET, y=0.92)
         _script.headline(figure, lost(rows, task), f"Entropy and return at staleness {oldest(rows)}")
     return figure
 
@@ -99,7 +95,6 @@ def numbers(rows: Any) -> dict[str, str]:
     found["kept_half"] = str(sum(keeps(rows, task, "half", 1.0) for task in known))
     found["kept_less"] = str(sum(keeps(rows, task, "bapo", 1.0) for task in known))
     found["tasks"] = str(len(known))
-    found["stalled"] = str(sum(left(rows, task) < 0.5 for task in known))
     for task, key, quantity in ((DRAWN, "h", "entropy_end"), *((task, "r", "end") for task in SHOWN)):
         for arm in steps.ARMS:
             known = task in steps.tasks(rows)

@@ -14,13 +14,11 @@ from paper_figures import _bapo_steps as steps
 from paper_figures import _script
 from paper_figures import _vcpo as look
 from paper_figures._claim import Setting, decided
+from paper_figures.bapo_rule import WAYS
 
 NAMED = {"names": {"tokens": "16 tokens"}, "means": {"16 tokens": "fraction of correct tokens"}}
 EXPERIMENTS = {"bapo_steps": {"part": "tokens", "task": "tokens", "rate": 0.2, **NAMED}}
-STARTS: dict[str, tuple[str, dict[str, Any]]] = {
-    bapo_steps.PEAKED: ("peaked start", {"color": look.COLOR["stale"], "marker": "o"}),
-    bapo_steps.UNIFORM: ("uniform start", {"color": look.COLOR["measured"], "marker": "s"}),
-}
+STARTS = {bapo_steps.PEAKED: "peaked start", bapo_steps.UNIFORM: "uniform start"}
 TASK, FEW = "tokens", 0.001
 """The task that is drawn; least share of tokens that a bin needs."""
 KINDS = {"plain": "plain gradient", "natural": "natural gradient"}
@@ -47,14 +45,14 @@ def binned(rows: Any, start: str, quantity: str) -> Any:
 def draw_blocked(ax: Axes, rows: Any) -> None:
     """Share of pushes up and down that the clip blocks: two bars for each start."""
     names = []
-    for place, (start, (name, style)) in enumerate(STARTS.items()):
+    for place, (start, name) in enumerate(STARTS.items()):
         for side, way, word in ((-0.2, "up", "raise"), (0.2, "down", "lower")):
-            row = own(rows, start, f"plain {way}", "blocked").iloc[[0]]
-            ax.bar([place + side], row.value, width=0.38, color=style["color"], alpha=0.8 if way == "up" else 0.35)
-            look.points(ax, [place + side], row, **{**style, "color": look.INK, "marker": "none"})
+            row, color = own(rows, start, f"plain {way}", "blocked").iloc[[0]], WAYS[way][1]
+            ax.bar([place + side], row.value, width=0.38, color=color, alpha=0.5)
+            look.points(ax, [place + side], row, color=look.INK, marker="none")
             look.say(ax, place + side, 0.03, f"{word}\nentropy", look.INK, ha="center", va="bottom")
             percent = f"{100 * row.value.iloc[0]:.0f} %"
-            look.say(ax, place + side, row.high.iloc[0] + 0.03, percent, style["color"], ha="center")
+            look.say(ax, place + side, row.high.iloc[0] + 0.03, percent, color, ha="center")
         names.append({bapo_steps.PEAKED: "peaked start (on a wrong token)"}.get(start, name))
     ax.set(xlim=(-0.6, 1.6), ylim=(0.0, 0.7), ylabel="share of token updates that PPO's clip blocks")
     look.percents(ax.yaxis)
@@ -105,7 +103,7 @@ def far(rows: Any, start: str) -> list[Setting]:
                 first, *_, last = known[[share[edge] >= FEW for edge in known.number]].itertuples()
                 apart = sign * (last.value - first.value)
                 reach = math.hypot(last.high - last.low, first.high - first.low) / 2.0
-                place = (f"{word}, {STARTS[start][0].split()[0]} start", f"{steps.TOLD[task]} at rates", f"{at:g}")
+                place = (f"{word}, {STARTS[start].split()[0]} start", f"{steps.TOLD[task]} at rates", f"{at:g}")
                 found.append(Setting(place, decided(apart > reach, apart < -reach)))
     return found
 
@@ -113,7 +111,7 @@ def far(rows: Any, start: str) -> list[Setting]:
 def held(rows: Any) -> dict[str, list[Setting]]:
     """Whether the clip blocks more of what raises entropy, and properties of ratios far from 1, by start and task."""
     found = []
-    for start, (name, _) in STARTS.items():
+    for start, name in STARTS.items():
         for kind, gradient in KINDS.items():
             for (task, at), known in biased(rows, start, kind).items():
                 place = (f"{name.split()[0]} start, {gradient}", f"{steps.TOLD[task]} at rates", f"{at:g}")

@@ -1,4 +1,4 @@
-"""Updates until collapse against staleness at three learning rates: of GRPO; those of linear gradients are numbers."""
+"""Updates until GRPO's collapse × learning rate against staleness; those of linear gradients are numbers."""
 
 from __future__ import annotations
 
@@ -29,6 +29,12 @@ def times(rows: Any, task: str) -> Any:
     return own[own.rate.isin(RATES[task])].sort_values(["rate", "staleness"])
 
 
+def constant(rows: Any, task: str) -> float:
+    """Updates until collapse × rate on fresh data at the smallest rate."""
+    fresh = _script.pick(rows, quantity="time", task=task, arm=ARMS[task], staleness=0).nsmallest(1, "rate").iloc[0]
+    return float(fresh.value * fresh.rate)
+
+
 def fallen(rows: Any) -> float:
     """Most updates until collapse with linear gradients at the first staleness beyond each rate's predicted limit."""
     own = times(rows, "linear")
@@ -50,21 +56,23 @@ def horizon(rows: Any) -> float:
 def draw(rows: Any) -> Figure:
     """A curve of GRPO for each learning rate."""
     with _style.applied():
-        figure, later = _style.picture(_style.WIDTH, 2.6), []
+        figure, later, names = _style.picture(_style.WIDTH, 2.6), [], {}
         ax = figure.subplots()
         for (rate, own), mark in zip(times(rows, "tokens").groupby("rate"), "^os", strict=False):
             style = {**look.CONNECTED, "color": COLOR["tokens"], "marker": mark, "markersize": 3.5}
-            look.points(ax, own.staleness, own, **style)
-            look.say(ax, 0.93 * own.staleness.iloc[0], own.value.iloc[0], f"rate {rate:g}", COLOR["tokens"], ha="right")
+            look.points(ax, own.staleness, own, scale=rate, **style)
+            names[f"rate {rate:g}"] = (float(own["product"].iloc[-1]), COLOR["tokens"])
             later.append(bool(own.low.iloc[-1] > 1.3 * own.value.iloc[0]))
         for rate, level in unseen(rows):
             words = f"rate {rate:g}, staleness {level:.0f}: too few\ncollapses in {horizon(rows):.0f} updates"
-            look.say(ax, 35.5, 472.0, words, COLOR["tokens"], ha="right")
-        ax.set(xscale="log", yscale="log", xlabel="staleness (versions)", xlim=(1.4, 36.0), ylim=(50.0, 560.0))
-        ax.set_ylabel("updates until collapse (the return\nloses half of its largest gain)")
+            look.say(ax, 35.5, 5.6, words, COLOR["tokens"], ha="right")
+        ax.set(xscale="log", yscale="log", xlabel="staleness (versions)", xlim=(1.8, 36.0), ylim=(3.0, 24.0))
+        ax.set_ylabel("updates until collapse (half of\nthe gain is lost) × learning rate")
         look.ticks(ax.xaxis, (2, 4, 8, 16, 32))
-        look.ticks(ax.yaxis, (50, 100, 200, 400))
-        _script.headline(figure, later and all(later), "Updates until GRPO's collapse against staleness")
+        look.ticks(ax.yaxis, (4, 8, 16))
+        ax.axhline(constant(rows, "tokens"), **_style.REFERENCE)
+        look.ends(ax, names | {"if constant": (constant(rows, "tokens"), look.COLOR["muted"])}, 0.1)
+        _script.headline(figure, later and all(later), "GRPO's collapse time × learning rate against staleness")
     return figure
 
 
@@ -76,10 +84,9 @@ def numbers(rows: Any) -> dict[str, str]:
 def held(rows: Any) -> dict[str, list[Setting]]:
     """Whether time times rate is within a quarter of that of the smallest rate on fresh data, at the drawn rates."""
     found = []
-    for task, arm in ARMS.items():
-        fresh = _script.pick(rows, quantity="time", task=task, arm=arm, staleness=0).nsmallest(1, "rate").iloc[0]
+    for task in ARMS:
         for row in times(rows, task).itertuples():
-            low, high = (end * row.rate / (fresh.value * fresh.rate) for end in (row.low, row.high))
+            low, high = (end * row.rate / constant(rows, task) for end in (row.low, row.high))
             inside = task == "linear" and row.staleness + 0.5 < stale_constant() / row.rate
             place = (NAMES[task], f"rate {row.rate:g}", f"{row.staleness:.0f}")
             found.append(

@@ -7,18 +7,20 @@ from types import SimpleNamespace
 from typing import Any
 
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from asyncsim.plotting import _style
 from experiments import delight as experiment
 from paper_figures import _methods, _script
 from paper_figures import _vcpo as look
 from paper_figures._claim import Setting
+from paper_figures.delight_returns import GATE
 
 EXPERIMENTS = {
     "delight": {
         "part": "cosine",
         "task": "bandits",
-        "means": {"bandits": f"{100 * experiment.SHARE:.0f} % of data from a faulty actor"},
+        "means": {"bandits": f"{100 * experiment.SHARE:.0f} % of data from an actor that always plays one wrong arm"},
     }
 }
 IS, DG = "exact IS", "DG"
@@ -43,7 +45,7 @@ def course(rows: Any, part: str, place: str, quantity: str, arm: str) -> Any:
 def draw(rows: Any) -> Figure:
     """A line for each estimator's mean; the learner improves to the right."""
     with _style.applied():
-        figure = _style.picture(_style.WIDTH, 2.7)
+        figure = _style.picture(_style.WIDTH, 2.9)
         ax, names = figure.subplots(), {}
         ax.set(xscale="log", xlim=(0.7, 0.0007), ylim=(0.7, 1.02))
         each = {arm: course(rows, "cosine", "bug", "mean", arm) for arm in LOOKS}
@@ -58,6 +60,7 @@ def draw(rows: Any) -> Figure:
         worse = (each[DG] < each[IS]).all() and each[DG].iloc[-1] < each[DG].max() - 0.05
         worse = worse and (each[DG] > each[experiment.BASE]).all() and each[IS].min() > 0.999
         _script.headline(figure, worse, "Direction of gradients with a faulty actor")
+        look.below(figure, [Line2D([], [], linestyle="none", label=GATE)])
     return figure
 
 

@@ -21,7 +21,7 @@ ONE: dict[str, Any] = look.HOLLOW
 CLIPS = ("PPO", "GRPO", "BAPO", "M2PO", "GSPO")
 """Methods that clip or mask around recorded log-probs."""
 GROUPS = {
-    "Clips around recorded log-probs": CLIPS,
+    "Clips around sampler's log-probs": CLIPS,
     "Other methods": ("RLOO", "PPO, recomputed", "CISPO", "TIS, token", "VCPO"),
 }
 """Methods that are drawn."""

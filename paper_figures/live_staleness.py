@@ -15,11 +15,17 @@ from paper_figures._vcpo import below, ticks
 
 ASKED = {"task": "token bandit, CartPole, sums", "staleness": "measured", "seeds": "one run per mark", "pooled": True}
 EXPERIMENTS = {"live_staleness": ASKED}
-MODES = {"waits": "slow generation (10 ms)", "none": "fast generation (no wait)"}
-"""Colors: runs whose generation takes longer than messages, and all others."""
+MODES = ("waits", "none")
+"""Runs whose generation takes longer than messages, and all others."""
+LOOKS = {
+    "token bandit, 10 ms generation": (("waits",), "measured"),
+    "token bandit, fast generation": (("none",), "contrast"),
+    "CartPole, sums": (("cartpole", "characters"), "tuned"),
+}
+"""Modes of the rows, and the color, of the runs that a mark names."""
 QUANTITIES = ("staleness", "total variation", "throughput", "return")
 """What has a band; numbers count all of it."""
-OUTSIDE = "outside its predicted 99 % band (line)"
+OUTSIDE = "outside its 99 % band (line)"
 ENOUGH = 0.95
 """Share of values inside of their bands of 99 percent that is nearly all of them."""
 DRAWN = {"staleness": "mean staleness (versions)", "throughput": "updates per second"}
@@ -33,11 +39,11 @@ def judged(rows: Any, mode: str) -> Any:
 def draw_panel(ax: Axes, rows: Any, quantity: str) -> int:
     """Measured over predicted with its band, a mark per run, a ring where it is outside; how many are outside."""
     inside, total = 0, 0
-    for mode, color in (("waits", "measured"), ("none", "contrast")):
-        own = _script.pick(judged(rows, mode), quantity=quantity)
-        color = _style.COLORS[color]
+    for name, (modes, shade) in LOOKS.items():
+        own = _script.pick(rows[rows["mode"].isin(modes)], quantity=quantity)
+        color = _style.COLORS[shade]
         ax.hlines(own.measured, own.low, own.high, color=color, linewidth=0.7)
-        ax.plot(own.predicted, own.measured, "o", color=color, markersize=3.5, label=MODES[mode])
+        ax.plot(own.predicted, own.measured, "o", color=color, markersize=3.5, label=name)
         out = own[~own.measured.between(own.low, own.high)]
         ax.plot(out.predicted, out.measured, "o", mfc="none", color=_style.INK, markersize=8.0, label=OUTSIDE)
         inside, total = inside + len(own) - len(out), total + len(own)
@@ -67,7 +73,7 @@ def draw(rows: Any) -> Figure:
         few = max(missed) < (1.0 - ENOUGH) * (rows.quantity == "staleness").sum()
         _script.headline(figure, few, "Live runs and what the event model predicts")
         named = dict(zip(*axes[1].get_legend_handles_labels()[::-1], strict=True))
-        below(figure, [named[name] for name in (*MODES.values(), OUTSIDE)])
+        below(figure, [named[name] for name in (*LOOKS, OUTSIDE) if name in named])
     return figure
 
 

@@ -9,12 +9,15 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
+from experiments import m2po
 from paper_figures import _m2po as arms
 from paper_figures import _script
 from paper_figures import _vcpo as look
 from paper_figures._claim import Setting, decided
 
-EXPERIMENTS = {"m2po": {"part": "grid", "staleness": 256, **arms.PAID}}
+DRAWN = tuple(sorted((*m2po.RATES, *m2po.BETWEEN))[1:])
+"""Rates but for the least, at which no token is masked."""
+EXPERIMENTS = {"m2po": {"part": "grid", "staleness": 256, "rate": DRAWN, **arms.PAID}}
 CLIPPED, MASKED = 0.0122, 0.0006
 """Shares of tokens that the paper's abstract has, of the clip and of M2PO."""
 LOOKS: dict[str, dict[str, Any]] = {

@@ -82,12 +82,12 @@ def draw(rows: Any, paired: Any) -> Figure:
             ylim=(len(there) - 0.5, -0.5),
             xlabel=f"return after {updates} updates, minus that on fresh data",
         )
-        look.side(ax, "left: worse", 0.5)
         look.ticks(ax.yaxis, range(len(there)), [steps.TASKS[task] for task in there])
         some = all(0 < len(matched(paired, "best", arm)) < len(there) for arm in ("m2po", "clip"))
         _script.headline(figure, some, "Final return on stale data minus that on fresh data")
         looks = {name: steps.LOOKS[arm] for arm, name in (("m2po", "M2PO"), ("clip", "PPO's clip"))}
         look.legend(figure, [ax], looks, steps.NEAR)
+        ax.axvspan(0.0, ax.get_xlim()[1], color=look.COLOR["effect"], linewidth=0)
         figure.legends[-1].get_texts()[-1].set_text(f"matches fresh data: interval above −{steps.NEAR:g}")
     return figure
 

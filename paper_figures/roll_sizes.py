@@ -76,7 +76,8 @@ def draw_ratio(ax: Axes, rows: Any) -> None:
         xlabel="asynchronous ratio (maximum staleness)", ylabel="speed divided by\nsynchronous speed", ylim=(1.0, None)
     )
     ax.set_title("By samples per step")
-    look.say(ax, 8.0, 2.7, f"ring: {100 * ENOUGH:.0f} % of maximum", look.COLOR["muted"], ha="right")
+    words = f"ring: smallest ratio with\n{100 * ENOUGH:.0f} % of maximum speed"
+    look.say(ax, 8.0, 2.7, words, look.COLOR["muted"], ha="right")
     look.ends(ax, names)
 
 
