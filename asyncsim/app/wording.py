@@ -625,10 +625,10 @@ def smallest(pairs: Sequence[tuple[str, str]]) -> str:
     task = next(iter(specs_of(arms, [word for option, word in pairs if option == "--set"]).values())).fitted_task
     given = {"--metric": notation.TRAINED, "--over": "mean", **dict(pairs)}
     metric, over = given["--metric"].replace("-", "_"), given["--over"]
-    low, high = (0.0, 1.0) if over in ("collapse", "reached") else map(float, task.earnings)
+    low, high = (0.0, 1.0) if over in ("collapse", "fall", "reached") else map(float, task.earnings)
     size, unit = (10.0, "updates") if over == "time" else (0.05, metric)
     if over not in ("time", "seconds", "slot-hours") and metric in notation.RETURNS and math.isfinite(high - low):
-        what = f"the share of replicates ({over})" if over in ("collapse", "reached") else metric
+        what = f"the share of replicates ({over})" if over in ("collapse", "fall", "reached") else metric
         size, unit = (high - low) / 100.0, f"{what}, {low:g} to {high:g} on {plugins.name_of(task)}"
     return f"add --smallest {float(f'{size:.1g}'):g}: the smallest difference that matters, of {unit}"
 

@@ -70,7 +70,7 @@ def compare(
         the smallest difference that matters, in units of the reading (for "improvement", of a probability). metric: its
         name in the trace, or a value of `sim.diagnostics`; by default the return of the trained policy, whatever the
         staleness of its data. over: how its curve becomes a number: "mean" over updates, "end", updates until `target`
-        ("time"), whether it is "reached", or whether the replicate has a "collapse". "seconds": arms at equal simulated
+        ("time"), whether it is "reached", or has a "collapse" or "fall". "seconds": arms at equal simulated
         seconds of their event systems, whatever their numbers of updates: the mean over the last tenth before the
         `horizon`, or with a target the seconds until it is reached. A replicate that never reaches it counts as the
         horizon. "slot-hours": the same at equal cost, slots x seconds / 3600. This counts the sample slots of the

@@ -13,7 +13,7 @@ from scipy import stats
 
 from asyncsim.base import checks, plugins, uncertainty
 from asyncsim.base.records import Estimate
-from asyncsim.comparing.readings import WINDOW, learned_at, trailing
+from asyncsim.comparing.readings import WINDOW, lows, trailing
 
 OVER = ("mean", "largest", "smallest")
 TINY = 1e-12
@@ -117,20 +117,19 @@ class Matched(NamedTuple):
     control_times: np.ndarray
 
 
-def course(returns: np.ndarray, start: float, best: float, window: int = WINDOW) -> Course:
+def course(returns: np.ndarray, start: float, best: float, window: int = WINDOW, event: str = "collapse") -> Course:
     """Classify each run from its returns `[U, R]`, the return `start` of the initial policy and the `best` return.
 
     With m_t the mean of the last `window` returns and p_t its running peak, a run has learned at the first t with
     m_t >= start + (best - start)/2, and has collapsed from the first t behind which always
-    m_t < start + (p_t - start)/2.
+    m_t < start + (p_t - start)/2. With `event` "fall", `collapsed` is the first such t, whether or not it comes back.
     """
-    mean = trailing(returns, window)
-    peak = np.fmax.accumulate(mean, axis=0)
-    learned = learned_at(mean, start, best)
-    low = (mean < start + 0.5 * (peak - start)) & (np.arange(len(mean))[:, None] > learned) & (learned >= 0)
+    learned, low = lows(trailing(returns, window), start, best)
     # The update after the last one that was not low; a run that ends high has none.
     since = len(low) - low[::-1].argmin(axis=0)
     collapsed = np.where(low[-1], np.where(low.all(axis=0), 0, since), -1)
+    if event == "fall":
+        collapsed = np.where(low.any(axis=0), low.argmax(axis=0), -1)
     return Course(learned, collapsed, low.any(axis=0) & ~low[-1])
 
 
@@ -209,8 +208,6 @@ def at_equal_times(cases: np.ndarray, controls: np.ndarray, pairs: Matched, erro
         if here.any():
             weights.append(here.sum(axis=0) / here.sum())
             above.append(np.mean(np.where(controls == score, 0.5, controls < score)[here]))
-    if not above:
-        return math.nan, math.inf
     heaviest = max(1.0, float(np.sum(weights, axis=0).max())) / len(above)
     most = min(len(above), controls.shape[-1])
     return float(np.mean(above)), heaviest * most * band(most, error)
@@ -232,20 +229,6 @@ def threshold(scores: np.ndarray, rate: float) -> float:
 def halves(runs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Masks of the runs that set a threshold (even replicates) and of those that are reported (odd replicates)."""
     return runs % 2 == 0, runs % 2 == 1
-
-
-def precision(detections: Estimate, alarms: Estimate, share: float) -> Estimate:
-    """Fraction of alarms that are right if a fraction `share` of runs collapses: s d / (s d + (1 - s) f).
-
-    d of collapses and f of other runs raise one. The error is linear in those of d and f; NaN where there is no alarm.
-    """
-    right, wrong = share * detections.value, (1.0 - share) * alarms.value
-    total = right + wrong
-    if total == 0.0:
-        return Estimate(math.nan, math.inf, samples=detections.samples + alarms.samples)
-    slopes = share * wrong / total**2, (1.0 - share) * right / total**2
-    error = math.hypot(slopes[0] * detections.error, slopes[1] * alarms.error)
-    return Estimate(right / total, error, samples=detections.samples + alarms.samples)
 
 
 def band(samples: int, error: float = 0.05) -> float:
