@@ -693,15 +693,13 @@ class Alarm:
     """How well one signal predicts falls.
 
     `area`: probability that a run about to fall has a higher score than a healthy run cut at the same time, at the
-    first lead, and its maximum error with probability 0.95, for any distribution of scores. `unequal`, by lead: the
-    same against healthy runs cut at other times, which alone can shift it. `roc`: rates of false alarms and of
-    detections at every level, `[K, 2]`, at the first lead and unequal times. `level`: exceeded in a watch by the share
-    `rate` of one half of the healthy runs; an alarm is a score of the `Signal` above it (for "ess", a mean of log ESS
-    below -`level`); `at` has it in words. At this level `false_alarms` of the other half, `detections` of falls;
-    `missed`, undetected falls with an exact interval; `ahead`, median lead in recorded updates (NaN: no alarm). `word`,
-    of `area`: "better than chance", "worse than chance", "no better than chance" (below 0.6) or "cannot tell"; `why`:
-    all scores are equal, or of the beginning. `event`: "fall" or "collapse",
-    `watch`: within how many updates before it an alarm counts.
+    first lead, and its maximum error with probability 0.95. `unequal`, by lead: the same against healthy runs cut at
+    other times, which alone can shift it. `roc`: rates of false alarms and of detections at every level, `[K, 2]`.
+    `level`: exceeded in a watch by the share `rate` of one half of the healthy runs; an alarm is a score above
+    it, `at` has it in words. At this level `false_alarms` of the other half, `detections` of falls; `missed`,
+    undetected falls with an exact interval; `ahead`, median lead in recorded updates (NaN: no alarm). `word`, of
+    `area`: "better than chance", "worse than chance", "no better than chance" (below 0.6) or "cannot tell"; `why`: all
+    scores are equal, or of the beginning. `event` "fall" or "collapse"; `watch`, how many updates before it count.
     """
 
     signal: Any

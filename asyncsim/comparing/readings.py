@@ -13,8 +13,7 @@ from asyncsim.base.notation import RETURNS, TRAINED
 from asyncsim.base.trace import Trace
 
 OVER = ("mean", "end", "time", "reached", "collapse", "fall")
-FALLS = ("collapse", "fall")
-"""Those that count runs whose curve falls: low in the end, or at any time."""
+FALLS = OVER[4:]
 CLOCKS = ("seconds", "slot-hours")
 """Axes on which arms are compared at equal values, whatever their numbers of updates."""
 PLACES = 201
@@ -125,9 +124,8 @@ class Reading:
     def aside(self) -> str:
         """What a share of runs that fall counts, and of which numbers if not of returns; else ""."""
         others = ", ".join(each for each in self.metric.split(", ") if each not in RETURNS)
-        told = f"counted are runs whose {others} {self.over}s; metric='trained_return' counts those whose return does"
-        told += f", and without over='{self.over}' there are values of {others}"
-        return (told if others else checks.advice(self.over, "ends")) * (self.over in FALLS)
+        told = checks.advice("others" if others else self.over, "ends").replace("EVENT", self.over)
+        return told.replace("METRIC", others) * (self.over in FALLS)
 
     def numbers(self, trace: Trace, lacking: bool = False, parts: int = 1) -> np.ndarray:
         """Number read from each replicate, float64 `[R]`; raises `InputError` if the metric is missing.

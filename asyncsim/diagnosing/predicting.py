@@ -23,7 +23,6 @@ LEAST = 8
 """Runs of either kind below which nothing is said: not even an area of 1 could be told from chance."""
 ALIKE = "all runs have the same most alarming value, or none; give a shorter watch=, or a Signal of the other side"
 FELL = {"fall": "fell", "collapse": "collapsed"}
-"""What a run did, by event."""
 EARLY = checks.advice("early", "alarm")
 REMEDY = "give a trace, as of sim.run(spec), columns by name, the path of a log, or a list of these"
 
@@ -40,7 +39,6 @@ def predict(
     lead: Iterable[int] = (10, 0, 5, 20),
     watch: int | None = 30,
     window: int = WINDOW,
-    confirm: int | None = None,
     rate: float = 0.1,
     seed: int = 0,
 ) -> Prediction:
@@ -49,25 +47,22 @@ def predict(
     With m_t the mean of the last `window` returns and p_t its running peak, a run falls at the first t with
     m_t < start + (p_t - start)/2, whether or not it comes back; event="collapse": at the first t from which this holds
     up to the end. It has to have learned before, m_t >= start + (best - start)/2. Score of a run: the largest s_t of
-    the last `watch` with t < t_c - lead, one number a run. Healthy runs are cut at times drawn from those of falls: of
-    a whole history scores of longer watches are larger by chance alone, n_+/(n_+ + n_-) in place of 1/2. Area: P(score
-    before a fall > that of a healthy run), ties half, with its error between runs.
+    the last `watch` with t < t_c - lead. Healthy runs are cut at times drawn from those of falls. Area: P(score before
+    a fall > that of a healthy run), ties half, with its error between runs.
 
     Arguments: `runs`, a `Trace` with replicates, columns by name (`[U]` or `[U, R]`), the path of a log with a row for
     each update (.csv, .jsonl, .parquet), or a list of these. `signal`, a metric's name (ESS, entropy, mean ratios and
     returns are feared low, most others high), a `Signal`, or a list of them. `returns`, the metric that falls (None:
     "trained_return" where runs have it at every update, else "batch_return", the behavior policy's, which falls later
     by its staleness). `start`, return of the initial policy (None: the mean of the first ones), and `best`, the largest
-    there is (None: the largest trailing mean of all runs). `event`: "fall" or "collapse". `lead`, `watch`, `window` and
-    `confirm` in recorded updates: times before the fall at which scores end, the first being that of the verdict; how
-    many are watched (None: the whole history); the mean; how many must follow (None: `window` behind a collapse).
-    `rate`, healthy runs that an alarm may wake in a watch, in (0, 1). `seed` of the draws.
-    Returns a `Prediction`: it prints for each alarm its level, the share of falls that it announces, by how many
-    recorded updates (median), and the share of healthy runs that it wakes, the best area first; with fewer than eight
-    scored runs of either kind it has a reason and no alarm. Its words compare runs at equal times and assume no law of
-    scores: each is wrong with probability 0.05 at most. A run without returns from some update on (it diverged) has
-    fallen there. Raises `InputError` for other values, missing metrics or runs of different lengths. Assumes
-    independent runs, and metrics known at their update.
+    there is (None: the largest trailing mean of all runs). `event`: "fall" or "collapse". `lead`, `watch` and `window`
+    in recorded updates: times before the fall at which scores end, the first being that of the verdict; how many are
+    watched (None: all); the mean. `rate`, healthy runs that an alarm may wake, in (0, 1). `seed` of the draws.
+    Returns a `Prediction`: it prints the level of each alarm, the share of falls that it announces, by how many
+    updates, and the share of healthy runs that it wakes; with fewer than eight scored runs of either kind a reason and
+    no alarm. Its words compare runs at equal times, and each is wrong with probability 0.05 at most. A run without
+    returns from some update on (it diverged) has fallen there. Raises `InputError` for other values, missing metrics or
+    runs of different lengths. Assumes independent runs, and metrics known at their update.
     Source: areas, DeLong 1988; words, Hoeffding 1963; band, Massart 1990; the protocol is this package's.
 
     >>> random = np.random.default_rng(0)
@@ -83,8 +78,6 @@ def predict(
     checks.integer("window", window, 1, "count recorded updates")
     if watch is not None:
         checks.integer("watch", watch, max(leads) + 1, "watch longer than the largest lead")
-    if confirm is not None:
-        checks.integer("confirm", confirm, 0, "count recorded updates behind a fall")
     checks.rate("rate", rate, "give the share of healthy runs that an alarm may wake")
     checks.one_of("event", event, tuple(FELL), "say which runs are told apart")
     returns = returns or returns_of(runs)
@@ -103,7 +96,7 @@ def predict(
     kinds["never learned"] = found.learned < 0
     # Find falls and healthy runs; without a watch scores still need one update ahead of the largest lead.
     ahead = max(leads) + 1 if watch is None else watch
-    behind = confirm if confirm is not None else window * (event == "collapse")
+    behind = window * (event == "collapse")
     pairs = alarms.matched(found, kinds["healthy"], len(earned), ahead, behind, seed, window)
     counts = {name: int(is_.sum()) for name, is_ in kinds.items()}
     counted = checks.advice(event, "alarm").format(window, readings.collapses(earned).sum())

@@ -141,19 +141,15 @@ def noted(question: Question, found: Sweep) -> Sweep:
         optimum = spec.fitted_task.optimum if "task" not in first else math.nan
         said = unseen(rows, own["over"] * found.shares, optimum, spec.fitted_task.describe()) * (len(rows) > 1)
         lines.append(f"{head}: " * bool(said and len(metrics) > 1) + said)
-        if own["over"] not in FALLS or said:
-            continue
-        at = {i: grids.Cell({name: row[name] for name in found.names}, spec).name for i, row in enumerate(rows)}
-        fell = [row["mean"] * row["replicates"] for row in rows]
-        each = ", ".join(
-            f"{row['early']} of {fell[i]:.0f} at ({at[i]})" for i, row in enumerate(rows) if row.get("early")
-        )
-        lines.append(checks.advice("apart", "alarm").format(own["over"], each) * bool(each))
-        learned = [
-            (n - x.get("early", 0), x["replicates"] - x.get("unlearned", 0)) for n, x in zip(fell, rows, strict=True)
-        ]
-        best = max(at, key=lambda i: min(learned[i][0], learned[i][1] - learned[i][0]))
-        lines.append(checks.advice("half", "ends").format(at[best], *learned[best], ENDED[own["over"]]))
+        apart, near = list[str](), list[tuple[float, str]]()
+        for row in rows if own["over"] in FALLS and not said and len(rows) > 1 else ():
+            name = grids.Cell({each: row[each] for each in found.names}, spec).name
+            early, fell, learned = row["early"], row["mean"] * row["replicates"], row["replicates"] - row["unlearned"]
+            apart += [f"{early} of {fell:.0f} at ({name})"] * bool(early)
+            told = checks.advice("half", "ends").format(name, fell - early, learned, ENDED[own["over"]])
+            near.append((min(fell - early, learned - fell + early), told))
+        lines.append(checks.advice("apart", "alarm").format(own["over"], ", ".join(apart)) * bool(apart))
+        lines.append(max(near, default=(0.0, ""))[1])
     return replace(found, notes=tuple(dict.fromkeys(filter(None, lines))))
 
 

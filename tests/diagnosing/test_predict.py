@@ -12,6 +12,7 @@ from scipy import stats
 import asyncsim as sim
 from asyncsim.base import plugins
 from asyncsim.diagnosing import Signal, alarms, predicting
+from experiments import alarms as gallery
 from tests.core import runs as small
 from tests.refusals import refused
 
@@ -310,7 +311,6 @@ def test_a_trace_and_two_of_its_kind():
         ({"lead": ()}, "lead = []"),
         ({"watch": 5}, "watch = 5"),
         ({"window": 0}, "window = 0"),
-        ({"confirm": -1}, "confirm = -1"),
         ({"rate": 1.0}, "rate = 1.0"),
         ({"event": "never"}, "event = 'never'"),
         ({"best": -1.0}, "best = -1.0"),
@@ -416,3 +416,29 @@ def test_half_way_is_counted_from_the_start():
     """From 0.5 to 1, half way is 0.75."""
     returns = np.array([[0.7, 0.8]]) * np.ones((10, 1))
     assert alarms.course(returns, 0.5, 1.0, 1).learned.tolist() == [-1, 0]
+
+
+def test_alarms_and_falls_are_those_of_the_gallery():
+    """Planted: collapses in place of falls, and a level set on other stretches than those that are watched."""
+    columns, falls = made()
+    steps, returns = np.arange(LENGTH)[:, None], columns["batch_return"]
+    returns[:, :60] = np.where(steps > falls[:60] + 15, 1.0, returns[:, :60])
+    columns["noise"] += 0.3 * (steps > falls - 20)
+    found = sim.predict(columns, "noise", lead=[10], rate=gallery.FALSE)
+    shown = gallery.fallen(returns, 0.0, 1.0)
+    np.testing.assert_array_equal(found.course.collapsed, shown.collapsed)
+    pairs = alarms.matched(shown, alarms.healthy(shown), LENGTH, gallery.WATCH, 0, 0)
+    alarm, score = found.alarms["noise"], Signal("noise")(columns)
+    level = alarms.threshold(alarms.worst(score, pairs.controls, pairs.control_times, 30)[:, ::2], gallery.FALSE)
+    first = alarms.announced(score, pairs.cases, pairs.case_times, 30, level)
+    assert (alarm.level, alarm.detections.value) == (level, (first > 10).mean())
+
+
+@pytest.mark.parametrize(("rate", "half"), [(0.05, True), (0.0005, False)])
+def test_too_few_falls_end_in_a_command_that_finds_a_setting(rate, half):
+    method, update = sim.methods.truncated_is("sequence", cap=10.0), sim.chain(sim.updates.adam(rate))
+    sizes = {"samples_per_group": 8, "updates": 150, "replicates": 16}
+    spec = sim.Spec(sim.tasks.token_bandit(8, 16), sim.schedules.fixed(16), method, update, **sizes)
+    command = sim.predict(sim.run(spec, seed=0, progress=False)).reason.partition("print(")[2]
+    note = str(eval(command[:-1], {"sim": sim, "spec": spec})).splitlines()[-2]
+    assert ("nearest to half: staleness=" if half else "about half fall on token_bandit(8, 16)") in note
