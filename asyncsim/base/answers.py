@@ -692,14 +692,12 @@ class Boundary(calls.Told):
 class Alarm:
     """How well one signal predicts falls.
 
-    `area`: probability that a run about to fall has a higher score than a healthy run cut at the same time, at the
-    first lead, and its maximum error with probability 0.95. `unequal`, by lead: the same against healthy runs cut at
-    other times, which alone can shift it. `roc`: rates of false alarms and of detections at every level, `[K, 2]`.
-    `level`: exceeded in a watch by the share `rate` of one half of the healthy runs; an alarm is a score above
-    it, `at` has it in words. At this level `false_alarms` of the other half, `detections` of falls; `missed`,
-    undetected falls with an exact interval; `ahead`, median lead in recorded updates (NaN: no alarm). `word`, of
-    `area`: "better than chance", "worse than chance", "no better than chance" (below 0.6) or "cannot tell"; `why`: all
-    scores are equal, or of the beginning. `event` "fall" or "collapse"; `watch`, how many updates before it count.
+    `area`: probability that a run about to fall scores above a healthy run cut at the same time, at the first lead, and
+    its maximum error with probability 0.95. `unequal`, by lead: the same at other times, which alone can shift it.
+    `roc`: rates of false alarms and of detections at every level, `[K, 2]`. `level`: exceeded in a watch by the share
+    `rate` of one half of the healthy runs; `at` has it in words. At this level `false_alarms` of the other half,
+    `detections` of falls; `missed` falls with an exact interval; `ahead`, median lead in recorded updates (NaN: none).
+    `word`, of `area`; `why` it is "cannot tell"; `event`; `watch`, how many updates before it count.
     """
 
     signal: Any
@@ -747,10 +745,9 @@ class Alarm:
 class Prediction(calls.Told):
     """What became of each run, and how well each signal predicted that.
 
-    `course` has the times of each run. `runs` counts runs that "fell" ("collapsed", if that is the event), that
-    "recovered" (of those that fell), "healthy" and "never learned" ones, and `scored` those used for the areas;
-    `others`: why not all; `stretch`: the part of the history that is scored. `alarms` are keyed by the signals' names;
-    empty where there is a `reason`. `counted`: what a fall is, and how others count collapses.
+    `course` has the times of each run. `runs` counts runs that "fell" (or "collapsed"), "recovered" of them, "healthy"
+    and "never learned" ones; `scored` those used for the areas; `others`: why not all; `stretch`: what of the history
+    is scored. `alarms` are keyed by signals' names; empty where there is a `reason`. `counted`: what a fall is.
     """
 
     course: Any

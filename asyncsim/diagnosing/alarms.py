@@ -98,9 +98,8 @@ def signal_of(given: Any, window: int = WINDOW) -> Signal:
 
 
 class Course(NamedTuple):
-    """Outcome of each run, all `[R]`. `learned`: first update at which the trailing mean return has gained half of the
-    possible gain (-1: never). `collapsed`: first update from which it stays below half of its own maximum gain (-1:
-    never). `recovered`: whether it fell below and came back."""
+    """Outcome of each run, all `[R]`: the update at which it `learned` and that at which it fell, `collapsed` (-1:
+    never), and whether it has `recovered`. See `course`."""
 
     learned: np.ndarray
     collapsed: np.ndarray
@@ -143,8 +142,8 @@ def matched(
 ) -> Matched:
     """Match collapses after at least `watch` updates with `others` `[R]`, cut at times drawn from those of collapses.
 
-    A collapse counts where `confirm` updates follow it. Another run gets times of collapses drawn at random among
-    those by which it had learned and been watched as long; without one it is left out.
+    A collapse counts where `confirm` updates follow it. Another run gets times drawn among those of collapses by which
+    it had learned and been watched as long; without one it is left out.
     """
     early = np.where(found.learned >= 0, found.learned + watch + window, updates + 1)
     cases = np.flatnonzero((found.collapsed >= early) & (found.collapsed < updates - confirm))
@@ -232,15 +231,6 @@ def halves(runs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def band(samples: int, error: float = 0.05) -> float:
-    """Half width of a confidence band for a full empirical distribution function, such as that of lead times.
-
-    e = sqrt(ln(2/error) / (2 n)): P(sup |F_n - F| > e) <= error.
-
-    Arguments: `samples` n >= 1, independent runs; `error` in (0, 1). Returns e, a share. Raises `InputError` for other
-    values. Source: Massart 1990.
-
-    >>> round(band(200, 0.01), 4)
-    0.1151
-    """
+    """Half width e of a confidence band of an empirical distribution: P(sup |F_n - F| > e) <= error (Massart 1990)."""
     n = checks.integer("samples", samples, 1, "count independent runs")
     return math.sqrt(math.log(2.0 / checks.rate("error", error, "give a share of runs")) / (2.0 * n))

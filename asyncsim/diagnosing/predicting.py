@@ -1,5 +1,6 @@
 """`predict`: which alarm announces the fall of a run, at which level and how long ahead, from traces or logs."""
 
+import glob
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,7 +25,7 @@ LEAST = 8
 ALIKE = "all runs have the same most alarming value, or none; give a shorter watch=, or a Signal of the other side"
 FELL = {"fall": "fell", "collapse": "collapsed"}
 EARLY = checks.advice("early", "alarm")
-REMEDY = "give a trace, as of sim.run(spec), columns by name, the path of a log, or a list of these"
+REMEDY = "give a trace, as of sim.run(spec), columns by name (dict(df)), the path of a log, or a list of these"
 
 
 @calls.named
@@ -77,7 +78,8 @@ def predict(
     checks.require(bool(leads), "lead", leads, "at least one time", "count recorded updates before the fall")
     checks.integer("window", window, 1, "count recorded updates")
     if watch is not None:
-        checks.integer("watch", watch, max(leads) + 1, "watch longer than the largest lead")
+        shorter = f"write watch={max(leads) + 10}, or a shorter lead, as lead=[{max(0, int(watch or 0) // 2)}]"
+        checks.integer("watch", watch, max(leads) + 1, shorter)
     checks.rate("rate", rate, "give the share of healthy runs that an alarm may wake")
     checks.one_of("event", event, tuple(FELL), "say which runs are told apart")
     returns = returns or returns_of(runs)
@@ -92,8 +94,8 @@ def predict(
     remedy = "give start= and best= of the task: no run has gained anything"
     checks.require(top > begin, "best", top, f"above start = {begin:g}", remedy)
     found, fell = alarms.course(earned, begin, top, window, event), FELL[event]
-    kinds = {fell: found.collapsed >= 0, "recovered": found.recovered, "healthy": alarms.healthy(found)}
-    kinds["never learned"] = found.learned < 0
+    ends = (found.collapsed >= 0, found.recovered, alarms.healthy(found), found.learned < 0)
+    kinds = dict(zip((fell, "recovered", "healthy", "never learned"), ends, strict=True))
     # Find falls and healthy runs; without a watch scores still need one update ahead of the largest lead.
     ahead = max(leads) + 1 if watch is None else watch
     behind = window * (event == "collapse")
@@ -126,7 +128,8 @@ def _remedy(runs: Any, found: alarms.Course, fewest: int, scored: int, event: st
     rates = re.findall(r"\blr=([\d.e+-]+)", str(spec.get("update")))
     if not rates or times <= 4:
         paste = f": sim.run(spec.replace(replicates={times * spec['replicates']}))" if rates else ""
-        return f"take about {times} times as many {'replicates' if spec else 'runs'}{paste}"
+        more = f"take about {times} times as many {'replicates' if spec else 'runs'}{paste}"
+        return more if scored or spec else "add runs of the kind that is missing"
     grid = {"lr": [float(f"{float(rates[-1]) * each:.3g}") for each in (0.1, 0.3, 1.0, 3.0, 10.0)]}
     if spec["system"].get("name") == "fixed" and (most := (spec["updates"] - 1) // 3) > 0:
         own = spec["system"]["knobs"]["staleness"]
@@ -199,6 +202,8 @@ def _early(values: np.ndarray, pairs: Matched, scores: tuple[np.ndarray, np.ndar
 
 def metrics_of(runs: Any, names: Sequence[str]) -> dict[str, np.ndarray]:
     """The named metrics `[U, R]`, with several sources concatenated along runs."""
+    # Of logs in a pattern, each is a run.
+    runs = sorted(glob.glob(runs)) or runs if isinstance(runs, str) and glob.has_magic(runs) else runs
     sources = list(runs) if isinstance(runs, (list, tuple)) else [runs]
     checks.require(bool(sources), "runs", runs, "at least one run", REMEDY)
     tables = [_table(source, number, names) for number, source in enumerate(sources)]
