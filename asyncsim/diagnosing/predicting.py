@@ -110,7 +110,6 @@ def predict(
     if few:
         remedy = _remedy(runs, found, min(counts[kind] for kind in scored), min(scored.values()), event, window)
         why = f"at least {LEAST} of each must be scored, and {few} are; {remedy}"
-        # Without falls none is scored, however many are healthy.
         late = late if counts[fell] else f"healthy runs are cut where others {event}"
         return Prediction(found, counts, scored, late, over, {}, why, counted)
     about = leads, watch, rate, found.learned, event
@@ -168,7 +167,6 @@ def _alarm(
 
     unequal = {lead: alarms.auc(*both(lead)) for lead in leads}
     cases, controls = both(leads[0])
-    # An alarm may come at any update of a watch, too late ones included.
     whole = alarms.worst(values, pairs.controls, pairs.control_times, watch)
     # Replicates alternate between the half that sets the level and the half that is reported.
     setting, held_out = alarms.halves(np.arange(len(pairs.controls)))
@@ -202,7 +200,6 @@ def _early(values: np.ndarray, pairs: Matched, scores: tuple[np.ndarray, np.ndar
 
 def metrics_of(runs: Any, names: Sequence[str]) -> dict[str, np.ndarray]:
     """The named metrics `[U, R]`, with several sources concatenated along runs."""
-    # Of logs in a pattern, each is a run.
     runs = sorted(glob.glob(runs)) or runs if isinstance(runs, str) and glob.has_magic(runs) else runs
     sources = list(runs) if isinstance(runs, (list, tuple)) else [runs]
     checks.require(bool(sources), "runs", runs, "at least one run", REMEDY)

@@ -312,7 +312,6 @@ def test_a_trace_and_two_of_its_kind():
         ({"watch": 5}, "watch = 5"),
         ({"window": 0}, "window = 0"),
         ({"rate": 1.0}, "rate = 1.0"),
-        ({"event": "never"}, "event = 'never'"),
         ({"best": -1.0}, "best = -1.0"),
     ],
 )
