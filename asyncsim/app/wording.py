@@ -628,7 +628,7 @@ def smallest(pairs: Sequence[tuple[str, str]]) -> tuple[float, str, float]:
     metric, over = given["--metric"].replace("-", "_"), given["--over"]
     if over == "time" or ("--target" in given and over in ("seconds", "slot-hours")):
         return 10.0, "updates" if over == "time" else over, math.inf
-    event, chance = over in ("collapse", "reached"), given.get("--statistic") == "improvement"
+    event, chance = over in ("collapse", "fall", "reached"), given.get("--statistic") == "improvement"
     low, high = (0.0, 1.0) if event else map(float, task.earnings)
     if chance or not (event or metric in notation.RETURNS) or math.isinf(high - low):
         return 0.05, "a probability" if chance else metric, math.inf

@@ -201,7 +201,7 @@ class OnTask:
     latest: float = math.nan
     """Where on the axis the last replicate reaches the `target`; the end of the axis if some replicate never does."""
     event: str = ""
-    """What is counted, "collapse" or "reached", where numbers are shares of replicates."""
+    """What is counted, "collapse", "fall" or "reached", where numbers are shares of replicates."""
 
     @property
     def idle(self) -> tuple[str, str]:
@@ -340,7 +340,7 @@ class Answer(calls.Told):
                 lines += [f"  {whose}{line}" for line in (details, pair.why, *pair.notes) if line]
             other = other_task(on.task, harder=not on.blind.startswith("no arm"))
             if on.idle[0]:
-                tuned = on.event == "collapse" and on.arms[0].tuned.knob
+                tuned = on.event in ("collapse", "fall") and on.arms[0].tuned.knob
                 other = "--tune none, as tuning prefers rates that spare runs, with " * bool(tuned) + on.idle[1]
             elif not (on.blind.startswith("no arm") or any(math.isfinite(pair.pairing) for pair in on.pairs)):
                 alike = "settings in which the arms differ", "another kind of task, such as token_bandit"
@@ -684,23 +684,20 @@ class Boundary(calls.Told):
             low, high = (f"{row[end]:.5g} ({row.get(f'events_{end}')})" for end in ("low", "high"))
             found = f"none found, as {row['none']}" if "none" in row else f"{low} to {high}{beside}{wide}"
             lines.append(f"  {setting or 'this spec'}: {found}")
+        lines += [checks.advice(event, "ends") for event in re.findall(r" (collapse|fall)s", lines[0])]
         return "\n".join(lines)
 
 
 @dataclass(frozen=True, eq=False)
 class Alarm:
-    """How well one signal predicts collapse.
+    """How well one signal predicts falls.
 
-    `area`: probability that a run about to collapse has a higher score than a healthy run cut at the same time, at the
-    smallest lead, and its maximum error with probability 0.95, for any distribution of scores. `unequal`, by lead: the
-    same against healthy runs cut at other times, which alone can shift it. `roc`: rates of false alarms and of
-    detections at every level, `[K, 2]`, at the smallest lead and unequal times. `level`: exceeded by the share `rate`
-    of one half of the healthy runs; an alarm is a score of the `Signal` above it (for "ess", a mean of log ESS below
-    -`level`). At this level, each within `band`: `false_alarms` of the other half, `detections` of collapses,
-    `precision` at the share of collapses among the runs; `missed`, undetected collapses with an exact interval.
-    `lead_time`, by lead: share of collapses with an earlier first alarm; `ahead`, median lead in recorded updates (NaN:
-    no alarm). `word`, of `area`: "better than chance", "worse than chance", "no better than chance" (below 0.6) or
-    "cannot tell"; `why`: all scores are equal, or of the beginning.
+    `area`: probability that a run about to fall scores above a healthy run cut at the same time, at the first lead, and
+    its maximum error with probability 0.95. `unequal`, by lead: the same at other times, which alone can shift it.
+    `roc`: rates of false alarms and of detections at every level, `[K, 2]`. `level`: exceeded in a watch by the share
+    `rate` of one half of the healthy runs; `at` has it in words. At this level `false_alarms` of the other half,
+    `detections` of falls; `missed` falls with an exact interval; `ahead`, median lead in recorded updates (NaN: none).
+    `word`, of `area`; `why` it is "cannot tell"; `event`; `watch`, how many updates before it count.
     """
 
     signal: Any
@@ -710,20 +707,29 @@ class Alarm:
     level: float
     false_alarms: Estimate
     detections: Estimate
-    precision: Estimate
-    lead_time: dict[int, float]
-    band: float
     word: str
     missed: tuple[float, float, float]
     ahead: float
     why: str
+    event: str = "fall"
+    watch: int | None = None
+
+    @property
+    def at(self) -> str:
+        """The alarm in units of its metric."""
+        own, level = self.signal, -self.level if self.signal.low else self.level
+        side, mean = "below" if own.low else "above", "geometric mean" if own.log else "mean"
+        extreme = {"largest": "minimum" if own.low else "maximum", "smallest": "maximum" if own.low else "minimum"}
+        of = f"{extreme.get(own.over, mean)} of {own.window} update{'s' * (own.window > 1)}"
+        of += f" {'divided by' if own.log else 'less'} the {mean} of the {own.past} before" * bool(own.past)
+        return f"{own.metric} {side} {math.exp(level) if own.log else level:.4g} ({of})"
 
     @property
     def more(self) -> str:
         """How many times as many runs would decide, if more would: widths fall as 1 / sqrt(number of runs)."""
         area, reach = self.area
         times = (min(reach, 1.0) / max(abs(area - 0.5), 0.5 + CHANCE - area)) ** 2
-        untold = self.word == UNTOLD and not self.why and math.isfinite(reach)
+        untold = self.word == UNTOLD and not self.why
         return f"; about {math.ceil(times)} times as many runs would decide, if the area stays" if untold else ""
 
     def __str__(self) -> str:
@@ -731,17 +737,17 @@ class Alarm:
         side = f"{'low' if self.signal.low else 'high'} {self.signal.metric}"
         survival = f" ({side} goes with survival)" * self.word.startswith("worse")
         if self.word == UNTOLD:
-            return f"{UNTOLD} whether {side} predicts collapse{self.why and ': '}{self.why}"
-        return f"{side} predicts collapse {self.word}{survival}"
+            return f"{UNTOLD} whether {side} predicts a {self.event}{self.why and ': '}{self.why}"
+        return f"{side} predicts a {self.event} {self.word}{survival}"
 
 
 @dataclass(frozen=True, eq=False)
 class Prediction(calls.Told):
     """Outcome of each run, and how well each signal predicted which runs would collapse.
 
-    `course` has the times of each run. `runs` counts "collapsed", "recovered", "healthy" and "never learned" runs, and
-    `scored` those used for the areas; `others`: why not all; `stretch`: the part of the history that is scored.
-    `alarms` are keyed by the signals' names; empty where there is a `reason`. `counted`: how others count collapses.
+    `course` has the times of each run. `runs` counts runs that "fell" (or "collapsed"), "recovered" of them, "healthy"
+    and "never learned" ones; `scored` those used for the areas; `others`: why not all; `stretch`: what of the history
+    is scored. `alarms` are keyed by signals' names; empty where there is a `reason`. `counted`: what a fall is.
     """
 
     course: Any
@@ -754,18 +760,23 @@ class Prediction(calls.Told):
     counted: str = ""
 
     def __str__(self) -> str:
-        """Format the answer for a terminal: counts of outcomes, runs scored, then a line for each signal."""
-        lines = [", ".join(f"{count} {name}" for name, count in self.runs.items()), *filter(None, [self.counted])]
-        used = ", ".join(f"{count} of {self.runs[name]} {name}" for name, count in self.scored.items())
-        lines.append(f"scored: {used}" + f" ({self.others})" * any(n < self.runs[k] for k, n in self.scored.items()))
-        for name, alarm in self.alarms.items():
+        """Format the answer for a terminal: alarms, the best first; counts of outcomes, runs scored."""
+        lines = list[str]()
+        for name, alarm in sorted(self.alarms.items(), key=lambda each: -each[1].area[0]):
             half = {lead: uncertainty.critical(0.05, e.freedom) * e.error for lead, e in alarm.unequal.items()}
             areas = (f"{notation.measurement(e.value, half[lead], 1.0)} at {lead}" for lead, e in alarm.unequal.items())
             fair = "area {:.2f} ± {:.2f} at equal times, wrong with probability at most 0.05; ".format(*alarm.area)
-            fair = "no healthy run is cut at the time of a collapse; " if math.isnan(alarm.area[0]) else fair
-            lines.append(f"{name}: {alarm}{alarm.more} ({fair * (not alarm.why)}scored: {self.stretch})")
-            missed = "missed: {:.2f} [{:.2f}, {:.2f}] of collapses".format(*alarm.missed)
-            ahead = f"; otherwise the first alarm comes {alarm.ahead:g} updates ahead (median)" * (alarm.ahead > 0.0)
-            told = f"  {missed}, at {alarm.false_alarms.value:.2f} false alarms{ahead}"
-            lines += [told, f"  area by lead, at unequal times ± 95 % interval: {', '.join(areas)}"] * (not alarm.why)
+            missed, low, high = alarm.missed
+            told = f"{alarm.at} announces {1.0 - missed:.2f} [{1.0 - high:.2f}, {1.0 - low:.2f}] of {alarm.event}s"
+            told += f" at least {next(iter(alarm.unequal))} updates ahead"
+            told += f" (median {alarm.ahead:g}{f' of {alarm.watch}' * bool(alarm.watch)})" * (alarm.ahead > 0.0)
+            within = f"in any {alarm.watch} updates" if alarm.watch else "in a whole history"
+            told += f"; false alarms in {alarm.false_alarms.value:.2f} of healthy runs {within}\n  "
+            word = f"{name}: {alarm}{alarm.more} ({fair * (not alarm.why)}scored: {self.stretch})"
+            lines.append(told * (not alarm.why) + word)
+            lines += [f"  area by lead, at unequal times ± 95 % interval: {', '.join(areas)}"] * (not alarm.why)
+        told = ", ".join(f"{count} {name}" for name, count in self.runs.items())
+        lines += [re.sub(r"( fell), (\d+ recovered)", r"\1 (\2)", told), self.counted]
+        used = ", ".join(f"{count} of {self.runs[name]} {name}" for name, count in self.scored.items())
+        lines.append(f"scored: {used}" + f" ({self.others})" * any(n < self.runs[k] for k, n in self.scored.items()))
         return "\n".join([*lines, *([self.reason] if self.reason else [])])

@@ -70,14 +70,14 @@ def compare(
         the smallest difference that matters, in units of the reading (for "improvement", of a probability). metric:
         name of the compared metric in the trace, or a value of `sim.diagnostics`; default: the trained policy's return.
         over: how the metric's curve becomes a number: "mean" over updates, "end", updates until `target` ("time"),
-        whether it is "reached", or whether the replicate has a "collapse". "seconds": arms at equal simulated seconds
-        of their event systems, whatever their numbers of updates: the mean over the last tenth before the `horizon`, or
-        with a target the seconds until it is reached. A replicate that never reaches it counts as the horizon.
-        "slot-hours": the same at equal cost, slots x seconds / 3600. This counts the sample slots of the system, busy
-        or idle, and `trainer_slots`, the number of slots that the trainer is worth. horizon: in seconds or slot-hours
-        (default: the end of the shortest arm's run). statistic: "mean", "median" (for heavy tails), "iqm" (mean of the
-        middle half) or "improvement" (probability that the arm wins, minus one half). error: probability that any
-        verdict of a task is wrong. tune: the knob tuned for every arm, "lr" or a name such as "adam.lr" or
+        whether it is "reached", or whether the replicate has a "collapse" or "fall". "seconds": arms at equal simulated
+        seconds of their event systems, whatever their numbers of updates: the mean over the last tenth before the
+        `horizon`, or with a target the seconds until it is reached. A replicate that never reaches it counts as the
+        horizon. "slot-hours": the same at equal cost, slots x seconds / 3600. This counts the sample slots of the
+        system, busy or idle, and `trainer_slots`, the number of slots that the trainer is worth. horizon: in seconds or
+        slot-hours (default: the end of the shortest arm's run). statistic: "mean", "median" (for heavy tails), "iqm"
+        (mean of the middle half) or "improvement" (probability that the arm wins, minus one half). error: probability
+        that any verdict of a task is wrong. tune: the knob tuned for every arm, "lr" or a name such as "adam.lr" or
         "method.cap"; a mapping from the knob to its grid; or None. tasks: further tasks for the same comparison.
         better: "higher" or "lower" (default: lower for a KL, loss, time). interval: "planned" (nearly normal numbers,
         with room for unseen events), "betting" (bounded numbers, no other assumption) or "auto": betting if it can

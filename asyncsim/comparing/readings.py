@@ -12,7 +12,8 @@ from asyncsim.base.answers import SHARE
 from asyncsim.base.notation import RETURNS, TRAINED
 from asyncsim.base.trace import Trace
 
-OVER = ("mean", "end", "time", "reached", "collapse")
+OVER = ("mean", "end", "time", "reached", "collapse", "fall")
+FALLS = OVER[4:]
 CLOCKS = ("seconds", "slot-hours")
 """Axes on which arms are compared at equal values, whatever their numbers of updates."""
 PLACES = 201
@@ -36,9 +37,10 @@ class Reading:
     Arguments: `metric`, a name in the trace. `over`: "mean" over updates; "end", the mean over the last tenth; "time",
     the first update at which the metric reaches `target` (all updates if it never does: the restricted mean);
     "reached", whether it does; "collapse", whether the end is below half of the maximum gain, or below the start by
-    half of its size, or the replicate diverged. "seconds" (simulated) and "slot-hours" (of `slots`): the mean over the
-    last tenth before the `horizon`, or, with a target, when it is first reached (else the horizon). `target`: in units
-    of the metric, needed by "time" and "reached". `better`: "higher" or "lower" values (default: by the metric's name).
+    half of its size, or the replicate diverged; "fall", as in `predict`.
+    "seconds" (simulated) and "slot-hours" (of `slots`): the mean over the last tenth before the `horizon`, or, with a
+    target, when it is first reached (else the horizon). `target`: in units of the metric, needed by "time" and
+    "reached". `better`: "higher" or "lower" values (default: by the metric's name).
     """
 
     metric: str = TRAINED
@@ -88,12 +90,12 @@ class Reading:
     def orientation(self) -> float:
         """1 if larger numbers of the metric are better, else -1."""
         own = 1.0 if self.better == "higher" else -1.0
-        return -1.0 if self.until else {"collapse": -1.0, "reached": 1.0}.get(self.over, own)
+        return -1.0 if self.until else {"collapse": -1.0, "fall": -1.0, "reached": 1.0}.get(self.over, own)
 
     @property
     def unit(self) -> str:
         """Unit of differences between the numbers, in words."""
-        events = {"time": "updates", "reached": SHARE, "collapse": SHARE}
+        events = {"time": "updates", "reached": SHARE, "collapse": SHARE, "fall": SHARE}
         return self.over if self.clocked and self.until else events.get(self.over, self.metric)
 
     @property
@@ -115,24 +117,23 @@ class Reading:
             "time": f"updates until {at}",
             **{clock: f"{clock} until {at}" if at else f"{metric} at equal {clock}" for clock in CLOCKS},
             "reached": f"{SHARE} in which {at}",
-            "collapse": f"{SHARE} in which {metric} collapses",
+            **{each: f"{SHARE} in which {metric} {each}s" for each in FALLS},
         }[self.over]
 
     @property
     def aside(self) -> str:
-        """A note that collapses of metrics other than returns are counted; "" if none are."""
+        """What counts as a collapse or a fall, and of which metric if not of returns; "" for other readings."""
         others = ", ".join(each for each in self.metric.split(", ") if each not in RETURNS)
-        told = f"counted are runs whose {others} collapses; metric='trained_return' counts those whose return does"
-        told += f", and without over='collapse' there are values of {others}"
-        return told * bool(others and self.over == "collapse")
+        told = checks.advice("others" if others else self.over, "ends").replace("EVENT", self.over)
+        return told.replace("METRIC", others) * (self.over in FALLS)
 
-    def numbers(self, trace: Trace, lacking: bool = False) -> np.ndarray:
+    def numbers(self, trace: Trace, lacking: bool = False, parts: int = 1) -> np.ndarray:
         """Number read from each replicate, float64 `[R]`; raises `InputError` if the metric is missing.
 
         With `lacking` the metric may be missing in some replicates, whose number is NaN.
         """
         curve = course(trace, self.metric, lacking)
-        return np.where(np.isnan(curve).any(0), math.nan, self.of(curve, trace))
+        return np.where(np.isnan(curve).any(0), math.nan, self.of(curve, trace, parts))
 
     def unlearned(self, trace: Trace, parts: int = 1) -> np.ndarray:
         """Which replicates never learned, as in `predict`, in each of `parts` equal parts of a run, bool `[R]`."""
@@ -142,8 +143,8 @@ class Reading:
         # The mean of a constant is the constant to rounding only.
         return np.concatenate([learned_at(x, at, max(np.nanmax(x), at + 1e-9 * abs(at))) < 0 for x, at in pairs])
 
-    def of(self, curve: np.ndarray, trace: Trace) -> np.ndarray:
-        """Number read from each replicate of a curve `[U, R]` from `course`."""
+    def of(self, curve: np.ndarray, trace: Trace, parts: int = 1) -> np.ndarray:
+        """Number read from each replicate of a curve `[U, R]` from `course`, of as many settings as there are parts."""
         good = curve if self.better == "higher" else -curve
         if self.over == "mean":
             return np.asarray(curve.mean(0))
@@ -151,6 +152,10 @@ class Reading:
             return ending(curve)
         if self.clocked and not self.until:
             return ending(self.drawn(curve, trace)[1])
+        if self.over == "fall":
+            pairs = zip(np.split(trailing(good), parts, axis=1), np.split(good[0], parts), strict=True)
+            fell = [lows(mean, first.mean(), mean.max())[1].any(0) for mean, first in pairs]
+            return (np.concatenate(fell) | (trace.diverged >= 0)).astype(np.float64)
         if self.over == "collapse":
             return (collapses(good) | (trace.diverged >= 0)).astype(np.float64)
         aim = float(self.target or 0.0) * (1.0 if self.better == "higher" else -1.0)
@@ -317,6 +322,13 @@ def learned_at(mean: np.ndarray, start: float, best: float) -> np.ndarray:
     """First update at which a trailing mean `[U, R]` has gained half of the way to the `best`, `[R]` (-1: never)."""
     above = mean >= start + 0.5 * (best - start)
     return np.where(above.any(axis=0), above.argmax(axis=0), -1)
+
+
+def lows(mean: np.ndarray, start: float, best: float) -> tuple[np.ndarray, np.ndarray]:
+    """When each run has learned, `[R]`, and where its trailing mean `[U, R]` is then below half of its largest gain."""
+    learned, peak = learned_at(mean, start, best), np.fmax.accumulate(mean, axis=0)
+    behind = (np.arange(len(mean))[:, None] > learned) & (learned >= 0)
+    return learned, (mean < start + 0.5 * (peak - start)) & behind
 
 
 def ending(curve: np.ndarray) -> np.ndarray:

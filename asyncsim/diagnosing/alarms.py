@@ -13,7 +13,7 @@ from scipy import stats
 
 from asyncsim.base import checks, plugins, uncertainty
 from asyncsim.base.records import Estimate
-from asyncsim.comparing.readings import WINDOW, learned_at, trailing
+from asyncsim.comparing.readings import WINDOW, lows, trailing
 
 OVER = ("mean", "largest", "smallest")
 TINY = 1e-12
@@ -98,9 +98,7 @@ def signal_of(given: Any, window: int = WINDOW) -> Signal:
 
 
 class Course(NamedTuple):
-    """Outcome of each run, `[R]` each: when it learned, when it collapsed, and whether it recovered.
-    `learned`: first update at which the trailing mean return has gained half of the possible gain (-1: never).
-    `collapsed`: first update from which it stays below half of its maximum gain, or -1; `recovered`: it came back."""
+    """Outcome of each run, `[R]`: update at which it learned, that at which it fell (-1: never), if it recovered."""
 
     learned: np.ndarray
     collapsed: np.ndarray
@@ -117,20 +115,19 @@ class Matched(NamedTuple):
     control_times: np.ndarray
 
 
-def course(returns: np.ndarray, start: float, best: float, window: int = WINDOW) -> Course:
+def course(returns: np.ndarray, start: float, best: float, window: int = WINDOW, event: str = "collapse") -> Course:
     """Classify each run from its returns `[U, R]`, the return `start` of the initial policy and the `best` return.
 
     With m_t the mean of the last `window` returns and p_t its running peak, a run has learned at the first t with
     m_t >= start + (best - start)/2, and has collapsed from the first t behind which always
-    m_t < start + (p_t - start)/2.
+    m_t < start + (p_t - start)/2. With `event` "fall", `collapsed` is the first such t, whether or not it comes back.
     """
-    mean = trailing(returns, window)
-    peak = np.fmax.accumulate(mean, axis=0)
-    learned = learned_at(mean, start, best)
-    low = (mean < start + 0.5 * (peak - start)) & (np.arange(len(mean))[:, None] > learned) & (learned >= 0)
+    learned, low = lows(trailing(returns, window), start, best)
     # The update after the last one that was not low; a run that ends high has none.
     since = len(low) - low[::-1].argmin(axis=0)
     collapsed = np.where(low[-1], np.where(low.all(axis=0), 0, since), -1)
+    if event == "fall":
+        collapsed = np.where(low.any(axis=0), low.argmax(axis=0), -1)
     return Course(learned, collapsed, low.any(axis=0) & ~low[-1])
 
 
@@ -144,8 +141,8 @@ def matched(
 ) -> Matched:
     """Match runs that collapse after at least `watch` updates with `others` `[R]`, cut at collapse times.
 
-    A collapse counts where `confirm` updates follow it. Another run gets times of collapses drawn at random among
-    those by which it had learned and been watched as long; without one it is left out.
+    A collapse counts where `confirm` updates follow it. Another run gets times drawn among those of collapses by which
+    it had learned and been watched as long; without one it is left out.
     """
     early = np.where(found.learned >= 0, found.learned + watch + window, updates + 1)
     cases = np.flatnonzero((found.collapsed >= early) & (found.collapsed < updates - confirm))
@@ -209,8 +206,6 @@ def at_equal_times(cases: np.ndarray, controls: np.ndarray, pairs: Matched, erro
         if here.any():
             weights.append(here.sum(axis=0) / here.sum())
             above.append(np.mean(np.where(controls == score, 0.5, controls < score)[here]))
-    if not above:
-        return math.nan, math.inf
     heaviest = max(1.0, float(np.sum(weights, axis=0).max())) / len(above)
     most = min(len(above), controls.shape[-1])
     return float(np.mean(above)), heaviest * most * band(most, error)
@@ -234,30 +229,7 @@ def halves(runs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return runs % 2 == 0, runs % 2 == 1
 
 
-def precision(detections: Estimate, alarms: Estimate, share: float) -> Estimate:
-    """Fraction of alarms that are right if a fraction `share` of runs collapses: s d / (s d + (1 - s) f).
-
-    d of collapses and f of other runs raise one. The error is linear in those of d and f; NaN where there is no alarm.
-    """
-    right, wrong = share * detections.value, (1.0 - share) * alarms.value
-    total = right + wrong
-    if total == 0.0:
-        return Estimate(math.nan, math.inf, samples=detections.samples + alarms.samples)
-    slopes = share * wrong / total**2, (1.0 - share) * right / total**2
-    error = math.hypot(slopes[0] * detections.error, slopes[1] * alarms.error)
-    return Estimate(right / total, error, samples=detections.samples + alarms.samples)
-
-
 def band(samples: int, error: float = 0.05) -> float:
-    """Half-width of a confidence band for a full empirical distribution function, such as that of lead times.
-
-    e = sqrt(ln(2/error) / (2 n)): P(sup |F_n - F| > e) <= error.
-
-    Arguments: `samples` n >= 1, independent runs; `error` in (0, 1). Returns e, a share. Raises `InputError` for other
-    values. Source: Massart 1990.
-
-    >>> round(band(200, 0.01), 4)
-    0.1151
-    """
+    """Half-width e of a confidence band of an empirical distribution: P(sup |F_n - F| > e) <= error (Massart 1990)."""
     n = checks.integer("samples", samples, 1, "count independent runs")
     return math.sqrt(math.log(2.0 / checks.rate("error", error, "give a share of runs")) / (2.0 * n))

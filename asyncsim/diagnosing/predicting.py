@@ -1,6 +1,8 @@
-"""`predict`: whether a signal shows before a collapse which runs will collapse, from traces or logs."""
+"""`predict`: which alarm announces the fall of a run, at which level and how long ahead, from traces or logs."""
 
+import glob
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,10 +23,9 @@ from asyncsim.schedules import _log_files, _log_places
 LEAST = 8
 """Runs of either kind below which nothing is said: not even an area of 1 could be told from chance."""
 ALIKE = "all runs have the same most alarming value, or none; give a shorter watch=, or a Signal of the other side"
-FROZEN = "a smaller learning rate with more staleness or longer sequences: returns of {:.0%} of runs no longer change"
-COUNTED = checks.advice("counted", "alarm")
+FELL = {"fall": "fell", "collapse": "collapsed"}
 EARLY = checks.advice("early", "alarm")
-REMEDY = "give a trace, as of sim.run(spec), columns by name, the path of a log, or a list of these"
+REMEDY = "give a trace, as of sim.run(spec), columns by name (dict(df)), the path of a log, or a list of these"
 
 
 @calls.named
@@ -35,56 +36,52 @@ def predict(
     *,
     start: float | None = None,
     best: float | None = None,
-    lead: Iterable[int] = (0, 5, 10, 20),
-    watch: int | None = None,
+    event: str = "fall",
+    lead: Iterable[int] = (10, 0, 5, 20),
+    watch: int | None = 30,
     window: int = WINDOW,
-    confirm: int | None = None,
     rate: float = 0.1,
-    cut: str = "matched",
     seed: int = 0,
 ) -> Prediction:
-    """Test how well a signal predicts which runs will collapse: AUC, precision, and lead times before collapse.
+    """Test how well alarms on signals announce the fall of a run: level, lead time, false alarms and AUC.
 
-    With m_t the mean of the last `window` returns and p_t its running peak, a run collapses at the first t from which
-    m_t < start + (p_t - start)/2 up to the end; a run that comes back has recovered and is counted separately. Before,
-    it must have learned: m_t >= start + (best - start)/2. A run's score is its largest s_t with t < t_c - lead. Healthy
-    runs are cut at times drawn from those of collapses, since scores over longer times are larger by chance alone,
-    n_+/(n_+ + n_-) in place of 1/2. The area is P(score of a collapsing run > score of a healthy run), ties counted
-    half, with its error between runs.
+    With m_t the mean of the last `window` returns and p_t its running peak, a run falls at the first t with m_t < start
+    + (p_t - start)/2, whether or not it comes back; event="collapse": at the first t from which this holds up to the
+    end. It has to have learned before, m_t >= start + (best - start)/2. The score of a run is its largest s_t in the
+    last `watch` updates with t < t_c - lead. Healthy runs are cut at times drawn from those of falls. The area is
+    P(score before a fall > score of a healthy run), ties counted half, with its error between runs.
 
     Arguments: `runs`, a `Trace` with replicates, columns by name (`[U]` or `[U, R]`), the path of a log with a row for
-    each update (.csv, .jsonl, .parquet), or a list of these. `signal`, a metric's name (alarming are low ESS, entropy,
-    mean ratios and returns, but high values of most others), a `Signal`, or a list of them. `returns`, the metric that
-    collapses (None: "trained_return" where runs have it at every update, else "batch_return", the behavior policy's,
-    which falls later by its staleness). `start`, return of the initial policy (None: the mean of the first ones), and
-    `best`, the maximum return (None: the largest trailing mean of all runs). `lead`, `watch`, `window` and `confirm` in
-    recorded updates: lead times at which scores end; updates that a score covers (None: all); length of means; updates
-    that follow a collapse (None: `window`). `rate`, share of healthy runs with a false alarm, in (0, 1). `cut`:
-    "matched", or "end" for healthy runs watched to their end, to see what time alone would predict. `seed` of the
-    draws. Returns a `Prediction`: it prints the share of collapses without an alarm, and the median lead in recorded
-    updates of the first alarm for the others; with fewer than eight scored runs of either kind it gives a reason and no
-    alarm. Verdicts compare runs at equal times, assume no distribution of scores, and each is wrong with probability
-    0.05 at most. A run that diverged, so that its returns end, has fallen there. Raises `InputError` for other values,
-    missing metrics or runs of different lengths. Assumes independent runs, and metrics known at their update. Source:
-    areas, DeLong 1988; words, Hoeffding 1963; band, Massart 1990; the protocol is this package's.
+    each update (.csv, .jsonl, .parquet), or a list of these. `signal`, a metric's name (low ESS, entropy, mean ratios
+    and returns are alarming, but high values of most others), a `Signal`, or a list of them. `returns`, the metric that
+    falls (None: "trained_return" where runs have it at every update, else "batch_return", the behavior policy's, which
+    falls later by its staleness). `start`, return of the initial policy (None: the mean of the first ones), and `best`,
+    the maximum return (None: the largest trailing mean of all runs). `event`: "fall" or "collapse". `lead`, `watch` and
+    `window` in recorded updates: lead times before the fall at which scores end, the first being that of the verdict;
+    updates that a score covers (None: all); length of means. `rate`, share of healthy runs with a false alarm, in (0,
+    1). `seed` of the draws. Returns a `Prediction`: it prints the level of each alarm, the share of falls that it
+    announces, by how many updates, and the share of healthy runs with a false alarm; with fewer than eight scored runs
+    of either kind a reason and no alarm. Verdicts compare runs at equal times, and each is wrong with probability 0.05
+    at most. A run without returns from some update on (it diverged) has fallen there. Raises `InputError` for other
+    values, missing metrics or runs of different lengths. Assumes independent runs, and metrics known at their update.
+    Source: areas, DeLong 1988; words, Hoeffding 1963; band, Massart 1990; the protocol is this package's.
 
     >>> random = np.random.default_rng(0)
     >>> returns, norm = np.ones((60, 400)), random.exponential(size=(60, 400))
     >>> returns[0], returns[40:, :200], norm[30:, :200] = 0.0, 0.1, 100.0
     >>> found = predict({"batch_return": returns, "gradient_norm": norm}, "gradient_norm", lead=(0, 20), window=5)
-    >>> found.runs["collapsed"], [round(e.value, 1) for e in found.alarms["gradient_norm"].unequal.values()]
+    >>> found.runs["fell"], [round(e.value, 1) for e in found.alarms["gradient_norm"].unequal.values()]
     (200, [1.0, 0.5])
     """
     signals = _named(signal, window)
-    leads = [checks.integer("lead", each, 0, "count recorded updates before the collapse") for each in lead]
-    checks.require(bool(leads), "lead", leads, "at least one time", "count recorded updates before the collapse")
+    leads = [checks.integer("lead", each, 0, "count recorded updates before the fall") for each in lead]
+    checks.require(bool(leads), "lead", leads, "at least one time", "count recorded updates before the fall")
     checks.integer("window", window, 1, "count recorded updates")
     if watch is not None:
-        checks.integer("watch", watch, max(leads) + 1, "watch longer than the largest lead")
-    if confirm is not None:
-        checks.integer("confirm", confirm, 0, "count recorded updates behind a collapse")
+        shorter = f"write watch={max(leads) + 10}, or a shorter lead, as lead=[{max(0, int(watch or 0) // 2)}]"
+        checks.integer("watch", watch, max(leads) + 1, shorter)
     checks.rate("rate", rate, "give the share of healthy runs that an alarm may wake")
-    checks.one_of("cut", cut, ("matched", "end"), "say where healthy runs are cut")
+    checks.one_of("event", event, tuple(FELL), "say which runs are told apart")
     returns = returns or returns_of(runs)
     metrics = metrics_of(runs, list(dict.fromkeys([returns, *(each.metric for each in signals.values())])))
     earned = metrics[returns]
@@ -96,48 +93,47 @@ def predict(
     top = _number("best", best, np.nanmax(trailing(earned, window)))
     remedy = "give start= and best= of the task: no run has gained anything"
     checks.require(top > begin, "best", top, f"above start = {begin:g}", remedy)
-    found = alarms.course(earned, begin, top, window)
-    kinds = {
-        "collapsed": found.collapsed >= 0,
-        "recovered": found.recovered,
-        "healthy": alarms.healthy(found),
-        "never learned": found.learned < 0,
-    }
-    # Find collapses and healthy runs; without a watch scores still need one update ahead of the largest lead.
-    ahead, behind = max(leads) + 1 if watch is None else watch, window if confirm is None else confirm
+    found, fell = alarms.course(earned, begin, top, window, event), FELL[event]
+    ends = (found.collapsed >= 0, found.recovered, alarms.healthy(found), found.learned < 0)
+    kinds = dict(zip((fell, "recovered", "healthy", "never learned"), ends, strict=True))
+    # Find falls and healthy runs; without a watch scores still need one update ahead of the largest lead.
+    ahead = max(leads) + 1 if watch is None else watch
+    behind = window * (event == "collapse")
     pairs = alarms.matched(found, kinds["healthy"], len(earned), ahead, behind, seed, window)
-    if cut == "end":
-        whole = np.flatnonzero(kinds["healthy"])
-        pairs = pairs._replace(controls=whole, control_times=np.full((1, len(whole)), len(earned)))
     counts = {name: int(is_.sum()) for name, is_ in kinds.items()}
-    counted = COUNTED.format(readings.collapses(earned).sum()) * (counts["never learned"] > 0)
-    scored = {"collapsed": len(pairs.cases), "healthy": len(pairs.controls)}
+    counted = checks.advice(event, "alarm").format(window, readings.collapses(earned).sum())
+    scored = {fell: len(pairs.cases), "healthy": len(pairs.controls)}
     over = "the whole history before" if watch is None else f"the last {watch} updates before"
-    late = f"the others learned less than {ahead + window} updates before a collapse, or collapsed in the last {behind}"
+    late = f"the others learned less than {ahead + window} updates before a {event}"
+    late += f", or {fell} in the last {behind}" * bool(behind)
     few = " and ".join(f"{scored[kind]} of {counts[kind]} {kind}" for kind in scored if scored[kind] < LEAST)
     if few:
-        lacking = next((kind for kind in scored if counts[kind] < LEAST), "")
-        fewest = max(min(scored.values()) or min(counts.values()), 1)
-        more = f"more replicates, about {math.ceil(2 * LEAST / fewest)} times as many"
-        # Where returns no longer move, a larger rate moves them even less.
-        still = (np.ptp(earned[-max(2, window) :], axis=0) < 1e-6 * (top - begin)).mean()
-        none = "a larger learning rate, more staleness, longer sequences or more actions, or a method without a clip"
-        if (unlearned := counts["never learned"] / len(found.learned)) > 0.5:
-            none = f"a smaller learning rate or more updates: {unlearned:.0%} of runs never learned"
-        elif still > 0.5:
-            none = FROZEN.format(still)
-        take = {
-            "collapsed": more if counts["collapsed"] else none,
-            "healthy": "a smaller learning rate or staleness, or fewer updates; more runs alone hardly help",
-        }.get(lacking, f"{more}, more updates, lead=(0,) or a shorter window=")
-        # Without collapses none is scored, however many are healthy.
-        late = late if counts["collapsed"] else "healthy runs are cut where others collapse"
-        why = f"at least {LEAST} of each must be scored, and {few} are; take {take}"
+        remedy = _remedy(runs, found, min(counts[kind] for kind in scored), min(scored.values()), event, window)
+        why = f"at least {LEAST} of each must be scored, and {few} are; {remedy}"
+        late = late if counts[fell] else f"healthy runs are cut where others {event}"
         return Prediction(found, counts, scored, late, over, {}, why, counted)
-    share = counts["collapsed"] / (counts["collapsed"] + counts["healthy"])
-    about = leads, watch, rate, share, found.learned
+    about = leads, watch, rate, found.learned, event
     found_by = {name: _alarm(one, one(metrics), pairs, *about) for name, one in signals.items()}
     return Prediction(found, counts, scored, late, over, found_by, "", counted)
+
+
+def _remedy(runs: Any, found: alarms.Course, fewest: int, scored: int, event: str, window: int) -> str:
+    """What to do where too few runs fell or were healthy: more replicates, or a search for a setting, to be pasted."""
+    since = np.sort(found.collapsed[found.collapsed >= 0] - found.learned[found.collapsed >= 0] - window)
+    if fewest >= LEAST and (most := int(since[-max(LEAST, len(since) // 2)])) > 1:
+        return checks.advice("late", "alarm").format(most, most // 2)
+    times = math.ceil(2 * LEAST / max(scored, 1))
+    spec = runs.header.get("spec", {}) if isinstance(runs, Trace) else {}
+    rates = re.findall(r"\blr=([\d.e+-]+)", str(spec.get("update")))
+    if not rates or times <= 4:
+        paste = f": sim.run(spec.replace(replicates={times * spec['replicates']}))" if rates else ""
+        more = f"take about {times} times as many {'replicates' if spec else 'runs'}{paste}"
+        return more if scored or spec else "add runs of the kind that is missing"
+    grid = {"lr": [float(f"{float(rates[-1]) * each:.3g}") for each in (0.1, 0.3, 1.0, 3.0, 10.0)]}
+    if spec["system"].get("name") == "fixed" and (most := (spec["updates"] - 1) // 3) > 0:
+        own = spec["system"]["knobs"]["staleness"]
+        grid["staleness"] = sorted({own, *(each for each in (16, 64) if each <= most)})
+    return checks.advice("search", "alarm").format(event, grid)
 
 
 def _named(signal: Any, window: int) -> dict[str, Signal]:
@@ -160,8 +156,8 @@ def _number(field: str, given: float | None, default: Any) -> float:
 
 
 def _alarm(
-    signal: Signal, values: np.ndarray, pairs: Matched, leads: list[int], watch: int | None, rate: float, share: float,
-    learned: np.ndarray,
+    signal: Signal, values: np.ndarray, pairs: Matched, leads: list[int], watch: int | None, rate: float,
+    learned: np.ndarray, event: str,
 ) -> Alarm:  # fmt: skip
     """AUC by lead, and the performance of a threshold set on half of the healthy runs on all other runs."""
 
@@ -170,16 +166,15 @@ def _alarm(
         return own, alarms.worst(values, pairs.controls, pairs.control_times, watch, lead)
 
     unequal = {lead: alarms.auc(*both(lead)) for lead in leads}
-    cases, controls = both(min(leads))
+    cases, controls = both(leads[0])
+    whole = alarms.worst(values, pairs.controls, pairs.control_times, watch)
     # Replicates alternate between the half that sets the level and the half that is reported.
     setting, held_out = alarms.halves(np.arange(len(pairs.controls)))
-    level = alarms.threshold(controls[:, setting], rate)
-    woken = (controls[:, held_out] > level).mean(axis=0)
+    level = alarms.threshold(whole[:, setting], rate)
+    woken = (whole[:, held_out] > level).mean(axis=0)
     first = alarms.announced(values, pairs.cases, pairs.case_times, watch, level)
-    hits = uncertainty.proportion(int((first > min(leads)).sum()), len(first))
+    hits = uncertainty.proportion(int((first > leads[0]).sum()), len(first))
     false = uncertainty.proportion(round(float(woken.sum())), len(woken))._replace(value=float(woken.mean()))
-    curve = {lead: float((first > lead).mean()) for lead in leads}
-    right = alarms.precision(hits, false, share)
     fair, reach = alarms.at_equal_times(cases, controls, pairs)
     word, why, every = UNTOLD, "", np.append(cases, controls)
     if np.allclose(every, every[0], rtol=1e-9, atol=0.0):
@@ -190,10 +185,11 @@ def _alarm(
         word = f"{'better' if fair > 0.5 else 'worse'} than chance"
     elif fair + reach < 0.5 + CHANCE:
         word = "no better than chance"
-    curves = alarms.roc(cases, controls), level, false, hits, right, curve, alarms.band(len(first))
-    late = stats.binomtest(int((first <= min(leads)).sum()), len(first))
-    ahead = float(np.median(first[first > min(leads)])) if hits.value else math.nan
-    return Alarm(signal, (fair, reach), unequal, *curves, word, (late.statistic, *late.proportion_ci()), ahead, why)
+    late = stats.binomtest(int((first <= leads[0]).sum()), len(first))
+    missed = late.statistic, *late.proportion_ci()
+    ahead = float(np.median(first[first > leads[0]])) if hits.value else math.nan
+    known = (fair, reach), unequal, alarms.roc(cases, controls), level, false, hits, word, missed
+    return Alarm(signal, *known, ahead, why, event, watch)
 
 
 def _early(values: np.ndarray, pairs: Matched, scores: tuple[np.ndarray, np.ndarray], learned: np.ndarray) -> float:
@@ -204,6 +200,7 @@ def _early(values: np.ndarray, pairs: Matched, scores: tuple[np.ndarray, np.ndar
 
 def metrics_of(runs: Any, names: Sequence[str]) -> dict[str, np.ndarray]:
     """The named metrics `[U, R]`, with several sources concatenated along runs."""
+    runs = sorted(glob.glob(runs)) or runs if isinstance(runs, str) and glob.has_magic(runs) else runs
     sources = list(runs) if isinstance(runs, (list, tuple)) else [runs]
     checks.require(bool(sources), "runs", runs, "at least one run", REMEDY)
     tables = [_table(source, number, names) for number, source in enumerate(sources)]

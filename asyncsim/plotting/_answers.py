@@ -274,21 +274,24 @@ def draw_boundary(boundary: Boundary) -> Figure:
 
 
 def draw_prediction(prediction: Prediction) -> Figure:
-    """Draw the ROC curve of each alarm signal; the diagonal is chance."""
-    checks.require(bool(prediction.alarms), "prediction", "no curve", "of scored runs", prediction.reason)
+    """Draw the ROC curve of each alarm signal; the diagonal is chance. Without curves, draw runs by outcome."""
     figure = _style.picture(_style.WIDTH, 1.4 * _style.COLUMN)
     ax = figure.subplots()
+    if not prediction.alarms:
+        ax.bar(list(prediction.runs), list(prediction.runs.values()), color=color(0))
+        ax.set(ylabel="runs", title=textwrap.fill(f"no curve: {prediction.reason}", 80))
+        return figure
     ax.plot([0, 1], [0, 1], label="chance", **_style.REFERENCE)
     for number, (name, alarm) in enumerate(prediction.alarms.items()):
-        area = name + ": area {:.2f} ± {:.2f} at equal times".format(*alarm.area) * math.isfinite(alarm.area[0])
+        area = name + ": area {:.2f} ± {:.2f} at equal times".format(*alarm.area)
         if not alarm.why:
             ax.plot(*alarm.roc.T, drawstyle="steps-post", color=color(number), label=area)
             ax.scatter(alarm.false_alarms.value, alarm.detections.value, color=color(number), zorder=3)
-    lead, used = min(alarm.unequal), prediction.scored
-    runs = f"{used['collapsed']} collapses and {used['healthy']} healthy runs, lead of {lead} updates"
+    lead, (fell, healthy) = next(iter(alarm.unequal)), prediction.scored.values()
+    runs = f"{fell} {alarm.event}s and {healthy} healthy runs, lead of {lead} updates"
     title = [*map(str, prediction.alarms.values()), runs, f"scored: {prediction.stretch}; dots: at the alarm's level"]
     figure.suptitle("\n".join(textwrap.fill(line, 80) for line in title), ha="left", x=0.02)
-    ax.set(ylabel="share of collapses with an alarm", aspect="equal")
+    ax.set(ylabel=f"share of {alarm.event}s with an alarm", aspect="equal")
     ax.set_xlabel("share of healthy runs with an alarm (curve: at unequal times)")
     ax.legend(loc="lower right")
     return figure

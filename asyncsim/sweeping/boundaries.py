@@ -17,7 +17,7 @@ from asyncsim.base.trace import Trace
 from asyncsim.comparing import intervals, settings
 from asyncsim.comparing.arms import named, recorded, refuse
 from asyncsim.comparing.deciding import seed_of
-from asyncsim.comparing.readings import Reading
+from asyncsim.comparing.readings import FALLS, Reading
 from asyncsim.comparing.tuning import knob_of, set_knob, spread
 from asyncsim.running.running import run
 from asyncsim.running.spec import Spec
@@ -30,7 +30,7 @@ FIRST = 16
 """Replicates per value at its first look; every further look doubles them."""
 STAGE = 3
 """Stage of the seeds, unused by sweeps, tuning and comparisons."""
-EVENTS = ("collapse", "reached")
+EVENTS = ("collapse", "fall", "reached")
 
 
 @calls.named
@@ -65,8 +65,8 @@ def boundary(
     that is not a knob: "staleness", "system.load", "task.horizon", with one run per value; `low`, `high`, values below
     and above every boundary. If both are integers and the setting is not a knob, integers are bisected down to two
     neighbors: the share is significantly below at the first and above at the second. `along`, a grid of other settings
-    as in `sweep`, such as {"staleness": [0, 4, 16]}; `metric`, whose curve is read; `over`, the event, "collapse" or
-    "reached"; `target` and `better`, as `compare` has them; `share`, of replicates with the event at the boundary;
+    as in `sweep`, such as {"staleness": [0, 4, 16]}; `metric`, whose curve is read; `over`, the event, "collapse",
+    "fall" or "reached"; `target` and `better`, as in `compare`; `share`, of replicates with the event at the boundary;
     `ratio`, high/low at which the search ends; `error`, probability that a bracket misses its boundary; `claim`, a
     claim that predicts the boundary, `at` its parameters that the grid lacks; `max_replicates` per value; `seed`;
     `progress`. Returns a `Boundary`: print it, `.table()`, `sim.plot(result)`; where the low end is not below or the
@@ -262,8 +262,8 @@ class Search:
 
     def _counted(self, values: np.ndarray, trace: Trace) -> np.ndarray:
         """Count the replicates with the event in equal parts of a run, one for each value."""
-        numbers = self.reading.numbers(trace).reshape(len(values), -1)
-        if self.reading.over == "collapse":
+        numbers = self.reading.numbers(trace, parts=len(values)).reshape(len(values), -1)
+        if self.reading.over in FALLS:
             never = self.reading.unlearned(trace, len(values)).reshape(numbers.shape)
             self.early.update(dict(zip(values.tolist(), (numbers * never).sum(1).astype(int).tolist(), strict=True)))
             self.learned.update((~never).ravel().tolist())

@@ -22,7 +22,7 @@ from asyncsim.comparing import arms as pairing
 from asyncsim.comparing.arms import refuse
 from asyncsim.comparing.deciding import seed_of
 from asyncsim.comparing.keeping import ROOT
-from asyncsim.comparing.readings import Reading
+from asyncsim.comparing.readings import FALLS, Reading
 from asyncsim.sweeping import grids, units
 from asyncsim.sweeping.units import BLOCK, Unit
 
@@ -30,6 +30,7 @@ SWEEP = re.compile(r"sweeps/([0-9a-f]{12})\.parquet")
 FAILURE = re.compile(r"failed/([0-9a-f]{32})\.json")
 UNIT = re.compile(r"units/([0-9a-f]{2})/(\1[0-9a-f]{30})\.parquet|trainings/[0-9a-f]{32}/[0-9a-f]{32}\.parquet")
 """Names of the files that sweeps and comparisons write; other files in a store are foreign."""
+ENDED = {"collapse": "collapsed", "fall": "fell", "reache": "reached"}
 COUNTED = ("never", "unlearned", "early")
 
 
@@ -141,10 +142,15 @@ def noted(question: Question, found: Sweep) -> Sweep:
         optimum = spec.fitted_task.optimum if "task" not in first else math.nan
         said = unseen(rows, own["over"] * found.shares, optimum, spec.fitted_task.describe()) * (len(rows) > 1)
         lines.append(f"{head}: " * bool(said and len(metrics) > 1) + said)
-        form, name = "{early} of {collapses:.0f} at {name}={at}", found.names[0]
-        apart = [row | {"collapses": row["mean"] * row["replicates"]} for row in rows if row.get("early")]
-        each = ", ".join(form.format(name=name, at=row[name], **row) for row in apart) if not said else ""
-        lines.append(checks.advice("apart", "alarm").format(each) * bool(each))
+        apart, near = list[str](), list[tuple[float, str]]()
+        for row in rows if own["over"] in FALLS and not said and len(rows) > 1 else ():
+            name = grids.Cell({each: row[each] for each in found.names}, spec).name
+            early, fell, learned = row["early"], row["mean"] * row["replicates"], row["replicates"] - row["unlearned"]
+            apart += [f"{early} of {fell:.0f} at ({name})"] * bool(early)
+            told = checks.advice("half", "ends").format(name, fell - early, learned, ENDED[own["over"]])
+            near.append((min(fell - early, learned - fell + early), told))
+        lines.append(checks.advice("apart", "alarm").format(own["over"], ", ".join(apart)) * bool(apart))
+        lines.append(max(near, default=(0.0, ""))[1])
     return replace(found, notes=tuple(dict.fromkeys(filter(None, lines))))
 
 
@@ -172,8 +178,8 @@ class Plan:
     @property
     def heads(self) -> tuple[str, ...]:
         """Names of the numbers in a sweep's answer: its metrics, or what is counted instead."""
-        counted = re.match("(share) of .* (collapse|reache)s|updates until", self.words)
-        name = f"share_{counted[2].rstrip('e')}ed" if counted and counted[1] else "updates_until"
+        counted = re.match("(share) of .* (collapse|reache|fall)s|updates until", self.words)
+        name = f"share_{ENDED[counted[2]]}" if counted and counted[1] else "updates_until"
         several = len(self.metrics) > 1
         return tuple(f"{name}{f'_{each}' * several}" if counted else each for each in self.metrics)
 

@@ -16,7 +16,7 @@ from asyncsim.base import store as storing
 from asyncsim.base.notation import TRAINED
 from asyncsim.comparing import keeping
 from asyncsim.comparing.arms import recorded
-from asyncsim.comparing.readings import Reading, course, ending
+from asyncsim.comparing.readings import FALLS, Reading, course, ending
 from asyncsim.comparing.tuning import knob_of, set_knob, spread
 from asyncsim.running.running import run
 from asyncsim.running.spec import Spec
@@ -131,13 +131,13 @@ def measured(content: Mapping[str, Any]) -> dict[str, np.ndarray]:
         trace = run(spread(spec.replace(replicates=n * len(riders))), content["seed"], progress=False)
         how = {name: content["reading"][name] for name in ("over", "target", "better")}
         read = {metric: Reading(metric, **how) for metric in content["reading"]["metrics"]}
-        readings = {name: each.numbers(trace, lacking=True) for name, each in read.items()}
+        readings = {name: each.numbers(trace, True, len(riders)) for name, each in read.items()}
         most = {name: each.bounds(trace, spec.task)[1] for name, each in read.items() if each.until}
         readings |= {f"{name} never": readings[name] >= end for name, end in most.items()}
         readings |= {f"{n} end": ending(course(trace, n, lacking=True)) for n, x in read.items() if x.over == "mean"}
         if TRAINED in read and read[TRAINED].over in ("mean", "end"):
             readings[f"{TRAINED} start"] = course(trace, TRAINED, lacking=True)[0]
-        fell = {n: x.unlearned(trace, len(riders)) for n, x in read.items() if x.over == "collapse"}
+        fell = {n: x.unlearned(trace, len(riders)) for n, x in read.items() if x.over in FALLS}
         readings |= {f"{n} unlearned": x for n, x in fell.items()}
         readings |= {f"{n} early": x & (readings[n] == 1.0) for n, x in fell.items()}
         readings["diverged"] = trace.diverged.astype(np.int64)
