@@ -80,7 +80,7 @@ def predict(
     if watch is not None:
         shorter = f"write watch={max(leads) + 10}, or a shorter lead, as lead=[{max(0, int(watch or 0) // 2)}]"
         checks.integer("watch", watch, max(leads) + 1, shorter)
-    checks.rate("rate", rate, "give the share of healthy runs that an alarm may wake")
+    checks.rate("rate", rate, "give the accepted share of healthy runs with a false alarm")
     checks.one_of("event", event, tuple(FELL), "say which runs are told apart")
     returns = returns or returns_of(runs)
     metrics = metrics_of(runs, list(dict.fromkeys([returns, *(each.metric for each in signals.values())])))

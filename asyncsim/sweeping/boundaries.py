@@ -163,8 +163,8 @@ class Search:
 
     def row(self, spec: Spec, setting: Mapping[str, Any], low: float, high: float) -> dict[str, Any]:
         """Find the bracket of the boundary at one structure of the grid."""
-        for told in (self.events, self.early, self.learned):
-            told.clear()
+        for counted in (self.events, self.early, self.learned):
+            counted.clear()
         spec = spec.replace(diagnostics=recorded(self.reading.metric)[0], block=None, realizations=None)
         octaves = high - low if self.whole else (math.log(high) - math.log(low)) / math.log(self.ratio)
         # Where values stay undecided, a round narrows less than its share.
@@ -178,8 +178,8 @@ class Search:
             unsure = "; an interval of these counts still includes the share: raise max_replicates" * int(0 in ends)
             remedy = self._remedy(spec, low, high, "low" if ends[0] != -1 else "high") + unsure
             none = f"the share is {both or f'{words[0]} {at[0]} and {words[1]} {at[1]}'}; {remedy}"
-            nan, told = math.nan, {"events_low": self.told(low), "events_high": self.told(high)}
-            return {**setting, "low": nan, "high": nan, **told, "narrow": False, "replicates": used, "none": none}
+            nan, counts = math.nan, {"events_low": self.told(low), "events_high": self.told(high)}
+            return {**setting, "low": nan, "high": nan, **counts, "narrow": False, "replicates": used, "none": none}
         for _ in range(rounds):
             if self.narrow(low, high):
                 break

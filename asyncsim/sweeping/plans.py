@@ -147,8 +147,8 @@ def noted(question: Question, found: Sweep) -> Sweep:
             name = grids.Cell({each: row[each] for each in found.names}, spec).name
             early, fell, learned = row["early"], row["mean"] * row["replicates"], row["replicates"] - row["unlearned"]
             apart += [f"{early} of {fell:.0f} at ({name})"] * bool(early)
-            told = checks.advice("half", "ends").format(name, fell - early, learned, ENDED[own["over"]])
-            near.append((min(fell - early, learned - fell + early), told))
+            nearest = checks.advice("half", "ends").format(name, fell - early, learned, ENDED[own["over"]])
+            near.append((min(fell - early, learned - fell + early), nearest))
         lines.append(checks.advice("apart", "alarm").format(own["over"], ", ".join(apart)) * bool(apart))
         lines.append(max(near, default=(0.0, ""))[1])
     return replace(found, notes=tuple(dict.fromkeys(filter(None, lines))))
