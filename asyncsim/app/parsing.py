@@ -216,9 +216,8 @@ def translated(error: Any, arguments: Sequence[str], known: Sequence[str]) -> ch
         elif command in ("advise", "calibrate", "forecast") and not near:
             written = _as_fields(command, takes, arguments)
         elif "preset" in takes:
-            presets = [
-                w for w in map(str.lower, arguments) if w.replace("-", "_") in plugins.summaries("asyncsim.systems")
-            ]
+            named = plugins.summaries("asyncsim.systems")
+            presets = [word for word in map(str.lower, arguments) if word.replace("-", "_") in named]
             of_file = _as_fields("advise", takes, arguments) if any(map(wording.is_file, arguments)) else ""
             ours = (wording.of_preset(each, name) for each in presets)
             theirs = checks.advice(name, "unnamed", "learner", "asyncsim.systems", "event_model")

@@ -45,9 +45,9 @@ def predict(
 ) -> Prediction:
     """Test how well alarms on signals announce the fall of a run: level, lead time, false alarms and AUC.
 
-    With m_t the mean of the last `window` returns and p_t its running peak, a run falls at the first t with m_t < start
-    + (p_t - start)/2, whether or not it comes back; event="collapse": at the first t from which this holds up to the
-    end. It has to have learned before, m_t >= start + (best - start)/2. The score of a run is its largest s_t in the
+    Let m_t be the mean of the last `window` returns and p_t its running peak. A run falls at the first t with m_t <
+    start + (p_t - start)/2, whether or not it comes back. With event="collapse", this has to hold up to the end.
+    Before, the run must have learned: m_t >= start + (best - start)/2. The score of a run is its largest s_t in the
     last `watch` updates with t < t_c - lead. Healthy runs are cut at times drawn from those of falls. The area is
     P(score before a fall > score of a healthy run), ties counted half, with its error between runs.
 

@@ -147,11 +147,7 @@ class Spec(calls.Told):
         made, own = calls.of(self.policy), self.method
         read = own.describe().get("advantage") in ("gae", "n_step", "vtrace")
         if not own.critic and (read or (made and made.arguments.get("critic"))):
-            said = "its advantage reads a critic, which nothing trains" if read else "it leaves the given critic unused"
-            said += (
-                f"; write {'--advantage gae ' * (not read)}--set method.critic=0.5, and --method ppo-clip where that"
-            )
-            said += " is refused (Python: sim.methods.ppo_clip(advantage=sim.advantages.gae(), critic=0.5))"
+            said = checks.advice("untrained" if read else "unused", "critic")
             warnings.warn(checks.RunWarning(f"{own.name}: {said}"), stacklevel=4)
 
     def _rules(self) -> Iterator[tuple[bool, str, Any, str, str]]:

@@ -858,7 +858,7 @@ WRITTEN = {
 RUN, SWEEP, COMPARE = "run", SWEPT, "compare grpo gspo --smallest 0.1"
 # Options of pytest, verl, TRL, SB3, W&B and rliable: what a command says to each.
 OTHERS = {
-    (SWEEP, "save"): "write --store VALUE or --csv VALUE or --json VALUE",
+    (SWEEP, "save"): "--csv 0.csv or --json 0.json",
     (SWEEP, "seeds n-seeds trials"): "write --replicates VALUE",
     (f"{SWEEP}; {COMPARE}", "output-dir results-dir"): "did you mean --store?",
     (f"{SWEEP}; {COMPARE}", "threshold collapse-below"): "write --over reached --target VALUE",

@@ -79,8 +79,6 @@ Sharpened = overriding(prepare=lambda policy, parameters: policy.prepare(paramet
 """A policy that acts and scores at a temperature of 0.9 but leaves it out of the derivative."""
 Uncut = overriding(record=lambda policy, view, batch: {"log_prob": policy.score(view, batch)})
 """A sampler cut by top-p that reports the whole policy's log-probs."""
-OneNumber = overriding(act=lambda policy, view, seen, draws, token, *more: policy.act(view, seen, draws, 0, *more))
-"""Every bit is drawn with the number of the first."""
 ShortProduct = rescoring(lambda policy, log_prob, batch: torch.cat([log_prob[..., :-1], 0.0 * log_prob[..., -1:]], -1))
 """The last token is left out of the sequence's log-prob."""
 Unscored = overriding(
