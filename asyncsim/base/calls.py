@@ -255,8 +255,7 @@ class Told:
                 getattr(self, str(name))
             raise TypeError(f"{kind} is no mapping; {advice or f'write .{name}'}")
 
-        def __iter__(self):
-            # As rows of `pandas.DataFrame(result)`.
+        def __iter__(self):  # for the rows of `pandas.DataFrame(result)`
             if not hasattr(type(self), "table"):
                 raise TypeError(str(Lacking("table", self)))
             return iter(self.table().to_dict("records"))

@@ -155,10 +155,7 @@ def per_machine(rows: Mapping[str, Any]) -> dict[str, Any]:
     checks.require(field not in rows, "slots", total, f"left out beside {field}", "give one of the two")
     now = checks.integer("machines", many[0] if isinstance(many, (list, tuple)) else many, 1, FIELDS["machines"][1])
     each, rest = divmod(checks.integer("slots", total, 1, "count the slots of all machines"), now)
-    near = (
-        f"a multiple of the {plural(now, 'machine')} that share them",
-        f"write slots={max(each, 1) * now}, or {field}",
-    )
+    near = f"a multiple of {plural(now, 'machine')}", f"write slots={max(each, 1) * now}, or {field}"
     checks.require(rest == 0, "slots", total, *near)
     warnings.warn(checks.RunWarning(f"slots={total} is of all machines: {each} on each of {now}"), stacklevel=3)
     return {field: each, **{n: x for n, x in rows.items() if n != "slots"}}
