@@ -203,8 +203,9 @@ class Files:
         self.write("plot", write)
 
     def answer(self, value: Any, status: int = 0) -> int:
-        """Write an answer's JSON object and figure, print the answer, and return the exit status."""
+        """Write an answer's JSON object, table and figure, print the answer, and return the exit status."""
         self.json(value.row())
+        self.text("csv", lambda: str(value.table().to_csv(index=False)))
         self.draw(value)
         context = contextvars.copy_context()
         context.run(pages.COLUMNS.set, min(width(0), WIDEST))

@@ -56,12 +56,7 @@ def sweep(o: Options) -> int:
 
 def show(answer: Sweep, files: streams.Files) -> int:
     """Write and print the answer of a sweep from the command line; return the exit status."""
-    files.json(answer.row())
-    files.text("csv", lambda: str(answer.table().to_csv(index=False)))
-    files.draw(answer)
-    print(files.typed(str(answer)))
-    files.say("plot: {}", "plot")
-    return files.status(FAILED if answer.failed else 0)
+    return files.answer(answer, FAILED if answer.failed else 0)
 
 
 def grid_of(words: Sequence[str], grid: Sequence[str]) -> Grid:

@@ -161,9 +161,12 @@ def _p99(pmf: Sequence[float]) -> int:
 
 
 def write(record: records.Timeline, outputs: streams.Files) -> None:
-    """Write the requested outputs of `timeline`, among `save`, `plot` and `trace`."""
+    """Write the requested outputs of `timeline`: `save`, `csv` (a row per group), `plot` and `trace`."""
+    import pandas as pd
+
     from asyncsim.plotting._perfetto import perfetto
 
     outputs.write("save", record.save)
+    outputs.text("csv", lambda: str(pd.DataFrame(record.groups).to_csv(index=False)))
     outputs.draw(record)
     outputs.text("trace", lambda: json.dumps(records.plain(perfetto(record))))
