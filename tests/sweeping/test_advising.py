@@ -371,6 +371,6 @@ def test_the_page_shows_what_its_command_prints(tmp_path, monkeypatch):
     picture, words[at + 1] = words[at + 1], str(tmp_path / "picture.png")
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0 and (ROOT / picture).exists()
-    assert done.output.splitlines()[:-1] == lines[:-1] and lines[-1] == f"plot: {picture}"
+    assert done.stdout.splitlines()[:-1] == lines[:-1] and lines[-1] == f"plot: {picture}"
     description = text.split("```yaml\n")[1].split("```")[0]
     assert description == (ROOT / "docs/which-limit/system.yaml").read_text(encoding="utf-8")
