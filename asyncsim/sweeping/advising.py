@@ -24,6 +24,7 @@ TOKENS = 16
 SAMPLES = 1 << 19
 """Maximum number of samples for the 99th percentile of one setting."""
 SHORTER = "fewer updates, realizations, limits, machines or slots shorten it"
+SYNCHRONOUS = "synchronous training of the same machines is trainer='areal', staleness_limit=0"
 _UNSET = {None: "unset, which is a batch", -1: "-1, which is as many batches as the limit"}
 
 
@@ -140,7 +141,7 @@ def advise(
 def changed(rows: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """System description with changed fields; model.KEY changes a key of the field `model`, "none" removes a field."""
     trainer = str(changes.get("trainer", rows.get("trainer")))
-    rows, changes = renamed(rows, trainer), renamed(changes, trainer)
+    rows, changes = renamed(renamed(rows, str(rows.get("trainer"))), trainer), renamed(changes, trainer)
     model = {n.removeprefix("model."): value for n, value in changes.items() if n.startswith("model.")}
     left = {n: None if n in LEFT and x in ("none", "auto", "") else x for n, x in changes.items() if n[:6] != "model."}
     kept = {n: x for n, x in rows.items() if not (n[:5] == "slots" and any(each[:5] == "slots" for each in changes))}
@@ -326,7 +327,7 @@ def read(rows: Mapping[str, Any], folder: Path, prefix: str | None = None) -> di
         raise lacking.explaining("", {name: FIELDS[name][1] for name in lacks})
     given = {name: rows.get(name, usual) for name, (usual, _) in FIELDS.items()}
     one, *more = str(given["trainer"]).strip("[]").replace("'", "").replace(" ", "").split(",")
-    remedy = "name the trainer whose limit it is; synchronous training is staleness_limit 0"
+    remedy = f"name the trainer whose limit it is; {SYNCHRONOUS}"
     remedy = f"one a run: give trainer={one}, and run the command again with trainer={more[0]}" if more else remedy
     checks.one_of("trainer", given["trainer"], TRAINERS, checks.advice(one, "trainer", otherwise=remedy))
     trainer = TRAINERS[given["trainer"]]
@@ -464,7 +465,8 @@ def system_of(given: Mapping[str, Any], limit: float, machines: int, partial: bo
         return made, differs
     except checks.InputError as error:
         own = f"{owners[error.field]} ({error.field})" if error.field in owners else error.field
-        raise checks.InputError(own, error.value, error.bound, error.remedy) from None
+        none = f"; {SYNCHRONOUS}" * (error.field == trainer.limit and error.value == 0)
+        raise checks.InputError(own, error.value, error.bound, error.remedy + none) from None
 
 
 def _about(trainer: Trainer, given: Mapping[str, Any]) -> str:
