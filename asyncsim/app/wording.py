@@ -600,7 +600,7 @@ def specs_of(arms: Sequence[str], common: Sequence[str]) -> dict[str, Spec]:
         except checks.InputError as error:
             shared_word = any(str(error.value) in word for word in inherited)
             remedy = error.remedy if shared_word else worded(error.remedy)
-            kept = [word for word in words if word.partition("=")[0] != error.value and error.value in own]
+            kept = [word for word in words if word.partition("=")[0] != error.value and str(error.value) in own]
             remedy = remedy.replace('write "', f'write "{" ".join([*kept, ""])}', 1)
             if name == text and text.count("=") == 1 and "." in words[0].partition("=")[0]:
                 remedy = f"quote the words of one arm, as 'method=NAME {text}'"

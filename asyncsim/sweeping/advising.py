@@ -268,14 +268,14 @@ def _tail(system: Any, batches: int, size: int, seed: int, realizations: int) ->
     return _summary.tail(system, batches, size, count, realizations, SAMPLES)
 
 
-def known_fields(names: Iterable[str], trainer: str, of: str, fields: Collection[str] = FIELDS) -> None:
+def known_fields(names: Mapping[str, Any], trainer: str, of: str, fields: Collection[str] = FIELDS) -> None:
     """Refuse all unknown fields of a system description at once; for a trainer's option, name the right field."""
-    near = {name: _meant(name, trainer, of, fields) for name in names if name not in fields}
+    near = {n: _meant(n, trainer, of, fields).replace("VALUE", str(x)) for n, x in names.items() if n not in fields}
     for name, meant in near.items():
         error = checks.InputError("field of the system", name, "a field", meant or "`asyncsim list fields` has all")
         for other in [*near][1:]:
             error.add_note(f"also {other}: {near[other] or 'no such field; `asyncsim list fields` has all'}")
-        raise error.explaining(" ".join(n for n in near if not near[n]), {n: FIELDS[n][1] for n in fields}, 4)
+        raise error.explaining(" ".join(n for n in near if not near[n]), {n: FIELDS[n][1] for n in fields if n not in names}, 4)
 
 
 def _meant(name: str, trainer: str, of: str, fields: Collection[str]) -> str:
