@@ -607,9 +607,9 @@ def specs_of(arms: Sequence[str], common: Sequence[str]) -> dict[str, Spec]:
             for word in inherited if specs and error.field.endswith(" argument") else ():
                 if word.partition("=")[0].endswith(f".{error.value}") and "each arm" not in remedy:
                     remedy = f"give it to the arms that take it alone, as '{arms[0]} {word}'"
-            if lacks := re.fullmatch(r"add (--set (\w+)\..*)", error.remedy):
+            if lacks := re.fullmatch(r"add (--set (\w+)\.[^;]*)(.*)", error.remedy):
                 owned = lacks[2] in own or lacks[2] in map(_called, ",".join(own.values()).split(","))
-                remedy = f'write "{text} {lacks[1].replace("--set ", "")}"' if owned else error.remedy
+                remedy = f'write "{text} {lacks[1].replace("--set ", "")}"{lacks[3]}' if owned else error.remedy
             if remedy == error.remedy:
                 raise
             raise checks.InputError(error.field, error.value, error.bound, remedy) from None

@@ -13,6 +13,10 @@ class Table(pd.DataFrame):
 
     _constructor = property(lambda self: Table)
 
+    def __repr__(self) -> str:
+        with pd.option_context("display.max_columns", None):
+            return super().__repr__()
+
 
 def _naming(self: pd.DataFrame, plain: Any, *asked: Any, **settings: Any) -> Any:
     try:

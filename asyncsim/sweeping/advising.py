@@ -295,6 +295,9 @@ def _refuse_configuration(rows: Mapping[str, Any]) -> None:
     own = [n for n, each in rows.items() if isinstance(each, Mapping) and (n not in FIELDS or n == "trainer")]
     if not own:
         return
+    inner = ", ".join(f"{name}={value!r}" for name, value in rows[own[0]].items() if name in FIELDS)
+    nested = len(own) == 1 and {*rows[own[0]]} <= {*FIELDS}
+    checks.require(not nested, "field of the system", own[0], "a field, not a mapping of fields", f"write {inner}")
     import pandas as pd
 
     theirs = {name: each for name, each in rows.items() if name in own or name not in FIELDS}
@@ -367,9 +370,10 @@ def read(rows: Mapping[str, Any], folder: Path, prefix: str | None = None) -> di
     if len(rates) > 1 and rates[-1] < given["slots_per_machine"]:
         ends = f"tokens_per_second ends at {rates[-1]} responses at once; {speeds[-1]:g} is used from there on"
         warnings.warn(checks.RunWarning(f"{ends}: add a row for {given['slots_per_machine']}"), stacklevel=3)
+    machine = f", not of a machine (then write {max(speeds) / given['slots_per_machine']:.3g})" * (max(speeds) > 1_000.0)
     between = given["publish_every"] * (train := given["train_seconds"].mean())
     for name, value, most, unit in (
-        ("tokens_per_second", max(given["tokens_per_second"][1]), 1_000.0, "tokens a second of one response"),
+        ("tokens_per_second", max(speeds), 1_000.0, f"tokens a second of one response{machine}"),
         ("train_seconds", train, 10_000.0, "seconds of one training step"),
         ("sync_seconds", given["sync_seconds"], between, f"seconds of one sync (training takes {between:g} s)"),
     ):
