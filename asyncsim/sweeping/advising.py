@@ -356,7 +356,9 @@ def read(rows: Mapping[str, Any], folder: Path, prefix: str | None = None) -> di
     remedy += "; for no limit one that nothing reaches, as 1000"
     given["staleness_limit"] = sorted(checks.real("staleness_limit", x, remedy, 0.0) for x in given["staleness_limit"])
     for value in given["partial_rollouts"]:
-        checks.boolean("partial_rollouts", value, "for both write partial_rollouts=[True,False], today's first")
+        remedy = "for both write partial_rollouts=[True,False], today's first"
+        remedy = remedy if prefix is None else "give one a run; asyncsim advise compares both"
+        checks.boolean("partial_rollouts", value, remedy)
         bound, remedy = f"{fixed[0]} for {given['trainer']}", "the trainer has no other way; leave the field out"
         checks.require(value in fixed, "partial_rollouts", value, bound, remedy)
     given["sync_seconds"] = checks.real("sync_seconds", given["sync_seconds"], FIELDS["sync_seconds"][1], 0.0)
