@@ -190,7 +190,9 @@ class Reading:
         if self.over != "slot-hours":
             return self
         system = getattr(spec.system, "system", spec.system)
-        return replace(self, slots=self.slots * (not system.colocated) + system.sample_slots(spec.samples + system.redundant))
+        return replace(
+            self, slots=self.slots * (not system.colocated) + system.sample_slots(spec.samples + system.redundant)
+        )
 
     def _most(self, trace: Trace) -> float:
         return float(self.horizon or 0.0) if self.clocked else float(_length(trace))

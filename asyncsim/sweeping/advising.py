@@ -275,7 +275,9 @@ def known_fields(names: Mapping[str, Any], trainer: str, of: str, fields: Collec
         error = checks.InputError("field of the system", name, "a field", meant or "`asyncsim list fields` has all")
         for other in [*near][1:]:
             error.add_note(f"also {other}: {near[other] or 'no such field; `asyncsim list fields` has all'}")
-        raise error.explaining(" ".join(n for n in near if not near[n]), {n: FIELDS[n][1] for n in fields if n not in names}, 4)
+        raise error.explaining(
+            " ".join(n for n in near if not near[n]), {n: FIELDS[n][1] for n in fields if n not in names}, 4
+        )
 
 
 def _meant(name: str, trainer: str, of: str, fields: Collection[str]) -> str:
@@ -372,7 +374,9 @@ def read(rows: Mapping[str, Any], folder: Path, prefix: str | None = None) -> di
     if len(rates) > 1 and rates[-1] < given["slots_per_machine"]:
         ends = f"tokens_per_second ends at {rates[-1]} responses at once; {speeds[-1]:g} is used from there on"
         warnings.warn(checks.RunWarning(f"{ends}: add a row for {given['slots_per_machine']}"), stacklevel=3)
-    machine = f", not of a machine (then write {max(speeds) / given['slots_per_machine']:.3g})" * (max(speeds) > 1_000.0)
+    machine = f", not of a machine (then write {max(speeds) / given['slots_per_machine']:.3g})" * (
+        max(speeds) > 1_000.0
+    )
     between = given["publish_every"] * (train := given["train_seconds"].mean())
     for name, value, most, unit in (
         ("tokens_per_second", max(speeds), 1_000.0, f"tokens a second of one response{machine}"),
