@@ -190,9 +190,8 @@ class Reading:
         if self.over != "slot-hours":
             return self
         system = getattr(spec.system, "system", spec.system)
-        return replace(
-            self, slots=self.slots * (not system.colocated) + system.sample_slots(spec.samples + system.redundant)
-        )
+        many = system.sample_slots(spec.samples + system.redundant)
+        return replace(self, slots=many + self.slots * (not system.colocated))
 
     def _most(self, trace: Trace) -> float:
         return float(self.horizon or 0.0) if self.clocked else float(_length(trace))

@@ -5,7 +5,7 @@ import math
 import os
 import re
 import warnings
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -275,9 +275,7 @@ def known_fields(names: Mapping[str, Any], trainer: str, of: str, fields: Collec
         error = checks.InputError("field of the system", name, "a field", meant or "`asyncsim list fields` has all")
         for other in [*near][1:]:
             error.add_note(f"also {other}: {near[other] or 'no such field; `asyncsim list fields` has all'}")
-        raise error.explaining(
-            " ".join(n for n in near if not near[n]), {n: FIELDS[n][1] for n in fields if n not in names}, 4
-        )
+        raise error.explaining(" ".join(n for n in near if not near[n]), {n: FIELDS[n][1] for n in fields}, 4)
 
 
 def _meant(name: str, trainer: str, of: str, fields: Collection[str]) -> str:
@@ -358,9 +356,8 @@ def read(rows: Mapping[str, Any], folder: Path, prefix: str | None = None) -> di
     remedy += "; for no limit one that nothing reaches, as 1000"
     given["staleness_limit"] = sorted(checks.real("staleness_limit", x, remedy, 0.0) for x in given["staleness_limit"])
     for value in given["partial_rollouts"]:
-        remedy = "for both write partial_rollouts=[True,False], today's first"
-        remedy = remedy if prefix is None else "give one a run; asyncsim advise compares both"
-        checks.boolean("partial_rollouts", value, remedy)
+        one = "give one a run; asyncsim advise compares both" * (prefix is not None)
+        checks.boolean("partial_rollouts", value, one or "for both write partial_rollouts=[True,False], today's first")
         bound, remedy = f"{fixed[0]} for {given['trainer']}", "the trainer has no other way; leave the field out"
         checks.require(value in fixed, "partial_rollouts", value, bound, remedy)
     given["sync_seconds"] = checks.real("sync_seconds", given["sync_seconds"], FIELDS["sync_seconds"][1], 0.0)
@@ -374,12 +371,9 @@ def read(rows: Mapping[str, Any], folder: Path, prefix: str | None = None) -> di
     if len(rates) > 1 and rates[-1] < given["slots_per_machine"]:
         ends = f"tokens_per_second ends at {rates[-1]} responses at once; {speeds[-1]:g} is used from there on"
         warnings.warn(checks.RunWarning(f"{ends}: add a row for {given['slots_per_machine']}"), stacklevel=3)
-    machine = f", not of a machine (then write {max(speeds) / given['slots_per_machine']:.3g})" * (
-        max(speeds) > 1_000.0
-    )
     between = given["publish_every"] * (train := given["train_seconds"].mean())
     for name, value, most, unit in (
-        ("tokens_per_second", max(speeds), 1_000.0, f"tokens a second of one response{machine}"),
+        ("tokens_per_second", max(speeds), 1_000.0, "tokens a second of one response, not of a machine"),
         ("train_seconds", train, 10_000.0, "seconds of one training step"),
         ("sync_seconds", given["sync_seconds"], between, f"seconds of one sync (training takes {between:g} s)"),
     ):
