@@ -398,6 +398,9 @@ def _brief(header: dict[str, Any], given: set[str], made: calls.Made | None) -> 
     yield f"{kind} {system['name']}: {_listed(chosen)}{f'; defaults: {_listed(usual)}' * bool(usual)}"
     said = (name for name in SIZES if header.get(name, 1) != 1 or name == SIZES[0])
     sizes = [f"{header[name]} {name.replace('_', ' ')}" for name in said]
+    many = system.get("places", 0) * (system is header and not {"slots", "permits"} & {*system})
+    every = many * (header[SIZES[0]] + system.get("redundant", 0))
+    sizes[0] += f" ({many:,} groups or {every:,} samples at once)" * (every > many in system["knobs"].values())
     yield re.sub(r"^1 samples", "1 sample", ", ".join([*sizes, f"seed {header['seed']}"]))
 
 

@@ -600,16 +600,16 @@ def specs_of(arms: Sequence[str], common: Sequence[str]) -> dict[str, Spec]:
         except checks.InputError as error:
             shared_word = any(str(error.value) in word for word in inherited)
             remedy = error.remedy if shared_word else worded(error.remedy)
-            kept = [word for word in words if word.partition("=")[0] != error.value and error.value in own]
+            kept = [word for word in words if word.partition("=")[0] != error.value and str(error.value) in own]
             remedy = remedy.replace('write "', f'write "{" ".join([*kept, ""])}', 1)
             if name == text and text.count("=") == 1 and "." in words[0].partition("=")[0]:
                 remedy = f"quote the words of one arm, as 'method=NAME {text}'"
             for word in inherited if specs and error.field.endswith(" argument") else ():
                 if word.partition("=")[0].endswith(f".{error.value}") and "each arm" not in remedy:
                     remedy = f"give it to the arms that take it alone, as '{arms[0]} {word}'"
-            if lacks := re.fullmatch(r"add (--set (\w+)\..*)", error.remedy):
+            if lacks := re.fullmatch(r"add (--set (\w+)\.[^;]*)(.*)", error.remedy):
                 owned = lacks[2] in own or lacks[2] in map(_called, ",".join(own.values()).split(","))
-                remedy = f'write "{text} {lacks[1].replace("--set ", "")}"' if owned else error.remedy
+                remedy = f'write "{text} {lacks[1].replace("--set ", "")}"{lacks[3]}' if owned else error.remedy
             if remedy == error.remedy:
                 raise
             raise checks.InputError(error.field, error.value, error.bound, remedy) from None

@@ -264,7 +264,7 @@ _KEY = (
     "*           knee: the smallest limit that is nearly as fast as the fastest",
     "wait, idle  seconds per update without training (trainer) or decoding (slot)",
     "stale, p99  mean and 99th percentile of staleness in versions, per token",
-    "slot-h      generator slot-hours per 1,000 updates",
+    "slot-h      slot-hours per 1,000 updates: machine-hours x slots_per_machine",
     "± and []    95 % intervals over realizations",
 )
 _SHORT = "Some settings have not reached their steady state in so few updates: raise --updates."

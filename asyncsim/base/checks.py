@@ -53,7 +53,7 @@ class InputError(ValueError):
             if ", 1]" in bound and not whole and 5.0 <= number <= 100.0:
                 self.remedy = remedy = f"write {number / 100.0:g} for {number:g} percent"
             elif spelled and number.is_integer() >= whole and str(number) not in remedy:
-                self.remedy = remedy = f"write {number:.15g}"
+                self.remedy = remedy = f"write {number:.15g}" + f"; {remedy}" * bool(re.search("/|tok", shown(value)))
         # Names that were given may have line breaks in them, wherever they stand.
         what = field if value is None and bound == "given" else f"{field} = {shown(value)}:"
         super().__init__(" ".join(f"{what} must be {bound}; {remedy}".split()))

@@ -130,14 +130,15 @@ def notes(
     lines += [f"arm {name}, {told}" for name, told in weights.items() if told and (fresh or FRESH not in told)]
     if reading.over == "slot-hours":
         each = ", ".join(f"{name} {reading.of_arm(spec).slots:g}" for name, spec in specs.items())
-        lines.append(f"a slot-hour is a slot for one hour; slots, with {reading.slots:g} of the trainer: {each}")
+        lines.append(f"a slot-hour is a slot for one hour; slots, with {reading.slots:g} of a trainer apart: {each}")
     if reading.clocked or len(specs) == 1:
         return tuple(lines)
     few = [spec.replace(updates=min(spec.updates, PACED * spec.passes), every=1) for spec in specs.values()]
     clocks = [ends(spec, seed) for spec in few]
     paces = [float(c.mean()) / s.updates for c, s in zip(clocks, few, strict=True) if c is not None]
     if len(paces) == len(specs) and max(paces) > UNLIKE * min(paces):
-        each = ", ".join(f"{name} {pace:.3g}" for name, pace in zip(specs, paces, strict=True))
+        own = zip(specs.items(), paces, strict=True)
+        each = ", ".join(f"{name} {pace:.3g} (groups of {spec.samples})" for (name, spec), pace in own)
         lines.append(f"{UNCOUNTED}; seconds per update: {each}. over='seconds' may give another verdict")
     return tuple(lines)
 

@@ -207,7 +207,7 @@ class Question:
 
     def on(self, specs: Mapping[str, Spec], shown: Progress, site: Site, many: str = "") -> OnTask:
         """The answer on the task of these specs, trained in parallel on `site`; `many` names the task in messages."""
-        first = "pilot" if self.tuned is None else "tuning"
+        first = "pilot" if self.tuned is None else "tuning (--tune none skips it)"
         site.hears = lambda share: shown.beat(f"{many}{first}, {100.0 * share:.3g} % of the updates under way")
         best = self._tune(specs, site)
         ready = {name: set_knob(specs[name], arm.knob, arm.chosen, FIRST) for name, arm in best.items() if arm.knob}

@@ -183,14 +183,15 @@ class Reading:
         return x, np.stack([np.interp(x, *each) for each in zip(at.T, curve.T, strict=True)], axis=1)
 
     def of_arm(self, spec: Any) -> "Reading":
-        """The reading for one arm: a slot-hour counts its sample slots, busy or idle, and the slots of the trainer.
+        """The reading for one arm: a slot-hour counts its sample slots, busy or idle, and slots of a trainer apart.
 
         Sample slots are those in the settings of its system (`Settings.sample_slots`).
         """
         if self.over != "slot-hours":
             return self
         system = getattr(spec.system, "system", spec.system)
-        return replace(self, slots=self.slots + system.sample_slots(spec.samples + system.redundant))
+        many = system.sample_slots(spec.samples + system.redundant)
+        return replace(self, slots=many + self.slots * (not system.colocated))
 
     def _most(self, trace: Trace) -> float:
         return float(self.horizon or 0.0) if self.clocked else float(_length(trace))

@@ -430,10 +430,7 @@ def _capped(case: Case) -> str | None:
     return f"weights are those of min(ratio, {cap:.4g}): at a ratio of 1 a token has {cap:.4g} of its weight"
 
 
-SIDE = "one token's sign decides for the whole row"
-
-
-@bug(SIDE, "decide for every token by the sign of its own advantage")
+@bug("one token's sign decides for the whole row", "decide for every token by the sign of its own advantage")
 def _advantages(case: Case) -> Finding | str | None:
     """Explain rows of different advantages when the known method does not."""
     if INSIDE not in case.further or not case.exact or case.first_off(INSIDE) is None:

@@ -12,7 +12,6 @@ from asyncsim.conformance._admission import CRASHES, LOSSES, Rules, Run, Searche
 from asyncsim.conformance.controller import Hooks, Names, uncalled
 from asyncsim.conformance.reports import Failure, Report
 
-ENFORCED = ("admission", "training")
 _SHARE = 4
 """A controller that fails is asked again in this part of the runs."""
 
@@ -92,7 +91,7 @@ def check_admission(
         checks.integer("losses", losses, 0, "count groups between two publishes, or give None", checks.LARGEST)
     if recovery is not None:
         checks.boolean("recovery", recovery, "say whether crashes happen, or give None")
-    checks.one_of("enforced", enforced, ENFORCED, "say who bounds staleness")
+    checks.one_of("enforced", enforced, ("admission", "training"), "say who bounds staleness")
     oldest = eta if enforced == "training" else None
     rules = Rules(batch, publish, tickets_of(batch, eta, publish), max_concurrent, losses, bool(recovery), oldest)
     checks.integer("examples", examples, 1, "make at least one run")

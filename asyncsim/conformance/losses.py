@@ -256,7 +256,6 @@ def chosen(case: Case, declared: str | None) -> tuple[Case, str]:
 
 _SETTINGS = ((2, 2, 4), (3, 2, 2), (2, 3, 3))
 """Arms, tokens and samples; one arm ends the sequence, so that lengths differ."""
-_DISPLACEMENTS = (0.0, 0.5, 1.0)
 
 
 @dataclass(frozen=True)
@@ -286,7 +285,7 @@ def biases(case: Case, advantage: Advantage) -> tuple[BiasRow, ...]:
     loss = Asked(lambda probe: case.original.ask(probe).cotangent, case.target.scale)
     pair = Method("loss", advantage, loss, "sequence_sum"), case.method.replace(advantage=advantage)
     rows = []
-    for (arms, tokens, samples), displacement in itertools.product(_SETTINGS, _DISPLACEMENTS):
+    for (arms, tokens, samples), displacement in itertools.product(_SETTINGS, (0.0, 0.5, 1.0)):
         task = tasks.token_bandit(actions=arms, horizon=tokens, dependence="position", ends=True)
         now = np.linspace(-0.3, 0.4, task.policy().size)
         then = now + displacement * np.cos(np.arange(len(now)) * 2.0)

@@ -31,7 +31,6 @@ _KINDS = {"share": SHARE, "cosine": COSINE, "positive": POSITIVE, "any": ANY}
 _TEXTS = checks.table(__file__, "texts.toml")
 RANGES = {name: _KINDS[kind] for kind, names in _TEXTS["ranges"].items() for name in names.split()}
 """Of what links, methods, factors and penalties report."""
-SUBJECTS = ("step", "batch", "policy")
 Hear = Callable[[int, dict[str, np.ndarray], Any], None]
 """Called behind every recorded update with its number, its metrics, name to float64 `[R]`, and parameters `[R, P]`."""
 
@@ -62,7 +61,7 @@ class Metric:
     unit: str = ""
 
     def __post_init__(self, doc: str | None) -> None:
-        checks.one_of("subject", self.subject, SUBJECTS, "say what the metric describes")
+        checks.one_of("subject", self.subject, ("step", "batch", "policy"), "say what the metric describes")
         if doc is not None:
             # The class is frozen; an instance's own docstring is where `help` looks first.
             object.__setattr__(self, "__doc__", inspect.cleandoc(doc))

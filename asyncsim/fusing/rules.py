@@ -13,7 +13,6 @@ from asyncsim.fusing.graph import Unfit, Var
 from asyncsim.fusing.tape import Rule, Tape, repeated, rule
 
 ARITHMETIC = ("add", "sub", "mul", "div", "maximum", "minimum")
-COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
 FUNCTIONS = (
     "exp", "log", "expm1", "log1p", "sqrt", "abs", "sign", "neg", "sigmoid", "tanh", "reciprocal", "rsqrt", "floor",
     "isnan", "square", "isinf",
@@ -92,7 +91,7 @@ def _logical(operation: str, tape: Tape, out: Tensor, *operands: Any) -> Var:
 
 for _name in ARITHMETIC:
     forms(_name, "", "Tensor", "Scalar", "Tensor_mode", "Scalar_mode", out=("out",))(partial(_arithmetic, _name))
-for _name in COMPARISONS:
+for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
     forms(_name, "Tensor", "Scalar", out=("Tensor_out", "Scalar_out"))(partial(_comparison, _name))
 for _name in FUNCTIONS:
     forms(_name)(partial(_function, _name))

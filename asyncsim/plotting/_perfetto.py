@@ -15,8 +15,6 @@ from asyncsim.base.records import Timeline
 _GENERATORS, _TRAINER, _COUNTERS = 1, 2, 3
 _BATCHES, _WEIGHTS = 1, 2
 MICRO = 1e6
-GOING_ON = ("keep", "reprefill")
-"""Modes in which samples in flight go on under new weights."""
 
 
 def perfetto(timeline: Timeline) -> dict[str, Any]:
@@ -122,7 +120,7 @@ def pieces(timeline: Timeline, n: int, stop: float) -> list[tuple[float, float, 
     """Intervals (from, to, version) of a sample's generation, split at installs where samples in flight continue."""
     samples = timeline.samples
     start, version = float(samples["t_start"][n]), int(samples["v_start"][n])
-    installs = timeline.publishes["t_install"] if timeline.header.get("mode") in GOING_ON else np.array([])
+    installs = timeline.publishes["t_install"] if timeline.header.get("mode") in ("keep", "reprefill") else np.array([])
     cuts = [float(t) for t in installs[version:] if start < t < stop]
     edges = [start, *cuts, stop]
     return [(left, right, version + k) for k, (left, right) in enumerate(itertools.pairwise(edges))]

@@ -12,7 +12,6 @@ from torch import Tensor
 from asyncsim.base import checks, records
 from asyncsim.step.batch import Batch, Draws
 
-_THEN = ("drop", "bootstrap", "reinject")
 _LISTING = ("bias", "variance")
 """Metrics that list outcomes at the behavior weights, and so know nothing of rewards that are late."""
 
@@ -178,7 +177,7 @@ def late(
     pair = (share, share) if np.ndim(share) == 0 else tuple(share)
     checks.require(len(pair) == 2, "share", share, "one number or two", remedy)
     low, high = (checks.real("share", each, remedy, 0.0, 1.0) for each in pair)
-    checks.one_of("then", then, _THEN, "say what becomes of samples whose reward is late")
+    checks.one_of("then", then, ("drop", "bootstrap", "reinject"), "say what becomes of samples whose reward is late")
     owned = (
         ("by", by, 1, "reinject"),
         ("reinjected", reinjected, 1.0, "reinject"),

@@ -13,7 +13,6 @@ from asyncsim.base import checks, files
 
 KINDS = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet", ".pt", ".pth", ".pkl", ".pickle")
 """Kinds of files that are read."""
-PACKED = (".gz", ".zst")
 REMEDY = "write the log as .csv, .jsonl or .parquet (.csv.gz, .jsonl.gz and .jsonl.zst too)"
 PATH = "path:"
 """Begins the name of a column that is read off the path of each file: `path:step_#` is the number behind `step_`."""
@@ -56,7 +55,7 @@ def found(path: Path, pattern: str) -> list[Place]:
 def kind_of(path: Path) -> str | None:
     """Kind of a log file by its name; None if it is no log."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
-    if suffixes and suffixes[-1] in PACKED:
+    if suffixes and suffixes[-1] in (".gz", ".zst"):
         suffixes.pop()
     return suffixes[-1] if suffixes and suffixes[-1] in KINDS else None
 

@@ -5,7 +5,7 @@ import math
 import os
 import re
 import warnings
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,6 +24,7 @@ TOKENS = 16
 SAMPLES = 1 << 19
 """Maximum number of samples for the 99th percentile of one setting."""
 SHORTER = "fewer updates, realizations, limits, machines or slots shorten it"
+SYNCHRONOUS = "synchronous training of the same machines is trainer='areal', staleness_limit=0"
 _UNSET = {None: "unset, which is a batch", -1: "-1, which is as many batches as the limit"}
 
 
@@ -140,7 +141,7 @@ def advise(
 def changed(rows: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """System description with changed fields; model.KEY changes a key of the field `model`, "none" removes a field."""
     trainer = str(changes.get("trainer", rows.get("trainer")))
-    rows, changes = renamed(rows, trainer), renamed(changes, trainer)
+    rows, changes = renamed(renamed(rows, str(rows.get("trainer"))), trainer), renamed(changes, trainer)
     model = {n.removeprefix("model."): value for n, value in changes.items() if n.startswith("model.")}
     left = {n: None if n in LEFT and x in ("none", "auto", "") else x for n, x in changes.items() if n[:6] != "model."}
     kept = {n: x for n, x in rows.items() if not (n[:5] == "slots" and any(each[:5] == "slots" for each in changes))}
@@ -267,9 +268,9 @@ def _tail(system: Any, batches: int, size: int, seed: int, realizations: int) ->
     return _summary.tail(system, batches, size, count, realizations, SAMPLES)
 
 
-def known_fields(names: Iterable[str], trainer: str, of: str, fields: Collection[str] = FIELDS) -> None:
+def known_fields(names: Mapping[str, Any], trainer: str, of: str, fields: Collection[str] = FIELDS) -> None:
     """Refuse all unknown fields of a system description at once; for a trainer's option, name the right field."""
-    near = {name: _meant(name, trainer, of, fields) for name in names if name not in fields}
+    near = {n: _meant(n, trainer, of, fields).replace("VALUE", str(x)) for n, x in names.items() if n not in fields}
     for name, meant in near.items():
         error = checks.InputError("field of the system", name, "a field", meant or "`asyncsim list fields` has all")
         for other in [*near][1:]:
@@ -294,6 +295,9 @@ def _refuse_configuration(rows: Mapping[str, Any]) -> None:
     own = [n for n, each in rows.items() if isinstance(each, Mapping) and (n not in FIELDS or n == "trainer")]
     if not own:
         return
+    inner = ", ".join(f"{name}={value!r}" for name, value in rows[own[0]].items() if name in FIELDS)
+    nested = len(own) == 1 and {*rows[own[0]]} <= {*FIELDS}
+    checks.require(not nested, "field of the system", own[0], "a field, not a mapping of fields", f"write {inner}")
     import pandas as pd
 
     theirs = {name: each for name, each in rows.items() if name in own or name not in FIELDS}
@@ -326,7 +330,7 @@ def read(rows: Mapping[str, Any], folder: Path, prefix: str | None = None) -> di
         raise lacking.explaining("", {name: FIELDS[name][1] for name in lacks})
     given = {name: rows.get(name, usual) for name, (usual, _) in FIELDS.items()}
     one, *more = str(given["trainer"]).strip("[]").replace("'", "").replace(" ", "").split(",")
-    remedy = "name the trainer whose limit it is; synchronous training is staleness_limit 0"
+    remedy = f"name the trainer whose limit it is; {SYNCHRONOUS}"
     remedy = f"one a run: give trainer={one}, and run the command again with trainer={more[0]}" if more else remedy
     checks.one_of("trainer", given["trainer"], TRAINERS, checks.advice(one, "trainer", otherwise=remedy))
     trainer = TRAINERS[given["trainer"]]
@@ -352,7 +356,8 @@ def read(rows: Mapping[str, Any], folder: Path, prefix: str | None = None) -> di
     remedy += "; for no limit one that nothing reaches, as 1000"
     given["staleness_limit"] = sorted(checks.real("staleness_limit", x, remedy, 0.0) for x in given["staleness_limit"])
     for value in given["partial_rollouts"]:
-        checks.boolean("partial_rollouts", value, "for both write partial_rollouts=[True,False], today's first")
+        one = "give one a run; asyncsim advise compares both" * (prefix is not None)
+        checks.boolean("partial_rollouts", value, one or "for both write partial_rollouts=[True,False], today's first")
         bound, remedy = f"{fixed[0]} for {given['trainer']}", "the trainer has no other way; leave the field out"
         checks.require(value in fixed, "partial_rollouts", value, bound, remedy)
     given["sync_seconds"] = checks.real("sync_seconds", given["sync_seconds"], FIELDS["sync_seconds"][1], 0.0)
@@ -368,7 +373,7 @@ def read(rows: Mapping[str, Any], folder: Path, prefix: str | None = None) -> di
         warnings.warn(checks.RunWarning(f"{ends}: add a row for {given['slots_per_machine']}"), stacklevel=3)
     between = given["publish_every"] * (train := given["train_seconds"].mean())
     for name, value, most, unit in (
-        ("tokens_per_second", max(given["tokens_per_second"][1]), 1_000.0, "tokens a second of one response"),
+        ("tokens_per_second", max(speeds), 1_000.0, "tokens a second of one response, not of a machine"),
         ("train_seconds", train, 10_000.0, "seconds of one training step"),
         ("sync_seconds", given["sync_seconds"], between, f"seconds of one sync (training takes {between:g} s)"),
     ):
@@ -464,7 +469,8 @@ def system_of(given: Mapping[str, Any], limit: float, machines: int, partial: bo
         return made, differs
     except checks.InputError as error:
         own = f"{owners[error.field]} ({error.field})" if error.field in owners else error.field
-        raise checks.InputError(own, error.value, error.bound, error.remedy) from None
+        none = f"; {SYNCHRONOUS}" * (error.field == trainer.limit and error.value == 0)
+        raise checks.InputError(own, error.value, error.bound, error.remedy + none) from None
 
 
 def _about(trainer: Trainer, given: Mapping[str, Any]) -> str:

@@ -89,7 +89,9 @@ def boundary(
     rides = not (knob in settings.FIELDS or knob == "staleness" or knob.startswith(grids.STRUCTURES))
     arms = named([spec]) if isinstance(spec, Mapping) else {"": spec}
     if rides and not all(settings.has_knob(each, knob) for each in arms.values()):
+        made = [(p, calls.of(getattr(each, p))) for p in ("system", "method", "task") for each in arms.values()]
         remedy = checks.hint(knob, ["lr", "staleness", *settings.FIELDS], "name lr, or a setting as task.horizon")
+        remedy = next((f"write {part}.{knob}" for part, call in made if call and knob in call.arguments), remedy)
         raise checks.InputError("knob", knob, "one knob of the spec, or a setting of one of its parts", remedy)
     whole = not rides and all(isinstance(each, (int, np.integer)) for each in (low, high))
     low = checks.real("low", low, remedy, 0.0, open_low=not whole)

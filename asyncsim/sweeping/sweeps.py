@@ -41,7 +41,6 @@ WARNED = 1
 LONG = 30.0
 """Seconds of work above which the time of the first units is printed."""
 REMEDY = "write sim.Spec(...) or sim.systems.NAME(...)"
-BACKENDS = ("processes", "ray")
 SECONDS = 5.0
 """Maximum seconds for an address to answer."""
 REACHED = "check the address, or leave it out for a cluster on this machine"
@@ -259,7 +258,7 @@ def carry_out(left: Iterator[Unit], pool: "Pool", where: str) -> Iterator[tuple[
 
 def check(backend: str, count: int | None, address: str | None) -> None:
     """Check options of a sweep that have to agree."""
-    checks.one_of("backend", backend, BACKENDS, "choose where units are done")
+    checks.one_of("backend", backend, ("processes", "ray"), "choose where units are done")
     remedy = "leave it out, or use backend='ray'"
     checks.require(address is None or backend == "ray", "address", address, "left out", remedy)
     if count is not None:

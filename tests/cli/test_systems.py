@@ -186,6 +186,7 @@ FILE |= {
 }
 READ = {
     "timeline s.yaml --set max_head_offpolicyness=3 --samples 8": "8 samples per group, seed 0",
+    "compare system=s.yaml system=synchronous": 'write "system=s.yaml system.staleness_limit=3"; asyncsim advise',
     "timeline s.yaml --set staleness_limit=3": "each sample decodes 30 to 60 per second",
     "timeline s.yaml --sweep staleness_limit=0,3": "max_head_offpolicyness",
     "run --system s.yaml --set staleness_limit=3": "train_time=constant:9.0",
