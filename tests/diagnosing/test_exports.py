@@ -250,7 +250,7 @@ def test_each_command_names_the_other_where_it_is_the_right_one(tmp_path):
     row = {"sample_id": 0, "start_version": 0, "train_version": 0, "reward": 1.0}
     samples = written(tmp_path / "samples.jsonl", json.dumps(row) + "\n")
     assert "use `asyncsim log`" in call("diagnose", samples).stderr
-    assert "use `asyncsim diagnose" in call("log", exports.WANDB, "--set", "unit=publishes").stderr
+    assert "use `asyncsim diagnose" in call("log", exports.WANDB, "--stack", "nemo_rl").stderr
     assert call("log", samples, "--set", "unit=publishes").exit_code == 0
     assert call("diagnose", exports.WANDB).exit_code == 1
     # Rewards alone may be of samples.
