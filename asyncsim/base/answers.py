@@ -774,7 +774,7 @@ class Prediction(calls.Told):
             told += f"; false alarms in {alarm.false_alarms.value:.2f} of healthy runs {within}\n  "
             word = f"{name}: {alarm}{alarm.more} ({fair * (not alarm.why)}scored: {self.stretch})"
             lines.append(told * (not alarm.why) + word)
-            lines += [f"  area by lead, at unequal times ± 95 % interval: {', '.join(areas)}"] * (not alarm.why)
+            lines += [f"  by lead, at unequal times (no verdict) ± 95 % interval: {', '.join(areas)}"] * (not alarm.why)
         told = ", ".join(f"{count} {name}" for name, count in self.runs.items())
         lines += [re.sub(r"( fell), (\d+ recovered)", r"\1 (\2)", told), self.counted]
         used = ", ".join(f"{count} of {self.runs[name]} {name}" for name, count in self.scored.items())

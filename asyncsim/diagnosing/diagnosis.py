@@ -80,7 +80,7 @@ class Diagnosis(calls.Told):
         if len(left) == 1 or {"sampler", "trainer", "staleness"} <= {*self.columns}:
             return left[0]
         trainer, lacking = aliases.beside([*(name for name, _ in self.columns.values()), *self.refused], self.columns)
-        more = f"{', '.join(lacking)} of {trainer}, or " if lacking else ""
+        more = f"the {trainer} metric{'s' * (len(lacking) > 1)} {', '.join(lacking)}, or " if lacking else ""
         return f"Log {more}one row per token (--tokens) with sampler_log_prob, trainer_log_prob and staleness."
 
     def json(self) -> dict[str, Any]:
@@ -188,8 +188,9 @@ def diagnose(
         words = f"{alone}: give both learning_rate and curvature, whose product has a boundary"
         warnings.warn(checks.RunWarning(words), stacklevel=3)
     if expected is not None and ages.ages(log) is None:
-        lacks = f"staleness = {staleness} is not tested: the log has no staleness of samples"
-        warnings.warn(checks.RunWarning(f"{lacks}; log staleness_min and staleness_max of each step"), stacklevel=3)
+        lacks = f"staleness = {staleness} is not tested: the log has no staleness of samples; log "
+        lacks += "one row per token with `staleness`" if "staleness_min" in log.quantities else "staleness_min and _max"
+        warnings.warn(checks.RunWarning(lacks), stacklevel=3)
     if batch is not None and log.tokens is None and "ess" not in log.quantities:
         own = f"only a clamped ESS, {log.names['ess_clamped']}" if "ess_clamped" in log.quantities else "no ESS"
         warnings.warn(checks.RunWarning(f"batch = {batch:g} is not used: the log has {own}"), stacklevel=3)

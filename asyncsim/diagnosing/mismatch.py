@@ -111,12 +111,13 @@ def floor(telemetry: Telemetry) -> Draft:
     cost = math.exp(-length * fresh_data.value)
     size = math.sqrt(max(fresh_data.value, 0.0))
     words = f"On fresh data, engines differ by {size:.2g} nats per token: ESS/N {cost:.2g} at {length:.0f} tokens."
+    agree, more = fresh_data.value <= limit, f"{words} Noise may be what makes it more than {math.sqrt(limit):.2g}."
     return Draft(
         FLOOR, claim,
-        Saying("engines agree", words),
+        Saying("engines agree", words) if agree else Saying("", more, "Log more data that are fresh."),
         Saying("engine mismatch", words,
                "Compare temperature, top-p and precision of sampler and trainer; weight by the recorded log-probs."),
-        above(fresh_data, limit), fresh_data, (0.0, limit), "nats^2 per token",
+        above(fresh_data, limit), fresh_data, (0.0, limit), "nats^2 per token", agree,
     )  # fmt: skip
 
 

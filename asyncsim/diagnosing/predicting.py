@@ -16,7 +16,7 @@ from asyncsim.base.notation import TRAINED
 from asyncsim.base.trace import Trace
 from asyncsim.comparing import readings
 from asyncsim.comparing.readings import WINDOW, trailing
-from asyncsim.diagnosing import alarms
+from asyncsim.diagnosing import alarms, aliases
 from asyncsim.diagnosing.alarms import Matched, Signal, signal_of
 from asyncsim.schedules import _log_files, _log_places
 
@@ -106,9 +106,13 @@ def predict(
     over = "the whole history before" if watch is None else f"the last {watch} updates before"
     late = f"the others learned less than {ahead + window} updates before a {event}"
     late += f", or {fell} in the last {behind}" * bool(behind)
+    since = np.sort(found.collapsed[found.collapsed >= 0] - found.learned[found.collapsed >= 0] - window)
+    half = int(since[-max(LEAST, len(since) // 2)]) if len(since) >= LEAST else 0
+    late += f"; watch={half} would score half of the falls" * (watch is not None and max(leads) < half < watch)
     few = " and ".join(f"{scored[kind]} of {counts[kind]} {kind}" for kind in scored if scored[kind] < LEAST)
     if few:
-        remedy = _remedy(runs, found, min(counts[kind] for kind in scored), min(scored.values()), event, window)
+        fewest = min(counts[kind] for kind in scored)
+        remedy = _remedy(runs, half * (fewest >= LEAST), min(scored.values()), event)
         why = f"at least {LEAST} of each must be scored, and {few} are; {remedy}"
         late = late if counts[fell] else f"healthy runs are cut where others {event}"
         return Prediction(found, counts, scored, late, over, {}, why, counted)
@@ -117,10 +121,9 @@ def predict(
     return Prediction(found, counts, scored, late, over, found_by, "", counted)
 
 
-def _remedy(runs: Any, found: alarms.Course, fewest: int, scored: int, event: str, window: int) -> str:
+def _remedy(runs: Any, most: int, scored: int, event: str) -> str:
     """What to do where too few runs fell or were healthy: more replicates, or a search for a setting, to be pasted."""
-    since = np.sort(found.collapsed[found.collapsed >= 0] - found.learned[found.collapsed >= 0] - window)
-    if fewest >= LEAST and (most := int(since[-max(LEAST, len(since) // 2)])) > 1:
+    if most > 1:
         return checks.advice("late", "alarm").format(most, most // 2)
     times = math.ceil(2 * LEAST / max(scored, 1))
     spec = runs.header.get("spec", {}) if isinstance(runs, Trace) else {}
@@ -229,7 +232,8 @@ def _table(source: Any, number: int, names: Sequence[str]) -> dict[str, np.ndarr
         path = Path(source)
         table = _log_files.read(_log_places.found(path, ""), names, files.Budget(path))
         known, columns = [name for name in table.names if name != _log_files.NUMBERED], table.cells
-    own = f"it must be a column of runs[{number}]; name its columns, as sim.predict(runs, ['kl'], returns='reward')"
+    reward = next((name for name in known if aliases.steps().get(name, ("",))[0] == "reward"), "reward")
+    own = f"it must be a column of runs[{number}]; name its columns, as sim.predict(runs, ['kl'], returns='{reward}')"
     checks.each_of("metric", names, known, own)
     return {name: _column(f"{name} of runs[{number}]", columns[name]) for name in names}
 
