@@ -56,6 +56,7 @@ class Curve(NamedTuple):
     y: np.ndarray
     seconds: np.ndarray | None
     own: Sequence[str] = ()
+    end: float = -np.inf
 
     def windows(self, low: float, high: float, count: int) -> np.ndarray:
         """Means of the metric over windows of equal length, `[W]`, from linear interpolation of logged values."""
@@ -178,7 +179,7 @@ def judge_runs(
         within=within, arms=(arms[0], arms[1]), word=word, **found._asdict(), inside=inside, effect=effect, power=power,
         overturned=abs(found.difference) / (critical(error) * _scale(numbers)),
         plan=_plan(effect, found, error, power, [len(x) for x in numbers[:2]], seconds) if word == UNKNOWN else (),
-        notes=(*notes, *_cautions(numbers, seconds, word, over, error)),
+        notes=(*notes, *_cautions(groups, numbers, seconds, word, over, error)),
     )  # fmt: skip
 
 
@@ -192,6 +193,9 @@ def _stretch(
     if at is None and longest > end + SLACK * (end - first):
         notes.append(f"the runs end between {over} {end:.5g} and {longest:.5g}; all are cut at {end:.5g}")
     remedy = f"end the stretch where all runs are, from {first:g} to {end:g}"
+    for c in (c for c in curves if c.end > c.step[-1] + 2.0 * np.diff(c.step).max(initial=0.0)):
+        why = f"though it goes on to {c.end:g}: if it diverged there, it failed, and this judgment leaves that out"
+        notes.append(f"{c.name} has no {c.column} after step {c.step[-1]:g}, {why}")
     stop = float(end) if at is None else checks.real("at", at, remedy, first, end, open_low=True)
     share = "write 0.5 for the second half of the runs"
     if checks.is_number(last) and 1.0 < last < stop - first:
@@ -284,16 +288,19 @@ def _plan(
     return tuple((n, spread, each) for (n, spread), each in zip(rows, hours, strict=True))
 
 
-def _cautions(numbers: list[np.ndarray], seconds: list[float], word: str, over: str, error: float) -> list[str]:
+def _cautions(
+    groups: list[list[Curve]], numbers: list[np.ndarray], seconds: list[float], word: str, over: str, error: float
+) -> list[str]:
     """Notes that a reader of the judgment needs about these runs; an outlier is one of Grubbs' test at 1 %."""
     notes, few = [], min(map(len, numbers[:2]))
     if over == "steps" and max(seconds) > PACE * min(seconds):
         slower = seconds[1] / seconds[0]
         notes.append(f"B takes {slower:.2f} times as long per step as A; a comparison over seconds includes this")
-    for letter, own in zip("AB", numbers, strict=False):
+    for letter, own, group in zip("AB", numbers, groups, strict=False):
         n, apart = len(own), (own - own.mean()) ** 2
         if n > 2 and apart.max() > apart.sum() * (n - 1) / n / (1.0 + (n - 2) / critical(0.01 / n, n - 2.0) ** 2):
-            notes.append(f"one run of {letter} causes most of its spread, so its mean is uncertain: inspect this run")
+            of = f"one run of {letter}, {group[int(apart.argmax())].name},"
+            notes.append(f"{of} causes most of its spread, so its mean is uncertain: inspect this run")
     if few > 1 and word != UNKNOWN:
         chance = 1.0 - error ** (1.0 / few)
         notes.append(f"{few} runs cannot exclude an event, such as a collapse, in up to {chance:.0%} of fresh runs")
@@ -364,6 +371,8 @@ def _curve(
             return read(source, None, Setup(), full, run or None, system=True)
         except checks.InputError as error:
             advice = remedy or error.remedy
+            if not isinstance(source, Mapping) and Path(source).is_dir():
+                advice = f"a folder is one run: of several write '{source}/*{sorted(Path(source).iterdir())[0].suffix}'"
             raise checks.InputError(f"{error.field} of {label}", error.value, error.bound, advice) from None
 
     def series(found: Telemetry, quantity: str) -> tuple[np.ndarray, np.ndarray]:
@@ -422,9 +431,10 @@ def _curve(
     # Of two rows of one second the first stands.
     x, first = np.unique(x, return_index=True)
     checks.require(len(x) > 1, f"{over} of {label}", float(x[0]), "more than one value", "name another axis")
+    ends = -np.inf if shared or " - " in "".join(names) else float(found.quantities["step"][-1])
     scope, counted = found.scope[quantity] if known else "", found.names.get("step", "row")
     seconds = None if seconds is None else seconds[first]
-    return Curve(label, found.names[quantity], scope, counted, step[first], x, y[first], seconds, own)
+    return Curve(label, found.names[quantity], scope, counted, step[first], x, y[first], seconds, own, ends)
 
 
 def _percent(low: Curve, high: Curve) -> bool:
@@ -442,7 +452,8 @@ def _refuse_mixed(groups: list[list[Curve]], metric: str, over: str, at: float |
         _, i, j = np.intersect1d(one.step, two.step, return_indices=True)
         same, names = one.y[i] == two.y[j], f"{one.name} and {two.name}"
         copied = len(same) >= ALIKE and bool(same.all())
-        checks.require(not copied, "runs", names, "two runs, not one: all numbers are the same", "give each run once")
+        remedy = f"give each run once; of different runs give a metric that differs, unlike {one.column}"
+        checks.require(not copied, "runs", names, "two runs, not one: all numbers are the same", remedy)
         if len(same) > ALIKE and same[:ALIKE].all():
             shared = int(np.argmin(same))
             notes[f"{names} share their first {shared} values, so their seeds do not vary what came before"] = None
