@@ -154,18 +154,17 @@ def diagnose(
     *differs* is at most 0.002, by Holm's correction over all questions. The 95 percent intervals of means over steps
     come from the spread between stretches of consecutive steps.
 
-    Arguments: `telemetry`, columns by name, or the path of a .csv, .jsonl or .parquet file. A row is a step, with a
-    trainer's column names (docs/diagnose.md), or a token. A token's row has the log-probs of sampler and trainer in
-    nats, its step, staleness in versions, sequence and mask; a cell may be a list. NaN is an empty cell in a table of
-    pandas, and a finding elsewhere. `tokens`: a second table, of tokens, if the first has steps. `batch`: number of
-    weights in the logged ESS. `staleness`: the expected staleness, as 4, "constant:4", "sawtooth", "uniform",
-    "geometric" or "capped". `learning_rate` and `curvature`, positive: their product is a pure number. `momentum` in
-    [0, 1), of the logged gradients. `cap` >= 1: the clamp of the logged ESS. `floor`: variance in nats^2 that sampler
-    and trainer may differ by on fresh tokens; the default is three times that of bfloat16 noise on this package's
-    character model. `columns`: asyncsim's names for columns of other names, as "kl_k3=my/kl". `run`: the run to read,
-    if the file of a W&B chart has several. Staleness stamps are judged by the log's own first step, whatever its
-    number. Returns a `Diagnosis`. Raises `InputError` that names column and row of what cannot be read. Assumes a run
-    that is steady over stretches of a twenty-fourth of its steps. Source: this package; each finding names its claim.
+    Arguments: `telemetry`, columns by name, or the path of a .csv, .jsonl or .parquet file. A row is a step (names in
+    docs/diagnose.md) or a token. A token's row has log-probs of sampler and trainer in nats, step, staleness in
+    versions, sequence, mask; a cell may be a list. NaN is an empty cell in a table of pandas, and a finding elsewhere.
+    `tokens`: a second table, of tokens, if the first has steps. `batch`: number of weights in the logged ESS.
+    `staleness`: the expected staleness, as 4, "constant:4", "sawtooth", "uniform", "geometric" or "capped".
+    `learning_rate` and `curvature`, positive: their product is a pure number. `momentum` in [0, 1), of the logged
+    gradients. `cap` >= 1: the clamp of the logged ESS. `floor`: variance in nats^2 that sampler and trainer may differ
+    by on fresh tokens. `columns`: asyncsim's names for columns of other names, as "kl_k3=my/kl". `run`: the run to
+    read, if the file of a W&B chart has several. Returns a `Diagnosis`. Raises `InputError` that names column and row
+    of what cannot be read. Assumes a run that is steady over stretches of a twenty-fourth of its steps. Source: this
+    package; each finding names its claim.
 
     >>> import asyncsim as sim
     >>> log = {"step": range(9, 49), "rl/ess": [0.9, 0.95] * 20, "staleness_min": [2] * 40, "staleness_max": [2] * 40}

@@ -107,14 +107,13 @@ def judge_runs(
     never falls, such as tokens. `last`: share in (0, 1] of the common range; 1 is the area below the curve. `at`: where
     the stretch ends (default: with the shortest run). `better`: "higher" or "lower" (default: lower for a KL, loss,
     time, staleness or clipped share). `error`: rate of wrong verdicts. `within` > 0: differences that do not matter, in
-    units of the metric, without which no arm is equal. `run`: the run, or a pattern of runs, where a W&B file has
-    several; two of them are for A and for B, which may then be the same file. `seed_spread` > 0: known standard
-    deviation between seeds of this number. `pilot`: two or more runs of one setting, which measure it. `power` in (0,
-    1): probability with which the seeds of the plan find the difference. `columns`: asyncsim's names for columns of
-    other names, as "reward=my/score". Returns a `Judgment`. Raises `InputError` for another metric or unit of steps in
-    one of the runs, a run that is given twice, a step or clock that goes back, or a constant column. Assumes
-    independent seeds, nearly normal numbers of runs, and, if a spread is given, the same spread in both arms. Source:
-    this package.
+    units of the metric, without which no arm is equal. `run`: the run, or a pattern, where a W&B file has several; two
+    are for A and B, which may be one file. `seed_spread` > 0: known standard deviation between seeds of this number.
+    `pilot`: two or more runs of one setting, which measure it. `power` in (0, 1), of the seeds of the plan. `columns`:
+    asyncsim's names for columns of other names, as "reward=my/score". Returns a `Judgment`. Raises `InputError` for
+    another metric or unit of steps in one of the runs, a run that is given twice, a step or clock that goes back, or a
+    constant column. Assumes independent seeds, nearly normal numbers of runs, and, if a spread is given, the same
+    spread in both arms. Source: this package.
 
     >>> import numpy as np, asyncsim as sim
     >>> draw = np.random.default_rng(0).normal
@@ -160,7 +159,11 @@ def judge_runs(
     windows = [[curve.windows(start, stop, count) for curve in group] for group in groups]
     numbers = [np.array([each.mean() for each in group]) for group in windows]
     found = _between(numbers, seed_spread, error)
-    word, inside = _word(found, within, better), None
+    word, inside = UNKNOWN, None
+    if within is not None and abs(found.difference) + found.half < within:
+        word = "equal"
+    elif abs(found.difference) > found.half:
+        word = "better" if (found.difference > 0.0) == (better == "higher") else "worse"
     if len(numbers[0]) == len(numbers[1]) == 1:
         if points >= min(BOUNDS):
             inside = float(inside_runs(windows[1][0] - windows[0][0]).half)
@@ -179,7 +182,7 @@ def judge_runs(
         within=within, arms=(arms[0], arms[1]), word=word, **found._asdict(), inside=inside, effect=effect, power=power,
         overturned=abs(found.difference) / (critical(error) * _scale(numbers)),
         plan=_plan(effect, found, error, power, [len(x) for x in numbers[:2]], seconds) if word == UNKNOWN else (),
-        notes=(*notes, *_cautions(groups, numbers, seconds, word, over, error)),
+        notes=(*notes, *_cautions(arms, seconds, word, over, error)),
     )  # fmt: skip
 
 
@@ -194,8 +197,7 @@ def _stretch(
         notes.append(f"the runs end between {over} {end:.5g} and {longest:.5g}; all are cut at {end:.5g}")
     remedy = f"end the stretch where all runs are, from {first:g} to {end:g}"
     for c in (c for c in curves if c.end > c.step[-1] + 2.0 * np.diff(c.step).max(initial=0.0)):
-        why = f"though it goes on to {c.end:g}: if it diverged there, it failed, and this judgment leaves that out"
-        notes.append(f"{c.name} has no {c.column} after step {c.step[-1]:g}, {why}")
+        notes.append(f"{c.name} has no {c.column} after step {c.step[-1]:g} of {c.end:g}: if it diverged, it failed")
     stop = float(end) if at is None else checks.real("at", at, remedy, first, end, open_low=True)
     share = "write 0.5 for the second half of the runs"
     if checks.is_number(last) and 1.0 < last < stop - first:
@@ -229,14 +231,6 @@ def _between(numbers: list[np.ndarray], seed_spread: float | None, error: float)
     spread = math.sqrt((a.var(ddof=1) + b.var(ddof=1)) / 2.0)
     basis = f"Welch's t interval between runs, {freedom:.2g} degrees of freedom; scores are assumed nearly normal."
     return Between(difference, float(half), float(freedom), spread, basis)
-
-
-def _word(found: Between, within: float | None, better: str) -> str:
-    if within is not None and abs(found.difference) + found.half < within:
-        return "equal"
-    if not abs(found.difference) > found.half:
-        return UNKNOWN
-    return "better" if (found.difference > 0.0) == (better == "higher") else "worse"
 
 
 @lru_cache(maxsize=1024)
@@ -288,18 +282,16 @@ def _plan(
     return tuple((n, spread, each) for (n, spread), each in zip(rows, hours, strict=True))
 
 
-def _cautions(
-    groups: list[list[Curve]], numbers: list[np.ndarray], seconds: list[float], word: str, over: str, error: float
-) -> list[str]:
+def _cautions(arms: list[RunsOfArm], seconds: list[float], word: str, over: str, error: float) -> list[str]:
     """Notes that a reader of the judgment needs about these runs; an outlier is one of Grubbs' test at 1 %."""
-    notes, few = [], min(map(len, numbers[:2]))
+    notes, few = [], min(len(arm.numbers) for arm in arms)
     if over == "steps" and max(seconds) > PACE * min(seconds):
         slower = seconds[1] / seconds[0]
         notes.append(f"B takes {slower:.2f} times as long per step as A; a comparison over seconds includes this")
-    for letter, own, group in zip("AB", numbers, groups, strict=False):
-        n, apart = len(own), (own - own.mean()) ** 2
+    for arm in arms:
+        n, apart = len(arm.numbers), (arm.numbers - arm.numbers.mean()) ** 2
         if n > 2 and apart.max() > apart.sum() * (n - 1) / n / (1.0 + (n - 2) / critical(0.01 / n, n - 2.0) ** 2):
-            of = f"one run of {letter}, {group[int(apart.argmax())].name},"
+            of = f"one run of {arm.letter}, {arm.names[int(apart.argmax())]},"
             notes.append(f"{of} causes most of its spread, so its mean is uncertain: inspect this run")
     if few > 1 and word != UNKNOWN:
         chance = 1.0 - error ** (1.0 / few)
@@ -437,13 +429,6 @@ def _curve(
     return Curve(label, found.names[quantity], scope, counted, step[first], x, y[first], seconds, own, ends)
 
 
-def _percent(low: Curve, high: Curve) -> bool:
-    """Whether one run is in percent and the other in fractions: by its range, and ten times larger in every quarter."""
-    ranges = low.y.min() >= 0.0 and low.y.max() <= 1.0 < high.y.max() <= 100.0 and high.y.min() >= 0.0
-    quarters = [curve.windows(curve.x[0], curve.x[-1], 4) for curve in (low, high)]
-    return bool(ranges and (quarters[1] >= 10.0 * quarters[0]).all())
-
-
 def _refuse_mixed(groups: list[list[Curve]], metric: str, over: str, at: float | None) -> list[str]:
     """Refuse runs that are not independent runs of one metric on one axis; return notes on doubtful ones."""
     arms, notes = [*groups[0], *groups[1]], dict[str, None]()
@@ -465,7 +450,11 @@ def _refuse_mixed(groups: list[list[Curve]], metric: str, over: str, at: float |
         low, high = sorted((base, each), key=lambda curve: float(curve.y.max()))
         bound, remedy = f"fractions, as in {low.name} (or percent in both)", "divide the percents by 100, in that file"
         values = f"{high.y.min():g} to {high.y.max():g}"
-        checks.require(not _percent(low, high), f"column {high.column} of {high.name}", values, bound, remedy)
+        # One run in percent, the other in fractions: by its range, and ten times larger in every quarter.
+        ranges = low.y.min() >= 0.0 and low.y.max() <= 1.0 < high.y.max() <= 100.0 and high.y.min() >= 0.0
+        quarters = [curve.windows(curve.x[0], curve.x[-1], 4) for curve in (low, high)]
+        percent = bool(ranges and (quarters[1] >= 10.0 * quarters[0]).all())
+        checks.require(not percent, f"column {high.column} of {high.name}", values, bound, remedy)
         if each.column != base.column:
             notes[f"the metric is {base.column} in {base.name} and {each.column} in {each.name}"] = None
         strides = [float(np.median(np.diff(c.step))) for c in (base, each)]
