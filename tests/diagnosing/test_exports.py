@@ -136,6 +136,7 @@ def test_a_value_that_cannot_be_is_told_and_one_at_the_bound_is_not(column, fine
         ({"actor/pg_clipfrac": [20.0] * 20}, "If the column is a percentage, divide it by 100."),
         ({"staleness_min": [3.0, -2.0] * 10}, "Stamps lie up to 2 below 0, in column staleness_min at step 101."),
         ({"staleness": [3.0] * 20, "kl_k3": [0.1] * 20}, "staleness (near staleness_mean or "),
+        ({"staleness_mean": [1.0, 3.0] * 10}, "younger than its weights. Staleness is 1 to 3, 2 on average."),
     ],
 )
 def test_what_a_column_holds_instead_is_said_beside_it(columns, said):
