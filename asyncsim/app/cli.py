@@ -105,7 +105,7 @@ def list_names(o: Options) -> int:
     own = ((each, row["name"]) for each in KINDS if kind not in (None, *KINDS) for row in commands.names(each))
     word = str(kind).replace("-", "_")
     named = [(each, name) for each, name in own if f"{name}_".replace("-", "_").startswith(f"{word}_")]
-    named = [pair for pair in named if pair[0] == "systems" or len(pair[1]) == len(word)]
+    named = [pair for pair in named if pair[0] in ("systems", "methods") or len(pair[1]) == len(word)]
     named = named[:3] + [("papers", str(kind))] * bool(checks.advice(word, "paper"))
     write = " or ".join(f"asyncsim list {each} {name}" for each, name in named)
     remedy = f"write {write}" if write else checks.advice(word, "list")

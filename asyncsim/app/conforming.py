@@ -108,7 +108,8 @@ def _loss(
     else:
         known = adapters.INSTALLED if subject is None else adapters.ADAPTERS
         given, called = "(log_prob, old_log_prob, advantages, mask)", getattr(subject, "__name__", "loss")
-        remedy = f"leave --adapter out; where the loss returns more, write def checked{given}: return {called}(...)[0]"
+        remedy = f"{name} is a package: asyncsim conformance {name}; of your own loss " * (name in adapters.INSTALLED)
+        remedy += f"leave --adapter out; where the loss returns more, write def checked{given}: return {called}(...)[0]"
         checks.one_of("--adapter", name, known, remedy if subject is not None else "name an installed trainer")
         fn = _adapt(known[name], name, subject, parts["adapter"])
     anchor = "either" if method is not None and "anchor" not in arguments else None

@@ -142,7 +142,7 @@ def _typed(message: str, known: Collection[str], answer: bool = False) -> str:
 
     def option(found: re.Match[str]) -> str:
         name = {"samples_per_group": "samples"}.get(found[1], found[1])
-        value = "none" if found[2] == "None" else found[2].strip("'")
+        value = "none" if found[2] == "None" else shlex.quote(found[2].strip("'"))
         # Inside a call all is Python.
         if re.search(r"--[\w-]+ $|\w\([^()]*$", remedy[: found.start()]):
             return found[0]
@@ -159,7 +159,7 @@ def _typed(message: str, known: Collection[str], answer: bool = False) -> str:
         remedy = re.sub(several, lambda m: f"asyncsim sweep --grid {m[1]}={m[2].replace(' ', '')}", remedy)
         remedy = re.sub(r"\bsim\.tasks\.(\w+)\((\w+=\w+)\)", r"--task \1 --set task.\2", remedy)
     remedy = re.sub(r"write (\w+=\[.*?\])", r"write --at '\1'", remedy) if "claims" in known else remedy
-    values = r"'[\w.,=:/+-]+'" + r"|None|\d+" * (not answer)
+    values = r"'[\w.,=:/+ -]+'" + r"|None|\d+" * (not answer)
     written = re.sub(rf"(?<![\w.\x22-])(\w+)=({values})(?![\w=])", option, remedy)
     # Settings side by side are options side by side.
     return head + mark + re.sub(r"(--[\w-]+ [^\s,]+), (?=--\w)", r"\1 ", written)

@@ -453,6 +453,8 @@ def unseen(rows: Sequence[Mapping[str, Any]], event: str, optimum: float, task: 
     none, other = idle(event, {row["mean"] for row in rows})
     if none:
         return f"{none.replace(' arm', ' setting')}; try {other}"
+    if len({row[k] for row in rows for k in ("mean", "low", "high", "end") if k in row}) == 1 and "end" in rows[0]:
+        return f"every return is {rows[0]['mean']:.4g}: nothing was learned; are the rewards of a group all alike?"
     gains = [(row.get("end", row["mean"]) - row["start"], optimum - row["start"]) for row in rows if "start" in row]
     if not gains or not all(0.0 < missing < math.inf for _, missing in gains):
         return ""
@@ -774,7 +776,7 @@ class Prediction(calls.Told):
             told += f"; false alarms in {alarm.false_alarms.value:.2f} of healthy runs {within}\n  "
             word = f"{name}: {alarm}{alarm.more} ({fair * (not alarm.why)}scored: {self.stretch})"
             lines.append(told * (not alarm.why) + word)
-            lines += [f"  area by lead, at unequal times ± 95 % interval: {', '.join(areas)}"] * (not alarm.why)
+            lines += [f"  by lead, at unequal times (no verdict) ± 95 % interval: {', '.join(areas)}"] * (not alarm.why)
         told = ", ".join(f"{count} {name}" for name, count in self.runs.items())
         lines += [re.sub(r"( fell), (\d+ recovered)", r"\1 (\2)", told), self.counted]
         used = ", ".join(f"{count} of {self.runs[name]} {name}" for name, count in self.scored.items())

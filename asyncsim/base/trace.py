@@ -235,7 +235,7 @@ class Trace(calls.Told):
             what = f"their weights grew until they overflowed (to {size[grown].max(initial=0.0):.2g}): lower the rate"
             other = (
                 f"one update was NaN, infinite or huge (weights at most {size[~grown].max(initial=0.0):.2g} before): "
-                "look for a loss, ratio or reward that is not finite, or a huge rate"
+                "look for a loss, advantage, ratio or reward that is not finite, or a huge rate"
             )
             counts = ((int(grown.sum()), what), (int((~grown).sum()), other))
             text += "; " + "; ".join(f"in {count} {reason}" for count, reason in counts if count)

@@ -17,7 +17,7 @@ from asyncsim.base.quantiles import quantile as quantile
 from asyncsim.base.records import Estimate
 from asyncsim.base.rng import Stream
 
-FINITE = "keep finite replicates only and report how many diverged"
+FINITE = "keep finite replicates, report how many diverged; trace[NAME] is [updates, replicates]"
 
 
 def between(values: Any, realization: Any = None, random: bool = False) -> Estimate:

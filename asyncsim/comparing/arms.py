@@ -63,7 +63,7 @@ def named(arms: Sequence[Any], clocked: bool = False) -> dict[str, Spec]:
         # All that a spec depends on, comparable: two of one meaning give the same numbers.
         meaning = content(parts), sizes, plain(spec.describe()), initial
         twin = next((other for other, known in seen if known == meaning), None)
-        remedy = "change what you want to know about: method, update, system"
+        remedy = "name what differs in the arm itself, as method=VALUE, link=VALUE (update) or system=VALUE"
         checks.require(twin is None, f"arm {name}", f"as {twin}", "different from every other arm", remedy)
         seen.append((name, meaning))
     (first, base), *others = specs.items()

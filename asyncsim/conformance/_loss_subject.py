@@ -121,7 +121,7 @@ class Subject:
             raise
         except Exception as error:
             names, text = ", ".join(self.binding.words) or ", ".join(DOCUMENTED), str(error)
-            remedy = f"it is called with ({names}), each [B, T]"
+            remedy = f"it is called with ({names}), each [B, T]; for advantages [B] wrap it, with advantages[:, 0]"
             if "numpy" in text:
                 remedy = "write it in torch (torch.exp, torch.minimum), not numpy, so that gradients exist"
             elif isinstance(error, AttributeError) and "NoneType" in text:

@@ -75,7 +75,9 @@ def distribution(telemetry: Telemetry) -> Draft:
 def followed(found: Ages | None, expected: str | None) -> Draft:
     """Find the named distribution of given stalenesses; without them, say that they are missing."""
     if found is None or found.steps < FEWEST:
-        action = f"Log the staleness of every sample, over {FEWEST} steps or more after the warm-up."
+        action = (
+            f"Log the staleness of every sample (a column `staleness`), over {FEWEST} steps or more after the warm-up."
+        )
         return missing(QUESTION, "systems/mean-staleness-identity", unknown(found), action)
     value = found.staleness.astype(float)
     measured = Estimate(float(value.mean()), float(_between(found, value)), max(1, min(BATCHES, found.steps // 2) - 1))
@@ -231,7 +233,7 @@ def stamps(telemetry: Telemetry) -> Draft:
         step = step if low is None else np.r_[step, step]
         names = ["staleness_min"] * (low is not None) + ["staleness_mean" if only_mean else "staleness_max"]
     else:
-        return missing(question, claim, "No staleness was logged.", "Log the staleness of every sample.")
+        return missing(question, claim, "No staleness was logged.", "Log staleness_mean, _min and _max of each step.")
     first = float(step.min())
     above = staleness - (step - first if first in (0.0, 1.0) and not only_mean else np.inf)
     least, excess = float(np.nanmin(staleness)), float(np.nanmax(above))
@@ -239,9 +241,12 @@ def stamps(telemetry: Telemetry) -> Draft:
     at = int(np.nanargmin(staleness) if least < 0 else np.nanargmax(above))
     name = names[at * len(names) // len(staleness)]
     where = f"in column {telemetry.names.get(name, name)} at step {step[at]:g}"
+    mean = telemetry.quantities.get("staleness_mean", staleness[: len(staleness) * (low is None)])
+    known = f" Staleness is {least:.3g} to {np.nanmax(staleness):.3g}"
+    known += f", {np.nanmean(mean):.3g} on average." if np.isfinite(mean).any() else "."
     return Draft(
         question, claim,
-        Saying("possible stamps", "No sample is older than the run or younger than its weights."),
+        Saying("possible stamps", f"No sample is older than the run or younger than its weights.{known}"),
         Saying("off-by-one staleness" if abs(size) == 1.0 else "impossible stamps",
                f"Stamps lie up to {abs(size):g} {'below 0' if least < 0 else 'above the steps so far'}, {where}.",
                "Count stamps and steps in one unit, from the version at which training began."),

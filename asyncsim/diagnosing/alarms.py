@@ -14,6 +14,7 @@ from scipy import stats
 from asyncsim.base import checks, plugins, uncertainty
 from asyncsim.base.records import Estimate
 from asyncsim.comparing.readings import WINDOW, lows, trailing
+from asyncsim.diagnosing import aliases
 
 OVER = ("mean", "largest", "smallest")
 TINY = 1e-12
@@ -81,7 +82,7 @@ class Signal:
         return np.where(np.isnan(score), -np.inf, score)
 
 
-LOW = "entropy exact_cosine log_ratio_mean log_ratio_min mean_weight token_ratio_mean applied_mean tail_index"
+LOW = "entropy exact_cosine log_ratio_min mean_weight applied_mean tail_index"
 """Metrics that are feared low where they are named only, as returns and, by their logarithm, sizes of ESS are."""
 
 
@@ -92,8 +93,9 @@ def signal_of(given: Any, window: int = WINDOW) -> Signal:
     checks.require(isinstance(given, str), "signal", given, "a metric's name or a Signal", "name a metric of the trace")
     remedy = f"Signal({given[1:]!r}, low=True) fears small values, Signal({given[1:]!r}) large ones"
     checks.require(given[:1] != "-", "signal", given, "a metric's name without a sign", remedy)
-    ess, norm = given.partition("_")[0] == "ess", given.endswith("gradient_norm")
-    low = ess or given.endswith("_return") or given in LOW.split()
+    name = aliases.steps().get(given, (given, ""))[0]  # a trainer's own names too
+    ess, norm = name.partition("_")[0] == "ess", given.endswith("gradient_norm")
+    low = ess or name.endswith(("_return", "reward", "ratio_mean")) or name in LOW.split()
     return Signal(given, low, ess or norm, "largest" if norm else "mean", window)
 
 

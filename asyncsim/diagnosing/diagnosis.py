@@ -80,7 +80,7 @@ class Diagnosis(calls.Told):
         if len(left) == 1 or {"sampler", "trainer", "staleness"} <= {*self.columns}:
             return left[0]
         trainer, lacking = aliases.beside([*(name for name, _ in self.columns.values()), *self.refused], self.columns)
-        more = f"{', '.join(lacking)} of {trainer}, or " if lacking else ""
+        more = f"the {trainer} metric{'s' * (len(lacking) > 1)} {', '.join(lacking)}, or " if lacking else ""
         return f"Log {more}one row per token (--tokens) with sampler_log_prob, trainer_log_prob and staleness."
 
     def json(self) -> dict[str, Any]:
@@ -154,18 +154,17 @@ def diagnose(
     *differs* is at most 0.002, by Holm's correction over all questions. The 95 percent intervals of means over steps
     come from the spread between stretches of consecutive steps.
 
-    Arguments: `telemetry`, columns by name, or the path of a .csv, .jsonl or .parquet file. A row is a step, with a
-    trainer's column names (docs/diagnose.md), or a token. A token's row has the log-probs of sampler and trainer in
-    nats, its step, staleness in versions, sequence and mask; a cell may be a list. NaN is an empty cell in a table of
-    pandas, and a finding elsewhere. `tokens`: a second table, of tokens, if the first has steps. `batch`: number of
-    weights in the logged ESS. `staleness`: the expected staleness, as 4, "constant:4", "sawtooth", "uniform",
-    "geometric" or "capped". `learning_rate` and `curvature`, positive: their product is a pure number. `momentum` in
-    [0, 1), of the logged gradients. `cap` >= 1: the clamp of the logged ESS. `floor`: variance in nats^2 that sampler
-    and trainer may differ by on fresh tokens; the default is three times that of bfloat16 noise on this package's
-    character model. `columns`: asyncsim's names for columns of other names, as "kl_k3=my/kl". `run`: the run to read,
-    if the file of a W&B chart has several. Staleness stamps are judged by the log's own first step, whatever its
-    number. Returns a `Diagnosis`. Raises `InputError` that names column and row of what cannot be read. Assumes a run
-    that is steady over stretches of a twenty-fourth of its steps. Source: this package; each finding names its claim.
+    Arguments: `telemetry`, columns by name, or the path of a .csv, .jsonl or .parquet file. A row is a step (names in
+    docs/diagnose.md) or a token. A token's row has log-probs of sampler and trainer in nats, step, staleness in
+    versions, sequence, mask; a cell may be a list. NaN is an empty cell in a table of pandas, and a finding elsewhere.
+    `tokens`: a second table, of tokens, if the first has steps. `batch`: number of weights in the logged ESS.
+    `staleness`: the expected staleness, as 4, "constant:4", "sawtooth", "uniform", "geometric" or "capped".
+    `learning_rate` and `curvature`, positive: their product is a pure number. `momentum` in [0, 1), of the logged
+    gradients. `cap` >= 1: the clamp of the logged ESS. `floor`: variance in nats^2 that sampler and trainer may differ
+    by on fresh tokens. `columns`: asyncsim's names for columns of other names, as "kl_k3=my/kl". `run`: the run to
+    read, if the file of a W&B chart has several. Returns a `Diagnosis`. Raises `InputError` that names column and row
+    of what cannot be read. Assumes a run that is steady over stretches of a twenty-fourth of its steps. Source: this
+    package; each finding names its claim.
 
     >>> import asyncsim as sim
     >>> log = {"step": range(9, 49), "rl/ess": [0.9, 0.95] * 20, "staleness_min": [2] * 40, "staleness_max": [2] * 40}
@@ -188,8 +187,9 @@ def diagnose(
         words = f"{alone}: give both learning_rate and curvature, whose product has a boundary"
         warnings.warn(checks.RunWarning(words), stacklevel=3)
     if expected is not None and ages.ages(log) is None:
-        lacks = f"staleness = {staleness} is not tested: the log has no staleness of samples"
-        warnings.warn(checks.RunWarning(f"{lacks}; log staleness_min and staleness_max of each step"), stacklevel=3)
+        lacks = f"staleness = {staleness} is not tested: the log has no staleness of samples; log "
+        lacks += "one row per token with `staleness`" if "staleness_min" in log.quantities else "staleness_min and _max"
+        warnings.warn(checks.RunWarning(lacks), stacklevel=3)
     if batch is not None and log.tokens is None and "ess" not in log.quantities:
         own = f"only a clamped ESS, {log.names['ess_clamped']}" if "ess_clamped" in log.quantities else "no ESS"
         warnings.warn(checks.RunWarning(f"batch = {batch:g} is not used: the log has {own}"), stacklevel=3)

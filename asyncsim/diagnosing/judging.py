@@ -56,6 +56,7 @@ class Curve(NamedTuple):
     y: np.ndarray
     seconds: np.ndarray | None
     own: Sequence[str] = ()
+    end: float = -np.inf
 
     def windows(self, low: float, high: float, count: int) -> np.ndarray:
         """Means of the metric over windows of equal length, `[W]`, from linear interpolation of logged values."""
@@ -106,14 +107,13 @@ def judge_runs(
     never falls, such as tokens. `last`: share in (0, 1] of the common range; 1 is the area below the curve. `at`: where
     the stretch ends (default: with the shortest run). `better`: "higher" or "lower" (default: lower for a KL, loss,
     time, staleness or clipped share). `error`: rate of wrong verdicts. `within` > 0: differences that do not matter, in
-    units of the metric, without which no arm is equal. `run`: the run, or a pattern of runs, where a W&B file has
-    several; two of them are for A and for B, which may then be the same file. `seed_spread` > 0: known standard
-    deviation between seeds of this number. `pilot`: two or more runs of one setting, which measure it. `power` in (0,
-    1): probability with which the seeds of the plan find the difference. `columns`: asyncsim's names for columns of
-    other names, as "reward=my/score". Returns a `Judgment`. Raises `InputError` for another metric or unit of steps in
-    one of the runs, a run that is given twice, a step or clock that goes back, or a constant column. Assumes
-    independent seeds, nearly normal numbers of runs, and, if a spread is given, the same spread in both arms. Source:
-    this package.
+    units of the metric, without which no arm is equal. `run`: the run, or a pattern, where a W&B file has several; two
+    are for A and B, which may be one file. `seed_spread` > 0: known standard deviation between seeds of this number.
+    `pilot`: two or more runs of one setting, which measure it. `power` in (0, 1), of the seeds of the plan. `columns`:
+    asyncsim's names for columns of other names, as "reward=my/score". Returns a `Judgment`. Raises `InputError` for
+    another metric or unit of steps in one of the runs, a run that is given twice, a step or clock that goes back, or a
+    constant column. Assumes independent seeds, nearly normal numbers of runs, and, if a spread is given, the same
+    spread in both arms. Source: this package.
 
     >>> import numpy as np, asyncsim as sim
     >>> draw = np.random.default_rng(0).normal
@@ -159,7 +159,11 @@ def judge_runs(
     windows = [[curve.windows(start, stop, count) for curve in group] for group in groups]
     numbers = [np.array([each.mean() for each in group]) for group in windows]
     found = _between(numbers, seed_spread, error)
-    word, inside = _word(found, within, better), None
+    word, inside = UNKNOWN, None
+    if within is not None and abs(found.difference) + found.half < within:
+        word = "equal"
+    elif abs(found.difference) > found.half:
+        word = "better" if (found.difference > 0.0) == (better == "higher") else "worse"
     if len(numbers[0]) == len(numbers[1]) == 1:
         if points >= min(BOUNDS):
             inside = float(inside_runs(windows[1][0] - windows[0][0]).half)
@@ -178,7 +182,7 @@ def judge_runs(
         within=within, arms=(arms[0], arms[1]), word=word, **found._asdict(), inside=inside, effect=effect, power=power,
         overturned=abs(found.difference) / (critical(error) * _scale(numbers)),
         plan=_plan(effect, found, error, power, [len(x) for x in numbers[:2]], seconds) if word == UNKNOWN else (),
-        notes=(*notes, *_cautions(numbers, seconds, word, over, error)),
+        notes=(*notes, *_cautions(arms, seconds, word, over, error)),
     )  # fmt: skip
 
 
@@ -192,6 +196,8 @@ def _stretch(
     if at is None and longest > end + SLACK * (end - first):
         notes.append(f"the runs end between {over} {end:.5g} and {longest:.5g}; all are cut at {end:.5g}")
     remedy = f"end the stretch where all runs are, from {first:g} to {end:g}"
+    for c in (c for c in curves if c.end > c.step[-1] + 2.0 * np.diff(c.step).max(initial=0.0)):
+        notes.append(f"{c.name} has no {c.column} after step {c.step[-1]:g} of {c.end:g}: if it diverged, it failed")
     stop = float(end) if at is None else checks.real("at", at, remedy, first, end, open_low=True)
     share = "write 0.5 for the second half of the runs"
     if checks.is_number(last) and 1.0 < last < stop - first:
@@ -225,14 +231,6 @@ def _between(numbers: list[np.ndarray], seed_spread: float | None, error: float)
     spread = math.sqrt((a.var(ddof=1) + b.var(ddof=1)) / 2.0)
     basis = f"Welch's t interval between runs, {freedom:.2g} degrees of freedom; scores are assumed nearly normal."
     return Between(difference, float(half), float(freedom), spread, basis)
-
-
-def _word(found: Between, within: float | None, better: str) -> str:
-    if within is not None and abs(found.difference) + found.half < within:
-        return "equal"
-    if not abs(found.difference) > found.half:
-        return UNKNOWN
-    return "better" if (found.difference > 0.0) == (better == "higher") else "worse"
 
 
 @lru_cache(maxsize=1024)
@@ -284,16 +282,17 @@ def _plan(
     return tuple((n, spread, each) for (n, spread), each in zip(rows, hours, strict=True))
 
 
-def _cautions(numbers: list[np.ndarray], seconds: list[float], word: str, over: str, error: float) -> list[str]:
+def _cautions(arms: list[RunsOfArm], seconds: list[float], word: str, over: str, error: float) -> list[str]:
     """Notes that a reader of the judgment needs about these runs; an outlier is one of Grubbs' test at 1 %."""
-    notes, few = [], min(map(len, numbers[:2]))
+    notes, few = [], min(len(arm.numbers) for arm in arms)
     if over == "steps" and max(seconds) > PACE * min(seconds):
         slower = seconds[1] / seconds[0]
         notes.append(f"B takes {slower:.2f} times as long per step as A; a comparison over seconds includes this")
-    for letter, own in zip("AB", numbers, strict=False):
-        n, apart = len(own), (own - own.mean()) ** 2
+    for arm in arms:
+        n, apart = len(arm.numbers), (arm.numbers - arm.numbers.mean()) ** 2
         if n > 2 and apart.max() > apart.sum() * (n - 1) / n / (1.0 + (n - 2) / critical(0.01 / n, n - 2.0) ** 2):
-            notes.append(f"one run of {letter} causes most of its spread, so its mean is uncertain: inspect this run")
+            of = f"one run of {arm.letter}, {arm.names[int(apart.argmax())]},"
+            notes.append(f"{of} causes most of its spread, so its mean is uncertain: inspect this run")
     if few > 1 and word != UNKNOWN:
         chance = 1.0 - error ** (1.0 / few)
         notes.append(f"{few} runs cannot exclude an event, such as a collapse, in up to {chance:.0%} of fresh runs")
@@ -364,6 +363,8 @@ def _curve(
             return read(source, None, Setup(), full, run or None, system=True)
         except checks.InputError as error:
             advice = remedy or error.remedy
+            if not isinstance(source, Mapping) and Path(source).is_dir():
+                advice = f"a folder is one run: of several write '{source}/*{sorted(Path(source).iterdir())[0].suffix}'"
             raise checks.InputError(f"{error.field} of {label}", error.value, error.bound, advice) from None
 
     def series(found: Telemetry, quantity: str) -> tuple[np.ndarray, np.ndarray]:
@@ -422,16 +423,10 @@ def _curve(
     # Of two rows of one second the first stands.
     x, first = np.unique(x, return_index=True)
     checks.require(len(x) > 1, f"{over} of {label}", float(x[0]), "more than one value", "name another axis")
+    ends = -np.inf if shared or " - " in "".join(names) else float(found.quantities["step"][-1])
     scope, counted = found.scope[quantity] if known else "", found.names.get("step", "row")
     seconds = None if seconds is None else seconds[first]
-    return Curve(label, found.names[quantity], scope, counted, step[first], x, y[first], seconds, own)
-
-
-def _percent(low: Curve, high: Curve) -> bool:
-    """Whether one run is in percent and the other in fractions: by its range, and ten times larger in every quarter."""
-    ranges = low.y.min() >= 0.0 and low.y.max() <= 1.0 < high.y.max() <= 100.0 and high.y.min() >= 0.0
-    quarters = [curve.windows(curve.x[0], curve.x[-1], 4) for curve in (low, high)]
-    return bool(ranges and (quarters[1] >= 10.0 * quarters[0]).all())
+    return Curve(label, found.names[quantity], scope, counted, step[first], x, y[first], seconds, own, ends)
 
 
 def _refuse_mixed(groups: list[list[Curve]], metric: str, over: str, at: float | None) -> list[str]:
@@ -442,7 +437,8 @@ def _refuse_mixed(groups: list[list[Curve]], metric: str, over: str, at: float |
         _, i, j = np.intersect1d(one.step, two.step, return_indices=True)
         same, names = one.y[i] == two.y[j], f"{one.name} and {two.name}"
         copied = len(same) >= ALIKE and bool(same.all())
-        checks.require(not copied, "runs", names, "two runs, not one: all numbers are the same", "give each run once")
+        remedy = f"give each run once; of different runs give a metric that differs, unlike {one.column}"
+        checks.require(not copied, "runs", names, "two runs, not one: all numbers are the same", remedy)
         if len(same) > ALIKE and same[:ALIKE].all():
             shared = int(np.argmin(same))
             notes[f"{names} share their first {shared} values, so their seeds do not vary what came before"] = None
@@ -454,7 +450,11 @@ def _refuse_mixed(groups: list[list[Curve]], metric: str, over: str, at: float |
         low, high = sorted((base, each), key=lambda curve: float(curve.y.max()))
         bound, remedy = f"fractions, as in {low.name} (or percent in both)", "divide the percents by 100, in that file"
         values = f"{high.y.min():g} to {high.y.max():g}"
-        checks.require(not _percent(low, high), f"column {high.column} of {high.name}", values, bound, remedy)
+        # One run in percent, the other in fractions: by its range, and ten times larger in every quarter.
+        ranges = low.y.min() >= 0.0 and low.y.max() <= 1.0 < high.y.max() <= 100.0 and high.y.min() >= 0.0
+        quarters = [curve.windows(curve.x[0], curve.x[-1], 4) for curve in (low, high)]
+        percent = bool(ranges and (quarters[1] >= 10.0 * quarters[0]).all())
+        checks.require(not percent, f"column {high.column} of {high.name}", values, bound, remedy)
         if each.column != base.column:
             notes[f"the metric is {base.column} in {base.name} and {each.column} in {each.name}"] = None
         strides = [float(np.median(np.diff(c.step))) for c in (base, each)]

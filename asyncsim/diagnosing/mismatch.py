@@ -111,12 +111,13 @@ def floor(telemetry: Telemetry) -> Draft:
     cost = math.exp(-length * fresh_data.value)
     size = math.sqrt(max(fresh_data.value, 0.0))
     words = f"On fresh data, engines differ by {size:.2g} nats per token: ESS/N {cost:.2g} at {length:.0f} tokens."
+    agree, more = fresh_data.value <= limit, f"{words} Noise may be what makes it more than {math.sqrt(limit):.2g}."
     return Draft(
         FLOOR, claim,
-        Saying("engines agree", words),
+        Saying("engines agree", words) if agree else Saying("", more, "Log more data that are fresh."),
         Saying("engine mismatch", words,
                "Compare temperature, top-p and precision of sampler and trainer; weight by the recorded log-probs."),
-        above(fresh_data, limit), fresh_data, (0.0, limit), "nats^2 per token",
+        above(fresh_data, limit), fresh_data, (0.0, limit), "nats^2 per token", agree,
     )  # fmt: skip
 
 
@@ -176,17 +177,11 @@ def drift(telemetry: Telemetry) -> Draft:
 
 
 def _kind(low: float, high: float) -> tuple[str, str, bool]:
-    if low <= 1.0 and high >= 2.0:
-        return "", "the interval is too wide", False
-    if high < 1.0:
-        return "", "slower than independent steps", False
-    if low > 2.0:
-        return "", "faster than aligned steps", False
-    if low <= 1.0:
-        return "independent steps", "independent steps", True
-    if high >= 2.0:
-        return "aligned steps", "aligned steps", True
-    return "noise and drift", "steps of noise and drift", True
+    if (low <= 1.0 and high >= 2.0) or high < 1.0 or low > 2.0:
+        beyond = f"{'slower than independent' if high < 1.0 else 'faster than aligned'} steps"
+        return "", "the interval is too wide" if low <= 1.0 and high >= 2.0 else beyond, False
+    kind = "independent steps" if low <= 1.0 else "aligned steps" if high >= 2.0 else "noise and drift"
+    return kind, kind.replace("noise", "steps of noise"), True
 
 
 def _slope(found: Levels) -> Estimate | None:

@@ -16,7 +16,7 @@ from asyncsim.base.notation import TRAINED
 from asyncsim.base.trace import Trace
 from asyncsim.comparing import readings
 from asyncsim.comparing.readings import WINDOW, trailing
-from asyncsim.diagnosing import alarms
+from asyncsim.diagnosing import alarms, aliases
 from asyncsim.diagnosing.alarms import Matched, Signal, signal_of
 from asyncsim.schedules import _log_files, _log_places
 
@@ -57,14 +57,14 @@ def predict(
     falls (None: "trained_return" where runs have it at every update, else "batch_return", the behavior policy's, which
     falls later by its staleness). `start`, return of the initial policy (None: the mean of the first ones), and `best`,
     the maximum return (None: the largest trailing mean of all runs). `event`: "fall" or "collapse". `lead`, `watch` and
-    `window` in recorded updates: lead times before the fall at which scores end, the first being that of the verdict;
-    updates that a score covers (None: all); length of means. `rate`, share of healthy runs with a false alarm, in (0,
-    1). `seed` of the draws. Returns a `Prediction`: it prints the level of each alarm, the share of falls that it
-    announces, by how many updates, and the share of healthy runs with a false alarm; with fewer than eight scored runs
-    of either kind a reason and no alarm. Verdicts compare runs at equal times, and each is wrong with probability 0.05
-    at most. A run without returns from some update on (it diverged) has fallen there. Raises `InputError` for other
-    values, missing metrics or runs of different lengths. Assumes independent runs, and metrics known at their update.
-    Source: areas, DeLong 1988; words, Hoeffding 1963; band, Massart 1990; the protocol is this package's.
+    `window` in recorded updates: times before the fall at which scores end, the first for the verdict; updates of a
+    score (None: all); length of means. `rate`, share of healthy runs with a false alarm, in (0, 1). `seed` of the
+    draws. Returns a `Prediction`: it prints the level of each alarm, the share of falls that it announces, by how many
+    updates, and the share of healthy runs with a false alarm; below eight scored runs of a kind, a reason. Verdicts
+    compare runs at equal times, and each is wrong with probability 0.05 at most. A run without returns from some update
+    on (it diverged) has fallen there. Raises `InputError` for other values or lengths, or missing metrics. Assumes
+    independent runs, and metrics known at their update. Source: areas, DeLong 1988; words, Hoeffding 1963; band,
+    Massart 1990; the protocol is this package's.
 
     >>> random = np.random.default_rng(0)
     >>> returns, norm = np.ones((60, 400)), random.exponential(size=(60, 400))
@@ -86,11 +86,13 @@ def predict(
     metrics = metrics_of(runs, list(dict.fromkeys([returns, *(each.metric for each in signals.values())])))
     earned = metrics[returns]
     checks.integer("window", window, 1, "count recorded updates, no more than a run has", len(earned))
-    begin = _number("start", start, np.nanmean(earned[0]) if np.isfinite(earned[0]).any() else None)
+    first, units = earned[0][np.isfinite(earned[0])], "give {}= in units of the return"
+    checks.require(start is not None or first.size > 0, "start", None, "known", units.format("start"))
+    begin = checks.real("start", first.mean() if start is None else start, units.format("start"))
     # A run that has no returns any more (it diverged) is back where it began.
     gone = np.logical_and.accumulate(~np.isfinite(earned)[::-1], axis=0)[::-1]
     earned = np.where(gone, begin, earned)
-    top = _number("best", best, np.nanmax(trailing(earned, window)))
+    top = checks.real("best", np.nanmax(trailing(earned, window)) if best is None else best, units.format("best"))
     remedy = "give start= and best= of the task: no run has gained anything"
     checks.require(top > begin, "best", top, f"above start = {begin:g}", remedy)
     found, fell = alarms.course(earned, begin, top, window, event), FELL[event]
@@ -106,9 +108,13 @@ def predict(
     over = "the whole history before" if watch is None else f"the last {watch} updates before"
     late = f"the others learned less than {ahead + window} updates before a {event}"
     late += f", or {fell} in the last {behind}" * bool(behind)
+    since = np.sort(found.collapsed[found.collapsed >= 0] - found.learned[found.collapsed >= 0] - window)
+    half = int(since[-max(LEAST, len(since) // 2)]) if len(since) >= LEAST else 0
+    late += f"; watch={half} would score half of the falls" * (watch is not None and max(leads) < half < watch)
     few = " and ".join(f"{scored[kind]} of {counts[kind]} {kind}" for kind in scored if scored[kind] < LEAST)
     if few:
-        remedy = _remedy(runs, found, min(counts[kind] for kind in scored), min(scored.values()), event, window)
+        fewest = min(counts[kind] for kind in scored)
+        remedy = _remedy(runs, half * (fewest >= LEAST), min(scored.values()), event)
         why = f"at least {LEAST} of each must be scored, and {few} are; {remedy}"
         late = late if counts[fell] else f"healthy runs are cut where others {event}"
         return Prediction(found, counts, scored, late, over, {}, why, counted)
@@ -117,10 +123,9 @@ def predict(
     return Prediction(found, counts, scored, late, over, found_by, "", counted)
 
 
-def _remedy(runs: Any, found: alarms.Course, fewest: int, scored: int, event: str, window: int) -> str:
+def _remedy(runs: Any, most: int, scored: int, event: str) -> str:
     """What to do where too few runs fell or were healthy: more replicates, or a search for a setting, to be pasted."""
-    since = np.sort(found.collapsed[found.collapsed >= 0] - found.learned[found.collapsed >= 0] - window)
-    if fewest >= LEAST and (most := int(since[-max(LEAST, len(since) // 2)])) > 1:
+    if most > 1:
         return checks.advice("late", "alarm").format(most, most // 2)
     times = math.ceil(2 * LEAST / max(scored, 1))
     spec = runs.header.get("spec", {}) if isinstance(runs, Trace) else {}
@@ -149,24 +154,15 @@ def _named(signal: Any, window: int) -> dict[str, Signal]:
     return named
 
 
-def _number(field: str, given: float | None, default: Any) -> float:
-    remedy = f"give {field}= in units of the return"
-    checks.require(given is not None or default is not None, field, None, "known", remedy)
-    return checks.real(field, default if given is None else given, remedy)
-
-
 def _alarm(
     signal: Signal, values: np.ndarray, pairs: Matched, leads: list[int], watch: int | None, rate: float,
     learned: np.ndarray, event: str,
 ) -> Alarm:  # fmt: skip
     """AUC by lead, and the performance of a threshold set on half of the healthy runs on all other runs."""
-
-    def both(lead: int) -> tuple[np.ndarray, np.ndarray]:
-        own = alarms.worst(values, pairs.cases, pairs.case_times, watch, lead)
-        return own, alarms.worst(values, pairs.controls, pairs.control_times, watch, lead)
-
-    unequal = {lead: alarms.auc(*both(lead)) for lead in leads}
-    cases, controls = both(leads[0])
+    sides = (pairs.cases, pairs.case_times), (pairs.controls, pairs.control_times)
+    scores = {lead: [alarms.worst(values, *side, watch, lead) for side in sides] for lead in leads}
+    unequal = {lead: alarms.auc(*both) for lead, both in scores.items()}
+    cases, controls = scores[leads[0]]
     whole = alarms.worst(values, pairs.controls, pairs.control_times, watch)
     # Replicates alternate between the half that sets the level and the half that is reported.
     setting, held_out = alarms.halves(np.arange(len(pairs.controls)))
@@ -177,9 +173,12 @@ def _alarm(
     false = uncertainty.proportion(round(float(woken.sum())), len(woken))._replace(value=float(woken.mean()))
     fair, reach = alarms.at_equal_times(cases, controls, pairs)
     word, why, every = UNTOLD, "", np.append(cases, controls)
+    runs, peaks = np.append(pairs.cases, pairs.controls), np.fmax.accumulate(values, axis=0)
+    # Share of scores from before their runs learned: where these began, not how they end.
+    early = float(((peaks[:, runs] < np.append(cases, controls[0])).sum(axis=0) < learned[runs]).mean())
     if np.allclose(every, every[0], rtol=1e-9, atol=0.0):
         why = ALIKE
-    elif watch is None and (early := _early(values, pairs, (cases, controls[0]), learned)) > 0.5:
+    elif watch is None and early > 0.5:
         why = EARLY.format(early, max(leads) + 5)
     elif abs(fair - 0.5) > reach:
         word = f"{'better' if fair > 0.5 else 'worse'} than chance"
@@ -190,12 +189,6 @@ def _alarm(
     ahead = float(np.median(first[first > leads[0]])) if hits.value else math.nan
     known = (fair, reach), unequal, alarms.roc(cases, controls), level, false, hits, word, missed
     return Alarm(signal, *known, ahead, why, event, watch)
-
-
-def _early(values: np.ndarray, pairs: Matched, scores: tuple[np.ndarray, np.ndarray], learned: np.ndarray) -> float:
-    """Share of the scored runs whose score is of a time before they learned: where they began, not how they end."""
-    runs, peaks = np.append(pairs.cases, pairs.controls), np.fmax.accumulate(values, axis=0)
-    return float(((peaks[:, runs] < np.concatenate(scores)).sum(axis=0) < learned[runs]).mean())
 
 
 def metrics_of(runs: Any, names: Sequence[str]) -> dict[str, np.ndarray]:
@@ -212,10 +205,9 @@ def metrics_of(runs: Any, names: Sequence[str]) -> dict[str, np.ndarray]:
 
 def returns_of(runs: Any) -> str:
     """The default return metric: the trained policy's exact return if all sources have it at every update."""
-    sources = runs if isinstance(runs, (list, tuple)) else [runs]
-    tables = [source.metrics if isinstance(source, Trace) else source for source in sources]
-    there = [isinstance(table, Mapping) and TRAINED in table for table in tables]
-    known = all(there) and all(np.isfinite(_column(TRAINED, table[TRAINED])).any(1).all() for table in tables)
+    tables = [getattr(source, "metrics", source) for source in (runs if isinstance(runs, (list, tuple)) else [runs])]
+    there = all(isinstance(table, Mapping) and TRAINED in table for table in tables)
+    known = there and all(np.isfinite(_column(TRAINED, table[TRAINED])).any(1).all() for table in tables)
     return TRAINED if known else "batch_return"
 
 
@@ -229,7 +221,8 @@ def _table(source: Any, number: int, names: Sequence[str]) -> dict[str, np.ndarr
         path = Path(source)
         table = _log_files.read(_log_places.found(path, ""), names, files.Budget(path))
         known, columns = [name for name in table.names if name != _log_files.NUMBERED], table.cells
-    own = f"it must be a column of runs[{number}]; name its columns, as sim.predict(runs, ['kl'], returns='reward')"
+    reward = next((name for name in known if aliases.steps().get(name, ("",))[0] == "reward"), "reward")
+    own = f"it must be a column of runs[{number}]; name its columns, as sim.predict(runs, ['kl'], returns='{reward}')"
     checks.each_of("metric", names, known, own)
     return {name: _column(f"{name} of runs[{number}]", columns[name]) for name in names}
 

@@ -6,7 +6,7 @@ from scipy import stats
 from asyncsim.base.notation import plural
 from asyncsim.base.records import Estimate
 from asyncsim.diagnosing.aliases import APART, MOVES
-from asyncsim.diagnosing.findings import BATCHES, BY_DEFINITION, Draft, Saying, missing
+from asyncsim.diagnosing.findings import BATCHES, BY_DEFINITION, LEVEL, Draft, Saying, missing
 from asyncsim.diagnosing.telemetry import Telemetry
 
 TIMES = 3.0
@@ -90,6 +90,9 @@ def grown(telemetry: Telemetry) -> list[Draft]:
         steady = Saying("no such growth", f"{noisy}.{many}")
         if last > TIMES * first:
             steady = Saying("", f"{noisy}, but noise alone may do this.{many}", "Look at the largest values.")
+            if stats.t.sf(np.log(last / first) / error, freedom) < LEVEL:
+                sure = f"It did grow; whether by more than {TIMES:g} times, noise leaves open."
+                steady = Saying("", f"{grown} {sure}{many}", ACTIONS[name in APART])
         sayings = steady, Saying(CAUSES[name in APART], grown, ACTIONS[name in APART])
         p = float(stats.t.sf(np.log(last / first / TIMES) / error, freedom))
         ratio = Estimate(float(last / first), float(last / first) * error, freedom)

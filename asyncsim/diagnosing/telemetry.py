@@ -145,7 +145,7 @@ def refuse_runs(names: Iterable[str]) -> None:
     checks.require(of_runs is None, "columns", ", ".join(sorted(of_runs or ())), bound, remedy)
 
 
-def _header(names: Iterable[str], mapping: Mapping[str, str], run: str | None, system: bool) -> Header:
+def _header(names: Iterable[str], mapping: Mapping[str, str], run: str | None, system: bool, of: str = "") -> Header:
     """Identify each column: as mapped, else by its name, for one run where W&B wrote `run - metric`."""
     names = list(names)
     refuse_runs(names)
@@ -158,7 +158,7 @@ def _header(names: Iterable[str], mapping: Mapping[str, str], run: str | None, s
     several = list(dict.fromkeys(runs.values()))
     checks.require(run is None or bool(several), "run", run, "left out", "no column is named RUN - METRIC")
     if run is not None or len(several) > 1:
-        checks.one_of("run", run, several, f"name the run of which the columns are, as run={several[0]!r}")
+        checks.one_of("run", run, several, f"{of}name the run of which the columns are, as run={several[0]!r}")
     bare = {name: name.removeprefix(f"{runs[name]} - ") if name in runs else name for name in names}
     bare = {name: metric for name, metric in bare.items() if runs.get(name, run) == run or run is None}
     given = {theirs: declarable(system)[ours] for ours, theirs in mapping.items()}
@@ -191,8 +191,8 @@ def _header(names: Iterable[str], mapping: Mapping[str, str], run: str | None, s
         elif meaning[0] in CHOSEN or first[meaning[0]] in given:
             refused[metric] = f"{bare[first[meaning[0]]]} is taken for {meaning[0]}"
         else:
-            both, remedy = f"{first[meaning[0]]} and {name}", f"name one: columns {meaning[0]}={name}"
-            raise checks.InputError("columns", both, f"one column for {meaning[0]}", remedy)
+            both, remedy = f"{first[meaning[0]]} and {name}", f"name one: columns='{meaning[0]}={name}'"
+            raise checks.InputError("columns", both, f"one column for {meaning[0]}", of + remedy)
     refused |= {name: "of another run" for name in names if name not in bare}
     stacks = _log_stacks.STACKS.values()
     stamps = {theirs for stack in stacks for ours in STAMPS for theirs in stack.columns.get(ours, ())}
@@ -252,7 +252,8 @@ def _columns(
         table = _log_files.read(places, wanted, files.Budget(path), CELLS)
         if set(table.names) >= BOARD and not {"Value"} & set(mapping.values()):
             return _columns(field_name, _board(places), mapping, run, system)
-        head = _header([name for name in table.names if name != _log_files.NUMBERED], mapping, run, system)
+        own = [name for name in table.names if name != _log_files.NUMBERED]
+        head = _header(own, mapping, run, system, "of several runs give one file; " * (len(places) > 1))
         if not head.used.keys() <= table.cells.keys():
             # An export, whose names are known when its header is read.
             table = _log_files.read(places, head.used, files.Budget(path), CELLS)
@@ -296,20 +297,6 @@ def _listed(name: str, column: Any) -> Any:
     return list(column.tolist() if hasattr(column, "tolist") else column)
 
 
-def _refuse_cell(name: str, row: int, cell: Any) -> None:
-    """Refuse a cell that is neither a finite number nor empty."""
-    if cell is None:
-        return
-    try:
-        finite = np.isfinite(float(cell))
-    except (TypeError, ValueError):
-        finite = False
-    remedy = "write the number, with a point as 0.5, or leave the cell empty where the step has none"
-    if not finite and (unit := re.fullmatch(r"\s*([-+\d.eE]+)\s*[%s]\s*", str(cell))):
-        remedy = f"write {float(unit[1]) / (100.0 if '%' in cell else 1.0):.15g} for {cell}, in every row"
-    checks.require(bool(finite), f"column {name}, row {row}", cell, "a finite number", remedy)
-
-
 def _numbers(name: str, cells: Any, rows: np.ndarray | None = None, free: np.ndarray | None = None) -> np.ndarray:
     """Numbers `[U]`, NaN for empty cells; `rows` gives the table row of each cell if it is not its position."""
     values = np.full(len(cells), np.nan)
@@ -321,8 +308,15 @@ def _numbers(name: str, cells: Any, rows: np.ndarray | None = None, free: np.nda
             values[place] = np.nan
             continue
         cell = cells[place] if isinstance(cells, list) else float(values[place])
-        _refuse_cell(name, place + 1 if rows is None else int(rows[place]) + 1, None if cell == "" else cell)
-        values[place] = np.nan if cell is None or cell == "" else float(cell)
+        with suppress(TypeError, ValueError):
+            values[place] = float(cell)
+        remedy = "write the number, with a point as 0.5, or leave the cell empty where the step has none"
+        if unit := re.fullmatch(r"\s*([-+\d.eE]+)\s*[%s]\s*", str(cell)):
+            remedy = f"write {float(unit[1]) / (100.0 if '%' in cell else 1.0):.15g} for {cell}, in every row"
+        where = f"column {name}, row {place + 1 if rows is None else int(rows[place]) + 1}"
+        checks.require(
+            cell is None or cell == "" or bool(np.isfinite(values[place])), where, cell, "a finite number", remedy
+        )
     return values
 
 
@@ -352,7 +346,7 @@ def _steps(cells: Mapping[str, list[Any]], names: Mapping[str, str], rows: int, 
         kept = some | (np.isfinite(found["step"]) & ~(again[:-1] | again[1:]) & (not calls))
         found = {quantity: column[kept] for quantity, column in found.items()}
     name, step = names["step"], found["step"]
-    _refuse_first(f"column {name}", np.isnan(step), step, "a step number", "number every row by its step")
+    _refuse_first(f"column {name}", np.isnan(step), step, "a step number", f"{several}number every row by its step")
     change = np.diff(step)
     remedy = "give one row per step: of samples the means, df.groupby(STEP).mean(), or `asyncsim log` for staleness"
     if not (change == 0).any():

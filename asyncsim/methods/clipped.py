@@ -237,7 +237,7 @@ class CispoWith(Cispo):
 
 
 def _once(anchor: str) -> None:
-    bound, remedy = "left out: the ratio to behavior contains that weight already", "use anchor='proximal', or cap=None"
+    bound, remedy = "left out: the ratio contains that weight already", "use anchor='proximal', cap=None, or high"
     checks.require(anchor != "behavior", "cap", "a rollout weight beside anchor='behavior'", bound, remedy)
 
 

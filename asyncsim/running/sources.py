@@ -153,7 +153,7 @@ def trace_of(spec: Spec, seed: int, source: Source, parts: list[Part], by: str |
         share = np.nan_to_num(metrics[name]).mean()
         if share > 0.5:
             text = f"{name.removesuffix('_skipped')}: {share:.0%} of the recorded updates were skipped"
-            remedy = "the policy stood still there: change its settings, or fix what makes it skip"
+            remedy = "the policy stood still there: change its settings (asyncsim list updates), or what makes it skip"
             warnings.warn(checks.RunWarning(f"{text}; {remedy}"), stacklevel=2)
     if "gradient_norm" in metrics and not metrics["gradient_norm"].any():
         text = "gradient_norm is 0 in every recorded update, so nothing was learned"

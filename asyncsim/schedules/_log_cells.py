@@ -253,7 +253,7 @@ def spread(table: Table, where: str) -> Table:
         checks.require(fits, f"{where}, record {row + 1}, column {odd}", lengths.get(odd or "", 0), bound, remedy)
         for name, value in values.items():
             cells[name] += value if isinstance(value, list) else [value] * size
-    return Table(table.names, len(next(iter(cells.values()), [])), dict(cells))
+    return Table(table.names, len(next(iter(cells.values()), range(table.rows))), dict(cells))
 
 
 def joined(tables: list[Table]) -> Table:

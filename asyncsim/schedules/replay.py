@@ -224,6 +224,8 @@ def _numbers(
         f"if steps count from {early}, add {-early} to train_offset; if the log begins inside a run, "
         f"write first_version={version[0]}"
     )
+    if (columns["v_start"][used][member == 0] > first_version).any():
+        remedy = f"weights count from {early} too: write first_version={version[0]}"
     checks.require(int(version[0]) == first_version, "train_version", int(version[0]), bound, remedy)
     if (wrong := np.flatnonzero(version != first_version + np.arange(len(version)) // publish)).size:
         at, apart = int(wrong[0]), int(np.gcd.reduce(version - version[0]))

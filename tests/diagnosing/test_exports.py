@@ -136,6 +136,7 @@ def test_a_value_that_cannot_be_is_told_and_one_at_the_bound_is_not(column, fine
         ({"actor/pg_clipfrac": [20.0] * 20}, "If the column is a percentage, divide it by 100."),
         ({"staleness_min": [3.0, -2.0] * 10}, "Stamps lie up to 2 below 0, in column staleness_min at step 101."),
         ({"staleness": [3.0] * 20, "kl_k3": [0.1] * 20}, "staleness (near staleness_mean or "),
+        ({"staleness_mean": [1.0, 3.0] * 10}, "younger than its weights. Staleness is 1 to 3, 2 on average."),
     ],
 )
 def test_what_a_column_holds_instead_is_said_beside_it(columns, said):
@@ -250,7 +251,7 @@ def test_each_command_names_the_other_where_it_is_the_right_one(tmp_path):
     row = {"sample_id": 0, "start_version": 0, "train_version": 0, "reward": 1.0}
     samples = written(tmp_path / "samples.jsonl", json.dumps(row) + "\n")
     assert "use `asyncsim log`" in call("diagnose", samples).stderr
-    assert "use `asyncsim diagnose" in call("log", exports.WANDB, "--set", "unit=publishes").stderr
+    assert "use `asyncsim diagnose" in call("log", exports.WANDB, "--stack", "nemo_rl").stderr
     assert call("log", samples, "--set", "unit=publishes").exit_code == 0
     assert call("diagnose", exports.WANDB).exit_code == 1
     # Rewards alone may be of samples.

@@ -198,6 +198,8 @@ def test_arguments_out_of_range_are_refused():
         for value in values:
             refusals.refused(name, sim.judge_runs, run(0), run(1), **{name: value})
     refusals.refused("write 0.101, the share of the last 10 steps", sim.judge_runs, run(0), run(1), last=10)
+    lost = run(1) | {"reward": [*run(1)["reward"][:60], *[None] * 40], "entropy": np.ones(100)}
+    assert any("no reward after step" in note for note in sim.judge_runs(run(0), lost).notes)
     refusals.refused("better", sim.judge_runs, run(0), run(1), better="more")
     refusals.refused("over of a.*clocks", sim.judge_runs, run(0), run(1), over="seconds")
     refusals.refused("over of a.*'tokens'", sim.judge_runs, run(0), run(1), over="tokens")

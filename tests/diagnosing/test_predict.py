@@ -245,7 +245,7 @@ def test_what_is_feared_low_is_a_metric_that_falls_where_a_policy_collapses():
     """Planted: the wrong side for a policy that falls onto one answer, as its entropy and its ESS do."""
     assert set(alarms.LOW.split()) <= set(plugins.listed("asyncsim.diagnostics"))
     sides = {"ess": (True, True), "ess_token": (True, True), "exact_return": (True, False), "entropy": (True, False)}
-    for name, side in {**sides, "kl": (False, False), "gradient_norm": (False, True)}.items():
+    for name, side in {**sides, "kl": (False, False), "gradient_norm": (False, True), "scores": (True, False)}.items():
         read = alarms.signal_of(name)
         assert (read.low, read.log) == side
     columns, falls = made()
