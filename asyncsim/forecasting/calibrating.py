@@ -16,7 +16,7 @@ from asyncsim.base import calls, checks, files, laws
 from asyncsim.base.pages import page
 from asyncsim.base.quantiles import critical
 from asyncsim.base.uncertainty import batch_means
-from asyncsim.diagnosing import aliases, findings, mismatch, returns, telemetry
+from asyncsim.diagnosing import aliases, mismatch, telemetry
 from asyncsim.forecasting import drifts
 from asyncsim.schedules.replay import replay
 from asyncsim.sweeping import advising
@@ -220,9 +220,6 @@ def calibrate(
         if abs(value - one.value) > max(one.high - one.value, SURE * one.value):
             unit = f", where a row counts as {each} updates, {read.why(known)}" * (each > 1)
             notes.append(f"{name} is given as {value:.4g}, which forecasts use; the log has {one.value:.4g}{unit}.")
-    fell = returns.fall(read.telemetry) if read.telemetry else None
-    if fell and fell.p is not None and fell.p < findings.LEVEL and fell.differs:
-        notes.append(f"The reward falls, and means and drift include this: cut the log there. {fell.differs.sentence}")
     notes += [read.overlap] * (bool(read.overlap) and "train_seconds" not in given)
     if "staleness_mean" not in read.series:
         others = (*read.telemetry.refused, *read.telemetry.unknown) if read.telemetry else ()
