@@ -76,7 +76,7 @@ def draw_systems(ax: Axes, rows: Any) -> bool:
     ax.axvline(1.0, **_style.REFERENCE)
     ax.set(ylim=(len(CUTS) - 0.5, -0.5), yticks=range(len(CUTS)), yticklabels=list(CUTS.values()), xlim=(0, 1.1))
     ax.set(xlabel="mean trained length / mean generated length")
-    ax.set_title("Orange: stale samples discarded; blue: all trained")
+    ax.set_title("Limit 2: stale samples dropped (orange), or not")
     return any(dropped) and not all(dropped) and shorter == dropped
 
 
