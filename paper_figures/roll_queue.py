@@ -56,7 +56,7 @@ def draw_replication(ax: Axes, rows: Any) -> bool:
     ax.set(
         xlabel=f"prompts × samples, on {roll_sizes.SERVERS} GPUs of {roll_sizes.HELD} slots",
         ylabel="seconds of generation per step",
-        ylim=(0.0, None),
+        ylim=(0.0, 1.35 * max(found["together"])),
         title="Placement of samples",
     )
     ax.legend(loc="upper right")
