@@ -32,7 +32,7 @@ FIELDS = {
 NAMES = {
     "chain": "chain of bits",
     "kinds": "tokens of 4 kinds",
-    "peaked": "64 tokens wrong at first",
+    "peaked": "64 graded tokens",
     "arms": "many arms",
     "gaussian": "Gaussian",
     "noisy": "16 tokens with noise",
@@ -61,6 +61,7 @@ MEANS = {
     "bits with a penalty": "1 if enough are correct, less a KL penalty",
     "forks": "every fourth bit uncertain; 1 if enough are correct",
     "rarely rewarded": "1 if nearly all bits are correct",
+    "64 graded tokens": "the initial policy favors wrong tokens",
     "many arms": "bandits of 16 or more arms",
 }
 """What tasks pay or are, where their names do not say so; for all figures."""

@@ -49,7 +49,7 @@ def keeping(limit: int, lengths: np.ndarray) -> np.ndarray:
 def draw_kept(ax: Axes, rows: Any) -> bool:
     """Share trained of each bin of lengths, for three limits; whether long ones are dropped."""
     grid = np.linspace(0.0, 4.8, 400)
-    for limit, shade in _script.shades(rows.limit):
+    for limit, shade in _script.shades([0, *rows.limit])[1:]:
         levels, mean, half = intervals(rows[rows.limit == limit], "kept")
         ax.plot(grid, keeping(limit, grid), **_style.PREDICTED)
         look = {**_style.MEASURED, "color": shade, "markersize": 2.8}
@@ -76,7 +76,7 @@ def draw_systems(ax: Axes, rows: Any) -> bool:
     ax.axvline(1.0, **_style.REFERENCE)
     ax.set(ylim=(len(CUTS) - 0.5, -0.5), yticks=range(len(CUTS)), yticklabels=list(CUTS.values()), xlim=(0, 1.1))
     ax.set(xlabel="mean trained length / mean generated length")
-    ax.set_title("Orange: stale samples discarded; blue: all trained")
+    ax.set_title(f"Limit {rows.limit.max():g} (orange: stale samples dropped)")
     return any(dropped) and not all(dropped) and shorter == dropped
 
 

@@ -28,7 +28,6 @@ QUANTITIES = ("staleness", "total variation", "throughput", "return")
 OUTSIDE = "outside its 99 % band (line)"
 ENOUGH = 0.95
 """Share of values inside of their bands of 99 percent that is nearly all of them."""
-DRAWN = {"staleness": "mean staleness (versions)", "throughput": "updates per second"}
 
 
 def judged(rows: Any, mode: str) -> Any:
@@ -36,28 +35,40 @@ def judged(rows: Any, mode: str) -> Any:
     return rows[rows.quantity.isin(list(QUANTITIES)) & ((rows["mode"] == "waits") == (mode == "waits"))]
 
 
-def draw_panel(ax: Axes, rows: Any, quantity: str) -> int:
+def draw_staleness(ax: Axes, rows: Any) -> int:
+    """Measured minus predicted staleness of each run with its band; how many are outside."""
+    own = _script.pick(rows, quantity="staleness").sort_values("mode", kind="stable")
+    own = own.assign(level=own.measured.round()).sort_values("level", kind="stable")
+    own = own.assign(place=range(len(own)))
+    for modes, shade in LOOKS.values():
+        part, color = own[own["mode"].isin(modes)], _style.COLORS[shade]
+        ax.vlines(part.place, part.low - part.predicted, part.high - part.predicted, color=color, linewidth=0.7)
+        ax.plot(part.place, part.measured - part.predicted, "o", color=color, markersize=3.0)
+    out = own[~own.measured.between(own.low, own.high)]
+    ax.plot(out.place, out.measured - out.predicted, "o", mfc="none", color=_style.INK, markersize=8.0)
+    ax.axhline(0.0, label="measured = predicted", **_style.PREDICTED)
+    ticks(ax.xaxis, own.groupby("level").place.mean(), [f"{level:g}" for level in sorted(own.level.unique())])
+    ax.set(xlabel="mean staleness (versions), one mark per run", ylabel="measured minus predicted\nmean staleness")
+    ax.set_title(f"Mean staleness: {len(own) - len(out)} of {len(own)} runs in the 99 % band")
+    return len(out)
+
+
+def draw_throughput(ax: Axes, rows: Any) -> int:
     """Measured over predicted with its band, a mark per run, a ring where it is outside; how many are outside."""
     inside, total = 0, 0
     for name, (modes, shade) in LOOKS.items():
-        own = _script.pick(rows[rows["mode"].isin(modes)], quantity=quantity)
+        own = _script.pick(rows[rows["mode"].isin(modes)], quantity="throughput")
         color = _style.COLORS[shade]
         ax.hlines(own.measured, own.low, own.high, color=color, linewidth=0.7)
         ax.plot(own.predicted, own.measured, "o", color=color, markersize=3.5, label=name)
         out = own[~own.measured.between(own.low, own.high)]
         ax.plot(out.predicted, out.measured, "o", mfc="none", color=_style.INK, markersize=8.0, label=OUTSIDE)
         inside, total = inside + len(own) - len(out), total + len(own)
-    ends = np.array([rows.measured[rows.quantity == quantity].min(), rows.measured[rows.quantity == quantity].max()])
-    ends = ends * ((0.0, 1.15) if quantity == "staleness" else (0.8, 1.25))
+    measured = rows.measured[rows.quantity == "throughput"]
+    ends = np.array([0.8 * measured.min(), 1.25 * measured.max()])
     ax.plot(ends, ends, label="measured = predicted", **_style.PREDICTED)
-    words = DRAWN[quantity].partition(" (")[0]
-    if quantity == "staleness":
-        for _, own in rows[rows.quantity == quantity].groupby("system"):
-            x, y = float(own.predicted.mean()), float(own.measured.mean())
-            ax.text(x + 0.2, y - 0.2, f"{len(own)} runs", fontsize=7, va="center")
-        ax.set(xlim=(0.0, 3.8), ylim=(0.0, 3.6), xticks=range(4), yticks=range(4))
-    ax.set(xlabel=f"predicted {DRAWN[quantity]}", ylabel=f"measured {DRAWN[quantity]}")
-    ax.set_title(f"{words.capitalize()}: {inside} of {total} runs in the 99 % band")
+    ax.set(xlabel="predicted updates per second", ylabel="measured updates per second")
+    ax.set_title(f"Updates per second: {inside} of {total} runs in the 99 % band")
     return total - inside
 
 
@@ -67,7 +78,7 @@ def draw(rows: Any) -> Figure:
         figure = _style.picture(_style.WIDTH, 3.2)
         axes = figure.subplots(1, 2)
         axes[1].set(xscale="log", yscale="log")
-        missed = [draw_panel(ax, rows, quantity) for ax, quantity in zip(axes, DRAWN, strict=True)]
+        missed = [draw_staleness(axes[0], rows), draw_throughput(axes[1], rows)]
         for axis in (axes[1].xaxis, axes[1].yaxis):
             ticks(axis, (10, 30, 100, 300))
         few = max(missed) < (1.0 - ENOUGH) * (rows.quantity == "staleness").sum()

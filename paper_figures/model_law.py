@@ -114,6 +114,6 @@ def numbers(rows: Any) -> dict[str, str]:
         last = [(row.value / value) for name, _, what, row, value in every if (name, what) == (model, "variance")]
         drift = _models.value(_models.mean(own, quantity="drift", staleness=1)) if len(own) else "none"
         found |= {f"{model}_times": f"{last[-1]:.2f}" if last else "none", f"{model}_drift": drift}
-        found |= {f"{model}_first": f"{last[0]:.2f}" if len(last) > 1 else "none"} if model == "char" else {}
+        found |= {f"{model}_first": f"{last[0]:.1f}" if len(last) > 1 else "none"} if model == "char" else {}
     off = [abs(row.value - value) for *_, what, row, value in every if what == "ess"]
     return found | {"ess_off": f"{max(off):.2f}" if off else "none"}

@@ -26,7 +26,7 @@ FRESH = {
 """On fresh data the losses are two."""
 
 
-BOUND = "fresh run, delayed"
+BOUND = "same loss on fresh data, {} updates later"
 MUTED = {"color": _style.COLORS["muted"], "fontsize": 7}
 RATES = {model_losses.USUAL: "best synchronous rate", model_losses.BOLD: "4× rate"}
 KEPT, RUINED = 0.03, 0.1
@@ -96,7 +96,7 @@ def draw_rate(ax: Axes, rows: Any, rate: float) -> None:
         style = _methods.look(LOSSES[method])
         ax.errorbar([place], [value], yerr=[reach], **{**_style.MEASURED, **style})
         low, _ = band(rows, rate, method, oldest)
-        ax.plot([place - 0.35, place + 0.35], [low, low], label=BOUND, **_style.PREDICTED)
+        ax.plot([place - 0.35, place + 0.35], [low, low], label=BOUND.format(oldest), **_style.PREDICTED)
     missing = [f"\n{name}" for method, name in LOSSES.items() if method not in found]
     if missing:
         ax.text(0.97, 0.06, f"not run:{''.join(missing)}", transform=ax.transAxes, ha="right", **MUTED)
@@ -114,7 +114,7 @@ def draw(rows: Any) -> Figure:
             draw_rate(ax, rows, rate)
         axes[0].set_ylabel("mean return minus\nthat on fresh data")
         axes[0].text(-0.5, 0.012, "fresh data", **MUTED)
-        axes[0].text(0.65, -0.085, BOUND, **MUTED)
+        axes[0].text(0.65, -0.085, BOUND.format(f"{rows.staleness.max():g}"), **MUTED)
         _script.headline(figure, _holds(rows), "Returns that staleness costs five losses")
     return figure
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from matplotlib.figure import Figure
 
 from asyncsim.plotting import _style
@@ -59,7 +60,7 @@ def draw(rows: Any) -> Figure:
             shown = _models.means(own, "staleness", method=name, quantity="along")
             wide = shown.high - shown.low > WIDE
             left_out |= {f"{level:g}" for level in shown[wide].staleness}
-            shown = shown[~wide]
+            shown.loc[wide, ["value", "low", "high"]] = np.nan
             _models.points(ax, shown.staleness * dodge, shown, **look_of)
             ends[said] = (float(shown.value.iloc[-1]), look_of["color"])
         places = sorted(own.staleness.unique())

@@ -57,7 +57,7 @@ def draw_ladder(ax: Axes, rows: Any) -> None:
     look.ticks(ax.yaxis, range(len(LADDER)), list(LADDER.values()))
     ax.axvline(1.0, **_style.REFERENCE)
     ax.set(xlabel="speed divided by lockstep speed", xlim=(0.0, 1.15 * ax.get_xlim()[1]))
-    ax.set(ylim=(len(LADDER) - 0.5, -0.5), title="Generation and training")
+    ax.set(ylim=(len(LADDER) - 0.5, -0.5), title=f"Generation and training, deviation {roll_sizes.LATENCY:g} s")
 
 
 def draw(rows: Any) -> Figure:

@@ -18,7 +18,7 @@ from paper_figures._claim import Setting, decided
 __all__ = ["EXPERIMENTS", "draw", "numbers"]
 
 EXPERIMENTS = {"roll_parity": {"rate": "best synchronous", "staleness": "0 (synchronous) or up to 8"}}
-NAMES = {"arms": "many arms", "graded": "graded", "peaked": "64 tokens wrong at first"}
+NAMES = {"arms": "many arms", "graded": "graded", "peaked": "64 graded tokens"}
 SAID = {"TIS": "token truncated IS"}
 SHOWN = {arm: _methods.look(SAID.get(arm, arm)) for arm in ("PPO", "TOPR", "TIS")}
 ARMS, UNSOLVED = list(token_ratios.METHODS), 0.8
@@ -133,6 +133,5 @@ def held(rows: Any) -> dict[str, list[Setting]]:
     for unsolved, stage in ((True, "while unsolved"), (False, "at the end")):
         for row in differences(rows, unsolved, True).itertuples():
             par = decided(row.low > -league.SMALLEST, row.word == "worse")
-            task = NAMES[row.task].partition(" wrong")[0]
-            found.append(Setting((f"{stage}, ratio {row.ratio}", task, SAID.get(row.arm, row.arm)), par))
+            found.append(Setting((f"{stage}, ratio {row.ratio}", NAMES[row.task], SAID.get(row.arm, row.arm)), par))
     return {"par": sorted(found, key=lambda each: each.place[0], reverse=True)}

@@ -16,7 +16,7 @@ from paper_figures._claim import Setting, decided
 
 EXPERIMENTS = {"roll_sizes": {"part": ("queue", "replication"), "task": shared.TASK}}
 QUEUES = {"queue": ("queue,\n64 slots", shared.PART), "queue, free": ("queue,\nunlimited slots", shared.NEW)}
-PLACED = {"together": ("one GPU per prompt", shared.OLD), "replicated": ("any GPU per sample", shared.NEW)}
+PLACED = {"together": ("a prompt's samples on one GPU", shared.OLD), "replicated": ("on any GPU", shared.NEW)}
 
 
 def draw_queue(ax: Axes, rows: Any) -> float:
@@ -56,7 +56,7 @@ def draw_replication(ax: Axes, rows: Any) -> bool:
     ax.set(
         xlabel=f"prompts × samples, on {roll_sizes.SERVERS} GPUs of {roll_sizes.HELD} slots",
         ylabel="seconds of generation per step",
-        ylim=(0.0, None),
+        ylim=(0.0, 1.35 * max(found["together"])),
         title="Placement of samples",
     )
     ax.legend(loc="upper right")

@@ -64,18 +64,21 @@ def draw_frontier(ax: Axes, rows: Any) -> Axes:
         ax.plot(x, y, color=shade, linewidth=0.9)
         ax.errorbar(x, y, xerr=x_half, yerr=y_half, **{**_style.MEASURED, "marker": marker, "color": shade},
                     zorder=4 if system == "synchronous" else 3)  # fmt: skip
+        if system == "prime_rl":
+            for limit, across, up in zip(sorted(own.knob.unique()), x, y, strict=True):
+                look.say(ax, across, up - 0.35, f"{limit:g}", shade, ha="center")
         if x[-1] > 4.0:
             names[NAMES[system]] = (y[-1], shade)
         else:
             below = 0.35 * (system == "prime_rl")
-            ax.text(x[-1] + 0.12, y[-1] - below, NAMES[system], color=shade, va="center")
+            ax.text(x[-1] + 0.12 + below, y[-1] - below, NAMES[system], color=shade, va="center")
     busy = BATCH / float(rows[rows.part == "frontier"].train_time.iloc[0])
     ax.axhline(busy, **_style.REFERENCE)
     look.say(ax, -0.2, busy + 0.22, "a trainer that is always busy", look.COLOR["muted"])
     ax.set(
         xlim=(-0.3, 8.3),
         ylim=(0, 6.0),
-        xlabel="measured mean staleness (versions); one mark per limit",
+        xlabel="measured mean staleness (versions); numbers: prime-rl's limits",
         ylabel="groups per second",
     )
     look.ends(ax, names, gap=0.065)
@@ -87,9 +90,14 @@ def draw(rows: Any) -> Figure:
     with _style.applied():
         figure = _style.picture(_style.WIDTH, 3.0)
         draw_frontier(figure.subplots(), rows)
-        stale, speed = (points(line(rows, "areal"), quantity)[0] for quantity in ("staleness", "throughput"))
-        gains = np.diff(speed[np.argsort(stale)])
-        _script.headline(figure, gains[0] > 0.0 and gains[-1] < 0.3 * gains[0], "Throughput and staleness")
+        stale, speed = points(line(rows, "areal"), "staleness")[0], points(line(rows, "areal"), "throughput")[0]
+        slower = [
+            points(line(rows, system), "throughput")[0]
+            < np.interp(points(line(rows, system), "staleness")[0], stale, speed)
+            for system, name in NAMES.items()
+            if "(waits)" in name
+        ]
+        _script.headline(figure, all(map(all, slower)), "Throughput and staleness")
     return figure
 
 
