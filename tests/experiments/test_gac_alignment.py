@@ -192,7 +192,7 @@ def test_the_figure_draws_training_on_dashed_predictions(rows):
 
 def test_causes_are_drawn_with_their_intervals_on_ticks_of_predictions(rows):
     (ax,) = gac_causes.draw(rows).axes
-    own = rows[rows.part == "causes"]
+    own = rows[(rows.part == "causes") & (rows.staleness == 0)]
     np.testing.assert_allclose(drawn(ax, "x"), np.sort(own.value), rtol=1e-12)
     # One condition has no prediction.
     ticks = [line.get_xdata()[0] for line in ax.lines if line.get_markersize() == gac_causes.TICK["markersize"]]
