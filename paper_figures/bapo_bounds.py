@@ -60,8 +60,8 @@ def draw_swept(ax: Axes, rows: Any, quantity: str) -> None:
     if (plain := 0.8) in own:
         at = [x for x, value in values if value in (plain, 1.2)]
         ax.plot(at, [own[plain]] * len(at), "o", color=look.COLOR["muted"], markersize=9, mfc="none", zorder=0)
-        below = own[plain] - 0.1 * ax.get_ylim()[1]
-        look.say(ax, float(np.mean(at)), max(below, 0.03), "PPO's clip (circles)", look.COLOR["muted"], ha="center")
+        above = own[plain] + 0.1 * ax.get_ylim()[1]
+        look.say(ax, float(np.mean(at)), above, "PPO's clip (circles)", look.COLOR["muted"], ha="center")
 
 
 def rises(rows: Any, name: str, knob: str, quantity: str, times: float | None = 1.0) -> int:

@@ -24,7 +24,7 @@ SHADES = {0: ramp(0, LATE), 1: ramp(1, LATE), 2: _style.staleness(0.7), LATE: ra
 """Colors that tell these levels apart."""
 OTHERS = {
     "fixed": (ramp(LATE, LATE), "s", f"constant {LATE}", (0.165, 0.8)),
-    "sawtooth": (_style.COLORS["muted"], "^", f"sawtooth (0 up to {LATE}, again)", (0.235, 0.8)),
+    "sawtooth": (_style.COLORS["muted"], "^", f"sawtooth (0 to {LATE}, repeated)", (0.235, 0.8)),
     "random": (_style.COLORS["random"], "X", f"random 0–{LATE}", (0.3, 0.07)),
 }
 """Color, mark, name of each schedule, and where the name stands."""

@@ -27,8 +27,7 @@ CAUSES = {
 }
 """Names of the conditions."""
 SIGNAL = {
-    "small step": "baseline: ",
-    "large step": "baseline: ",
+    **dict.fromkeys(("small step", "large step"), "baseline: "),
     "far, batch 16": "weaker signal: ",
     "far, batch 256": "strong signal: ",
 }
