@@ -40,7 +40,7 @@ def draw_areas(ax: Axes, rows: Any, level: int) -> bool:
     axis(ax)
     look.ends(ax, names, 0.1)
     own = warned(rows, "area", level, arm="cosine", rate=RATE).set_index("lead")
-    return LEAD in own.index and own.low_end[LEAD] > 0.5 and own.low_end[FIRST] < 0.5
+    return LEAD in own.index and own.low_end[LEAD] > 0.5 and own.value[LEAD] > 0.5 > own.value[FIRST]
 
 
 def draw(rows: Any) -> Figure:
