@@ -81,7 +81,7 @@ def numbers(rows: Any) -> dict[str, str]:
     found = {word: str(int((judged.word == word).sum())) for word in (*WORDS, "undecided")}
     wins = judged[judged.word == "better"]
     drawn = judged[judged.law.isin(list(SHORT))].word
-    short = {"won": "better", "tied": "equal", "lost": "worse", "open": "undecided"}
+    short = {"won": "better", "tied": "equal", "lost": "worse"}
     found |= {name: str(int((drawn == word).sum())) for name, word in short.items()}
     found |= {
         "judged": str(len(judged)),
