@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -53,8 +54,14 @@ def draw_swept(ax: Axes, rows: Any, quantity: str) -> None:
         own = swept(rows, task(rows), knob, quantity)
         values += [(len(values) + k, value) for k, value in enumerate(own.number)]
         look.points(ax, [x for x, _ in values[-len(own) :]], own, **look.CONNECTED, **style)
-    ax.set(xlabel="← wider    bound on the ratio (the other is 0.8 or 1.2)    wider →", ylim=(0.0, None))
+    ax.set(xlabel="← lower bound (upper: 1.2)        upper bound (lower: 0.8) →", ylim=(0.0, None))
     look.ticks(ax.xaxis, [x for x, _ in values], [f"{value:g}" for _, value in values])
+    own = swept(rows, task(rows), "c_low", quantity).set_index("number").value
+    if (plain := 0.8) in own:
+        at = [x for x, value in values if value in (plain, 1.2)]
+        ax.plot(at, [own[plain]] * len(at), "o", color=look.COLOR["muted"], markersize=9, mfc="none", zorder=0)
+        above = own[plain] + 0.1 * ax.get_ylim()[1]
+        look.say(ax, float(np.mean(at)), above, "PPO's clip (circles)", look.COLOR["muted"], ha="center")
 
 
 def rises(rows: Any, name: str, knob: str, quantity: str, times: float | None = 1.0) -> int:

@@ -14,9 +14,10 @@ from paper_figures import _script
 from paper_figures import _vcpo as look
 from paper_figures._claim import Setting, decided
 
-EXPERIMENTS = {"bapo_steps": {"part": "grid", "task": "long", "rate": "best synchronous"}}
+EXPERIMENTS = {"bapo_steps": {"part": "grid", "task": "long", "rate": "best synchronous", "staleness": (0, 32)}}
 SHOWN = ("long", "noisy", "tokens")
 DRAWN = "long"
+NAMES = {**steps.NAMES, "fresh": "fresh data, any method"}
 QUANTITIES = {"entropy": "entropy (nats per token)", "return": "return of the trained policy"}
 TITLES = {"entropy": "Entropy of the policy", "return": "Return"}
 
@@ -52,10 +53,14 @@ def ends(rows: Any, task: str, arm: str, quantity: str, times: float | None = 1.
 
 
 def lost(rows: Any, task: str) -> bool:
-    """Whether the clip and BAPO end with more entropy than fresh data, and with less return."""
+    """Whether the clip and BAPO end with more entropy than fresh data and less return, and training without a clip not.
+
+    Without a clip the return is as high at the end and over training.
+    """
     (entropy, some), *stale = ([ends(rows, task, arm, q) for q in ("entropy_end", "end")]
                                for arm in ("fresh", "clip", "bapo", "half"))  # fmt: skip
-    return all(own.low > entropy.high and end.high < some.low for own, end in stale)
+    free = all(ends(rows, task, "none", q).high >= ends(rows, task, "fresh", q).low for q in ("end", "mean"))
+    return free and all(own.low > entropy.high and end.high < some.low for own, end in stale)
 
 
 def keeps(rows: Any, task: str, arm: str, times: float) -> bool:
@@ -72,7 +77,7 @@ def draw(rows: Any) -> Figure:
         axes = figure.subplots(1, 2)
         for ax, (quantity, label) in zip(axes, QUANTITIES.items(), strict=True):
             panel(ax, rows, task, quantity)
-            ends = {steps.NAMES[arm]: (float(curve(rows, task, arm, quantity).value.iloc[-1]), style["color"])
+            ends = {NAMES[arm]: (float(curve(rows, task, arm, quantity).value.iloc[-1]), style["color"])
                     for arm, style in steps.ARMS.items()}  # fmt: skip
             ax.set(xlabel="update", ylabel=label, title=TITLES[quantity])
             ax.set_ylim(*((-0.09, None) if quantity == "entropy" else (-0.03, 1.03)))

@@ -71,7 +71,8 @@ def draw(rows: Any) -> Figure:
         look.ticks(ax.xaxis, (2, 4, 8, 16, 32))
         look.ticks(ax.yaxis, (4, 8, 16))
         ax.axhline(constant(rows, "tokens"), **_style.REFERENCE)
-        look.ends(ax, names | {"if constant": (constant(rows, "tokens"), look.COLOR["muted"])}, 0.1)
+        look.ends(ax, names | {"fresh data,\nsmallest rate": (constant(rows, "tokens"), look.COLOR["muted"])}, 0.1)
+        ax.set_title("Claim: the product is constant (dotted line)")
         _script.headline(figure, later and all(later), "GRPO's collapse time × learning rate against staleness")
     return figure
 

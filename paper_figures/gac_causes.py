@@ -16,56 +16,42 @@ from paper_figures._gac_alignment import causes
 from paper_figures._gac_points import ramp, written
 from paper_figures.gac_cosine import ALIGNED
 
-EXPERIMENTS = {"gac_alignment": {"part": "causes", "task": "Gaussian bandit"}}
+EXPERIMENTS = {"gac_alignment": {"part": "causes", "task": "Gaussian bandit", "staleness": 0}}
 CAUSES = {
+    "small step": "at optimum, 0.3 of maximum stable rate",
+    "large step": "at optimum, 0.9 of maximum stable rate",
     "far, batch 16": "far from optimum, batch 16",
     "far, batch 256": "far from optimum, batch 256",
     "batch used 4 times": "at optimum, batches used 4 times",
     "momentum": "at optimum, momentum 0.9 (no prediction)",
-    "small step": "at optimum, 0.3 of maximum stable rate",
-    "large step": "at optimum, 0.9 of maximum stable rate",
 }
 """Names of the conditions."""
-SIGNAL = {"far, batch 16": "weaker signal: ", "far, batch 256": "strong signal: "}
-"""What conditions far from the optimum are examples of."""
+SIGNAL = {
+    **dict.fromkeys(("small step", "large step"), "baseline: "),
+    "far, batch 16": "weaker signal: ",
+    "far, batch 256": "strong signal: ",
+}
+"""What conditions are examples of."""
 RANDOM = "large step, random"
 """Drawn in the row of the large step."""
-KINDS: dict[str, tuple[Any, str, float]] = {
-    "synchronous": (ramp(0, made.LATE), "o", 0.2),
-    "stale": (ramp(made.LATE, made.LATE), "s", -0.2),
-    "random": (_style.COLORS["random"], "X", -0.2),
-}
-"""Color, mark and height of each kind of staleness."""
+SYNCHRONOUS: dict[str, Any] = {"color": ramp(0, made.LATE), "marker": "o"}
 TICK: dict[str, Any] = {"color": _style.INK, "marker": "|", "markersize": 11.0, "linestyle": "none", "zorder": 4}
 """A prediction."""
-LABELS = {
-    "synchronous": "synchronous",
-    "stale": f"staleness {made.LATE}",
-    "random": f"random staleness, 0 to {made.LATE}",
-}
-
-
-def kind_of(row: Any) -> str:
-    """Concept of a row's staleness."""
-    return "random" if row.condition == RANDOM else "stale" if row.staleness else "synchronous"
 
 
 def draw(rows: Any) -> Figure:
-    """A line a condition, with and without staleness; predictions are vertical ticks."""
+    """A line for each condition, on fresh data; predictions are vertical ticks."""
     with _style.applied():
         figure = _style.picture(_style.WIDTH, 2.9)
         body = figure.subfigures(1, 1)
         ax = body.subplots()
-        for row in rows[rows.part == "causes"].itertuples():
-            kind = kind_of(row)
-            line = list(CAUSES).index("large step" if kind == "random" else row.condition)
-            color, marker, aside = KINDS[kind]
-            height, reach = aside - line, [[row.value - row.low], [row.high - row.value]]
-            look = {**_style.MEASURED, "marker": marker, "color": color, "capsize": 0}
-            ax.errorbar(row.value, height, xerr=reach, **look)
-            known = causes(row.condition, int(row.staleness))
+        fresh = rows[(rows.part == "causes") & (rows.staleness == 0)].set_index("condition")
+        for line, (condition, row) in enumerate(fresh.loc[list(CAUSES)].iterrows()):
+            reach = [[row.value - row.low], [row.high - row.value]]
+            ax.errorbar(row.value, -line, xerr=reach, **{**_style.MEASURED, **SYNCHRONOUS, "capsize": 0})
+            known = causes(condition, 0)
             if known is not None:
-                ax.plot(known, height, **TICK)
+                ax.plot(known, -line, **TICK)
         for line in range(len(CAUSES) - 1):
             ax.axhline(-line - 0.5, color=_style.COLORS["effect"], linewidth=0.6, zorder=0)
         ax.axvline(0.0, color=_style.COLORS["muted"], linewidth=0.6, zorder=0)
@@ -76,13 +62,11 @@ def draw(rows: Any) -> Figure:
             xlabel="correlation of consecutive gradients (1: same direction)",
         )
         ax.set_yticks([-line for line in range(len(CAUSES))], [SIGNAL.get(key, "") + CAUSES[key] for key in CAUSES])
-        fresh = rows[(rows.part == "causes") & (rows.staleness == 0)].set_index("condition")
         aligned = all(fresh.low[name] > 0.1 for name in ("far, batch 256", "batch used 4 times", "momentum"))
         handles = [
-            Line2D([], [], label=name, color=KINDS[kind][0], marker=KINDS[kind][1], linestyle="none", markersize=4.0)
-            for kind, name in LABELS.items()
+            Line2D([], [], label="synchronous, measured", linestyle="none", markersize=4.0, **SYNCHRONOUS),
+            Line2D([], [], label="predicted", **TICK),
         ]
-        handles.append(Line2D([], [], label="predicted", **TICK))
         more: dict[str, Any] = {"loc": "outside upper left", "alignment": "left", "ncols": len(handles)}
         body.legend(handles=handles, **more)
         _script.headline(figure, aligned, "Correlation of consecutive gradients under each condition")

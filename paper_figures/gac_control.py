@@ -28,8 +28,8 @@ LOOK: dict[str, dict[str, Any]] = {
 }
 WORDS = {
     "none": (2**-3.6, 5e3, "no control (triangle: diverges)"),
-    "project": (2**-2.6, 1.1, "projection"),
-    "skip": (2**-4.0, 25.0, "skipped updates"),
+    "project": (2**-3.1, 1.0, "projection (part along the previous gradient removed)"),
+    "skip": (2**-3.6, 60.0, "skipping (of updates whose gradients align with the previous one)"),
     "synchronous": (2**-0.9, 0.2, "synchronous, no control"),
 }
 """Where the lines' names stand."""

@@ -46,7 +46,7 @@ def draw_level(ax: Axes, rows: Any, staleness: int) -> dict[str, float]:
         if len(own):
             thirds[name] = float(own.value.iloc[len(own) // 3])
     ax.set(ylim=(0.0, 0.9), xlabel="update", ylabel="mean return of the trained policies")
-    ax.set_title(f"Return over updates at staleness {staleness}")
+    ax.set_title(f"Mean over runs at staleness {staleness} (hides single runs)")
     look.say(ax, 30, 0.85, "synchronous GRPO", FRESH["color"])
     look.say(ax, 96, 0.6, "GRPO", shared.ARMS["GRPO"]["color"], ha="right")
     look.say(ax, 170, 0.5, "GAC on GRPO", shared.ARMS["GAC"]["color"])

@@ -56,8 +56,8 @@ def counts(ax: Axes, rows: Any) -> None:
 
 def key(figure: Figure) -> None:
     """What the colors mean, below the title."""
-    said = {"better": "better than RLOO", "equal": f"equal: interval within ±{league.SMALLEST:g}"}
-    said |= {"undecided": "undecided", "worse": "worse than RLOO"}
+    said = {"better": "higher mean return than RLOO", "equal": f"equal: difference within ±{league.SMALLEST:g}"}
+    said |= {"undecided": "undecided", "worse": "lower"}
     shades = {word: {"color": _style.COLORS[color], "alpha": SHADE.get(word, 0.6)} for word, color in COLORED.items()}
     look.below(figure, [Patch(**shades[word], label=said[word]) for word in COLORED])
 
@@ -81,7 +81,7 @@ def numbers(rows: Any) -> dict[str, str]:
     found = {word: str(int((judged.word == word).sum())) for word in (*WORDS, "undecided")}
     wins = judged[judged.word == "better"]
     drawn = judged[judged.law.isin(list(SHORT))].word
-    short = {"won": "better", "lost": "worse", "open": "undecided"}
+    short = {"won": "better", "tied": "equal", "lost": "worse"}
     found |= {name: str(int((drawn == word).sum())) for name, word in short.items()}
     found |= {
         "judged": str(len(judged)),

@@ -25,6 +25,7 @@ GROUPS = {
     "Other methods": ("RLOO", "PPO, recomputed", "CISPO", "TIS, token", "VCPO"),
 }
 """Methods that are drawn."""
+CALLED = {"PPO, recomputed": "PPO, log-probs recomputed"}
 QUOTED = ("RLOO", "CISPO", "M2PO", "GSPO", "PPO")
 """Methods whose returns are quoted."""
 
@@ -60,8 +61,8 @@ def draw_place(ax: Axes, rows: Any, place: tuple[int, int], heights: dict[str, f
     look.say(ax, fresh - 0.01, -1.1, "RLOO on fresh data", look.COLOR["muted"], ha="right")
     for arm, y in heights.items():
         one, own = at(rows, place, arm, usual(rows, place)), at(rows, place, arm)
-        if not inside(rows, own):
-            look.say(ax, own.value + 0.012, y - 0.5, "≥", look.COLOR["muted"])
+        times = "≥ " * (not inside(rows, own)) + f"{own.rate / usual(rows, place):g}×"
+        look.say(ax, own.low - 0.012, y - 0.17, times, look.COLOR["muted"], ha="right")
         for row, side, style in ((one, 0.17, ONE), (own, -0.17, {})):
             # No return is below 0 or above 1, nor is an interval.
             reach = [[row.value - max(row.low, 0.0)], [max(min(row.high, 1.0) - row.value, 0.0)]]
@@ -92,13 +93,12 @@ def draw(rows: Any) -> Figure:
         draw_place(ax, rows, last, heights)
         ax.set_xlabel(f"mean return over training, {last[0]} tokens")
         named = sorted((heads | heights).items(), key=lambda each: each[1])
-        look.ticks(ax.yaxis, [y for _, y in named], [_methods.called(name) for name, _ in named])
+        look.ticks(ax.yaxis, [y for _, y in named], [CALLED.get(name) or _methods.called(name) for name, _ in named])
         for label in ax.get_yticklabels():
             label.set_fontweight("bold" if label.get_text() in heads else "normal")
         marks = {
             "hollow: at RLOO's best synchronous rate": {"marker": "o", **ONE},
-            "filled: at own best rate": {"marker": "o"},
-            "≥: own best is at the edge of the rates tried": {},
+            "filled: at own best rate, in multiples of RLOO's (≥: largest rate tried)": {"marker": "o"},
         }
         handles = [
             Line2D([], [], linestyle="none", markersize=4.5, label=label, **{"color": look.INK, **style})

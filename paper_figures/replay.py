@@ -18,6 +18,8 @@ from paper_figures._claim import Setting, decided
 EXPERIMENTS = {"replay": {"quantity": ("updates", "tried"), "staleness": "grows with uses and buffer"}}
 SHOWN = 4
 """Batches in the buffer whose updates are counted."""
+SIDES = (-0.24, 0.0, 0.24)
+"""Heights of marks beside their task's."""
 HELD_LOOK: dict[str, Any] = {"color": look.COLOR["stale"], "marker": "o", **look.HOLLOW}
 TUNED_LOOK: dict[str, Any] = {"color": look.COLOR["controlled"], "marker": "o"}
 PRICES, PRICE = 2.0 ** np.arange(-2, 8), 8.0
@@ -53,8 +55,8 @@ def beside(one: Any, fresh: Any, scale: float = 1.0) -> Any:
     return SimpleNamespace(value=value, low=value * np.exp(-reach), high=value * np.exp(reach))
 
 
-def best(rows: Any, task: str, price: float, held: bool) -> tuple[int, Any]:
-    """Number of uses of the cell of least compute with replay, and its compute over that of fresh data.
+def best(rows: Any, task: str, price: float, held: bool, base: Any = None) -> tuple[int, Any]:
+    """Number of uses of the cell of least compute with replay, and its compute over that of fresh data (or of `base`).
 
     At best rates the cell is chosen on the replicates that chose its rate, and not on those that are reported.
     """
@@ -63,25 +65,31 @@ def best(rows: Any, task: str, price: float, held: bool) -> tuple[int, Any]:
     ratios = own.index.get_level_values("ratio").to_numpy()
     place = np.where(ratios > 1, (own.value if held else tried).to_numpy() * cost(ratios, price), np.inf).argmin()
     scale = cost(ratios[place], price) / cost(0, price)
-    return int(ratios[place]), beside(own.iloc[place], own.loc[0].iloc[0], scale)
+    return int(ratios[place]), beside(own.iloc[place], own.loc[0].iloc[0] if base is None else base, scale)
 
 
 def draw_rates(ax: Axes, rows: Any) -> None:
-    """Compute of the best replayed cell at the quoted price, by task: at the held rate and at best rates."""
-    for held, side, style in ((True, -0.12, HELD_LOOK), (False, 0.12, TUNED_LOOK)):
-        for y, task in enumerate(tasks(rows)):
-            found = best(rows, task, PRICE, held)[1]
-            reach = [[found.value - found.low], [found.high - found.value]]
-            ax.errorbar([found.value], [y + side], xerr=reach, **{**_style.MEASURED, **style})
+    """Compute at the quoted price, by task: best replayed cells at both rates, and fresh data at their best rate."""
+    for y, task in enumerate(tasks(rows)):
+        base, tuned = (updates(rows, task, held).loc[0].iloc[0] for held in (True, False))
+        found = [best(rows, task, PRICE, True)[1], beside(tuned, base), best(rows, task, PRICE, False, base)[1]]
+        for row, side, style in zip(found, SIDES, (HELD_LOOK, look.SYNCHRONOUS, TUNED_LOOK), strict=True):
+            reach = [[row.value - row.low], [row.high - row.value]]
+            ax.errorbar([row.value], [y + side], xerr=reach, **{**_style.MEASURED, **style})
     ax.axvline(1.0, **{**_style.REFERENCE, "color": look.COLOR["synchronous"]})
     ax.set(
         xscale="log", ylim=(len(tasks(rows)) - 0.5, -0.6), title=f"Generation {PRICE:g} times as expensive as training"
     )
-    ax.set_xlabel(f"compute until a return of {experiment.TARGET:g}, relative to fresh data (left of 1: saved)")
-    look.ticks(ax.xaxis, [0.125, 0.25, 0.5, 1, 2, 4], ["1/8", "1/4", "1/2", "1", "2", "4"])
+    ax.set_xlabel(f"compute until a return of {experiment.TARGET:g}, relative to fresh data at learning rate {HELD:g}")
+    look.ticks(ax.xaxis, [0.0625, 0.125, 0.25, 0.5, 1], ["1/16", "1/8", "1/4", "1/2", "1"])
     look.ticks(ax.yaxis, range(len(tasks(rows))), tasks(rows))
-    look.say(ax, 0.2, -0.42, f"learning rate {HELD:g}", HELD_LOOK["color"])
-    look.say(ax, 1.15, -0.42, "tuned learning rates", TUNED_LOOK["color"])
+    ax.set_xlim(0.055, 1.3)
+    for x, side, words, style in (
+        (0.26, SIDES[0], f"replay, learning rate {HELD:g}", HELD_LOOK),
+        (0.13, SIDES[1], "fresh data, tuned rate", look.SYNCHRONOUS),
+        (0.28, SIDES[2], "replay, tuned rate", TUNED_LOOK),
+    ):
+        look.say(ax, x, side, words, style["color"])
 
 
 def entropy(rows: Any, task: str, ratio: int, buffer: int) -> Any:
@@ -91,14 +99,14 @@ def entropy(rows: Any, task: str, ratio: int, buffer: int) -> Any:
 
 
 def draw(rows: Any) -> Figure:
-    """Compute at one rate that all share and at the best rate of each."""
+    """Compute at one rate that all share, and at the best rate of each."""
     with _style.applied():
         figure = _style.picture(_style.WIDTH, 2.6)
         draw_rates(figure.subplots(), rows)
         saved = {held: [best(rows, task, PRICE, held)[1] for task in tasks(rows)] for held in (False, True)}
         sure = {held: [each.high < 1.0 for each in found] for held, found in saved.items()}
         holds = all(sure[True]) and not all(sure[False])
-        _script.headline(figure, holds, "Compute with replay, divided by that of fresh data")
+        _script.headline(figure, holds, "Compute with and without replay, at one learning rate and at tuned ones")
     return figure
 
 

@@ -16,7 +16,7 @@ from paper_figures.league import WORDS
 
 EXPERIMENTS = {"rivals": {"law": "constant 32"}}
 TASKS = {"bandit": "bandit", "graded": "graded", "sparse": "sparse"}
-NAMES = {"VCPO": "VCPO", "GAC": "GAC (projection only)"}
+NAMES = {"VCPO": "VCPO", "GAC": "GAC on RLOO (projection only)"}
 """Bases; the league has the GAC that skips."""
 LOOKS: dict[str, dict[str, Any]] = {"RLOO": _methods.look("RLOO"), "fresh": look.SYNCHRONOUS}
 LAW = "constant 32"
@@ -44,7 +44,7 @@ def draw_base(ax: Axes, rows: Any, base: str) -> None:
             if (here.arm == arm).any():
                 look.points(ax, [y + side], here[here.arm == arm], sideways=True, **LOOKS[arm])
     ax.set(ylim=(len(TASKS) - 0.5, -0.5), title=NAMES[base])
-    ax.set_xlabel(f"mean return minus that of {NAMES[base]}")
+    ax.set_xlabel(f"mean return minus that of {NAMES[base].partition(' (')[0]}")
     look.ticks(ax.yaxis, range(len(TASKS)), list(TASKS.values()))
     look.side(ax, f"right: better than {base}", y=0.92)
 

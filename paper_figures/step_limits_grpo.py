@@ -46,7 +46,7 @@ def draw(rows: Any) -> Figure:
         words = f"no limit for $S<{min(known)}$" if known else "no limit found"
         draw_panel(right, rows, ("graded", "sparse"), "Graded and sparse: true rewards", (6.0, 90.0))
         look.say(right, 6.5, 0.006, words)
-        left.set_ylabel("maximum stable learning rate\n(half of the runs collapse above it)")
+        left.set_ylabel(f"maximum stable learning rate\n(above it, half of the runs\ncollapse within {LONG} updates)")
         look.say(right, 9.2, 2.2, "open: no upper limit found", COLOR["graded"])
         up = all(grown(rows, task, "grpo") > RISE for task in ("tokens", "bandit"))
         down = all(grown(rows, task, "grpo") < 1 / RISE for task in ("graded", "sparse"))

@@ -47,6 +47,7 @@ def draw(rows: Any) -> Figure:
             for y, against in enumerate(AGAINST):
                 look.points(ax, [y + shift], gain(rows, places[which], against), sideways=True, color=color)
             look.say(ax, 0.125, 1.7 * shift, f"staleness {staleness}", color)
+        ax.set_title("VCPO: learning rate × √(ESS / samples) of its own batch")
         ax.axvline(0.0, **_style.REFERENCE)
         ax.set(ylim=(3.6, -0.6), xlim=(-0.06, 0.155), ylabel="learning rates of the control")
         ax.set_xlabel("final return of VCPO minus that of the control")
