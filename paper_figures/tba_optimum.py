@@ -51,7 +51,7 @@ def curve(ax: Axes, rows: Any, law: str, arm: str) -> None:
 
 def tuned(ax: Axes, rows: Any, law: str) -> None:
     """Where arms end at their best rates, in a strip right of the axis of updates."""
-    ax.axvspan(2150, 2750, color=look.COLOR["effect"], linewidth=0)
+    ax.axvspan(2150, 2750, color=look.COLOR["muted"], alpha=0.12, linewidth=0)
     look.say(ax, 2450, 1.2e-8, "best rate", look.COLOR["muted"], ha="center")
     for place, arm in enumerate(ARMS):
         look_of = {**_methods.look(NAMES[arm]), **look.HOLLOW, "markersize": 5.0}
