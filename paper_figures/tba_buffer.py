@@ -95,6 +95,11 @@ def traded(rows: Any) -> bool:
     mixed, alone = "reward 0.5", "reward 0"
     others = [rule for rule in RULES if rule != alone]
     poor = all(mean[alone].high < mean[rule].low - 0.2 for rule in others)
+    poor &= all(
+        at(rows, "buffer", own, "return", "end").high < at(rows, "buffer", place, "return", "end").low
+        for rule in others
+        for own, place in zip(whole(rows, alone).place, whole(rows, rule).place, strict=True)
+    )
     poor &= arms[alone].low > max(arms["uniform 0"].high, arms["uniform 0.95"].high)
     return poor and all(arms[mixed].low > arms[rule].high for rule in RULES if rule != mixed)
 

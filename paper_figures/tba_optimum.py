@@ -50,10 +50,12 @@ def curve(ax: Axes, rows: Any, law: str, arm: str) -> None:
 
 
 def tuned(ax: Axes, rows: Any, law: str) -> None:
-    """Where arms end at their best rates, right of the lines."""
+    """Where arms end at their best rates, in a strip right of the axis of updates."""
+    ax.axvspan(2150, 2750, color=look.COLOR["muted"], alpha=0.12, linewidth=0)
+    look.say(ax, 2450, 1.2e-8, "best rate", look.COLOR["muted"], ha="center")
     for place, arm in enumerate(ARMS):
         look_of = {**_methods.look(NAMES[arm]), **look.HOLLOW, "markersize": 5.0}
-        ax.plot([2080 + 90 * place], [max(LEAST, end(rows, TASK, law, arm))], **look_of, linestyle="none", zorder=4)
+        ax.plot([2290 + 160 * place], [max(LEAST, end(rows, TASK, law, arm))], **look_of, linestyle="none", zorder=4)
 
 
 def last(rows: Any, law: str, arm: str) -> float:
@@ -72,11 +74,10 @@ def draw(rows: Any) -> Figure:
                 curve(ax, rows, law, arm)
             ax.axhline(LEAST, **_style.REFERENCE)
             ax.set(yscale="log", ylim=(LEAST / 20.0, 10.0), title=title, xticks=(0, 1000, 2000))
-            ax.set_xlabel("update")
+            ax.set(xlabel="update", xlim=(-110, 2750))
             tuned(ax, rows, law)
             look.ends(ax, {NAMES[arm]: (last(rows, law, arm), ARMS[arm]) for arm in ARMS}, 0.11)
         look.say(axes[0], 0.0, LEAST / 4.0, "rounding limit", look.COLOR["muted"])
-        look.say(axes[0], 2280, 1.2, "hollow marks: final KL\nat best learning rates", look.COLOR["muted"], ha="right")
         axes[0].set_ylabel("KL to the optimum (nats)")
         there = all(last(rows, law, "TBA") < THERE for law in ("fresh", "replay", "frozen"))
         all_there = all(last(rows, law, "RLOO, ratio") < THERE for law in ("fresh", "replay", "frozen", "narrow"))

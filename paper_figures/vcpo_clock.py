@@ -61,11 +61,12 @@ def draw(hours: Any, rows: Any) -> Figure:
             look.say(ax, x, y, name, color, ha=side)
             own_best = {**machine(*MAIN), **place}
             median = float(np.median(hours_of(hours, own_best, step_of(hours, own_best))))
-            ax.plot([median], [vcpo_hours.target()], "o", color=color, markersize=5.0, zorder=5)
-            look.say(ax, median, 0.93, f"{median:.1f} h", color, ha=side)
+            ax.plot([median, median], [-0.02, 0.05], color=color, linewidth=2.5, solid_capstyle="butt")
+            look.say(ax, median, 0.07, f"{median:.1f} h", color, ha=side)
         ax.set(xlim=(0.0, SHOWN), ylim=(-0.02, 1.0), xlabel="simulated hours", ylabel="return of the trained policy")
         ax.axhline(vcpo_hours.target(), **_style.REFERENCE)
-        look.say(ax, 15.9, 0.95, "target return (points: hours of the median run)", look.COLOR["muted"], ha="right")
+        look.say(ax, 15.9, 0.95, "target return", look.COLOR["muted"], ha="right")
+        look.say(ax, 15.9, 0.07, "ticks: median run\nreaches the target", look.COLOR["muted"], ha="right")
         both = [gain(hours, {**machine(*MAIN), **place}, draws=200) for place, _ in list(ARMS.values())[1:]]
         holds = quicker(rows) and all(found is not None and found[1] > 2.0 for found in both)
         _script.headline(figure, holds, "Return over hours")

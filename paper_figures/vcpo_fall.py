@@ -23,7 +23,7 @@ SOON = 16
 WHEN = ("before", "soon", "near", "fell")
 """First time that is quoted, `SOON` and `NEAR` before the fall, and the fall."""
 PANELS = {
-    "return": ("Return", "return (median over runs)"),
+    "return": ("Return (fall: half of gain lost)", "return (median over runs)"),
     "ess": ("Effective sample size (ESS)", "ESS / batch size (median)"),
     "norm": ("Gradient norm", "norm / its earlier median (median)"),
 }
@@ -45,10 +45,11 @@ def draw(rows: Any) -> Figure:
                 steps.line(ax, around(rows, quantity, among), color=color)
             ax.axvline(0.0, **_style.REFERENCE)
             ax.set(xlabel="updates since the fall", ylabel=label, title=title)
-        axes[1].set(ylim=(0.0, 1.0), xlabel="updates since the fall (half of the gain lost)")
+        axes[0].set_ylim(None, 0.95)
+        axes[1].set_ylim(0.0, 1.0)
         axes[2].set_ylim(0.0, None)
         look.say(axes[0], -32, 0.42, "runs that\nfall", SIDES["fell"])
-        look.say(axes[0], 2, 0.72, "runs that do not fall", SIDES["others"])
+        look.say(axes[0], 2, 0.7, "runs that do not fall,\nat the same updates", SIDES["others"])
         holds = spikes(rows) and drops(rows) and peak(rows)[0]["update"] > 0
         _script.headline(figure, holds, "Return, effective sample size and gradient norm around falls")
     return figure

@@ -74,11 +74,11 @@ def draw(rows: Any) -> Figure:
         axes = figure.subplots(1, len(SWEEPS), sharey=True)
         for ax, sweep in zip(axes, SWEEPS, strict=True):
             draw_one(ax, rows, sweep)
-        axes[0].set_title(f"Batches of {CENTER['batch']}")
+        axes[0].set_title(f"Batches of {CENTER['batch']}, {LONG:,} updates")
         (least, most), *others = (ends(rows, "batch", ratio) for ratio in LOOKS)
         helped = most.low > least.high and all(last.high < first.low for first, last in others)
-        words = "larger batches help sequence ratios, hurt the others"
-        axes[1].set_title(f"Staleness {CENTER['lag']}: {_script.finding(helped, words, 'size of batches')}")
+        words = _script.finding(helped, "only sequence ratios gain", "size of batches")
+        axes[1].set_title(f"Staleness {CENTER['lag']}, {CENTER['updates']} updates: {words}")
         axes[0].set_ylabel("return at the end of training\n(axis from 0.5)")
         look.ends(axes[1], {NAMES[k]: (ends(rows, "batch", k)[1].value, LOOKS[k]["color"]) for k in LOOKS}, gap=0.15)
         _script.headline(figure, robust(rows), "Return by ratio, staleness and batch size")

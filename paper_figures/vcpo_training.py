@@ -68,20 +68,18 @@ def draw_curves(ax: Axes, rows: Any) -> None:
 
 
 def draw_collapsed(ax: Axes, ends: Any) -> None:
-    """Share of runs that collapse against staleness; hollow after the larger number of updates."""
+    """Share of runs that collapse against staleness, after the smaller number of updates."""
     levels, short = list(STALENESS), ends.horizon.min()
     for arm, side in (("truncated", -0.07), ("vcpo", 0.07)):
-        own = ends[(ends.arm == arm) & (ends.quantity == "collapsed")].sort_values("staleness")
-        for late in (False, True):
-            part = own[(own.horizon > short) == late]
-            x = np.array([levels.index(level) for level in part.staleness]) + side * (2.5 if late else 1)
-            look.points(ax, x, part, **ARMS[arm], **(look.HOLLOW if late else look.CONNECTED))
+        own = ends[(ends.arm == arm) & (ends.quantity == "collapsed") & (ends.horizon == short)].sort_values(
+            "staleness"
+        )
+        x = np.array([levels.index(level) for level in own.staleness]) + side
+        look.points(ax, x, own, **ARMS[arm], **look.CONNECTED)
     ax.set(xlim=(-0.4, len(levels) - 0.4), xlabel="staleness (versions)")
     look.ticks(ax.xaxis, range(len(levels)), levels)
     look.shares(ax)
-    ax.set(ylabel="runs that collapse", title="Runs that collapse", ylim=(-0.015, 0.52))
-    words = f"filled: {int(short)} updates\nhollow: {int(ends.horizon.max())}"
-    look.say(ax, -0.3, 0.43, words)
+    ax.set(ylabel="runs that collapse", title=f"Collapse in {int(short)} updates", ylim=(-0.015, 0.52))
     look.say(ax, 3.2, 0.2, "truncated IS", look.TRUNCATED["color"], ha="right")
     look.say(ax, 3.2, 0.045, "VCPO", look.VCPO["color"])
 

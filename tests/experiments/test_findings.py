@@ -136,7 +136,7 @@ def test_a_number_of_a_setting_is_that_of_the_rows():
     assert vcpo_collapse.numbers(others)["staleness"] == "unknown"
 
 
-@pytest.mark.parametrize(("area", "poor"), [(0.55, True), (0.68, False)])
+@pytest.mark.parametrize(("area", "poor"), [(0.55, True), (0.78, False)])
 def test_what_is_said_of_ess_follows_its_areas(area, poor):
     rows, *_ = _pipeline.tables("vcpo_collapse")
     own = (rows.quantity == "auc") & (rows.regime == "tokens") & (rows.statistic == "ess") & rows.value.notna()
