@@ -137,8 +137,8 @@ def notes(
     clocks = [ends(spec, seed) for spec in few]
     paces = [float(c.mean()) / s.updates for c, s in zip(clocks, few, strict=True) if c is not None]
     if len(paces) == len(specs) and max(paces) > UNLIKE * min(paces):
-        own = zip(specs.items(), paces, strict=True)
-        each = ", ".join(f"{name} {pace:.3g} (groups of {spec.samples})" for (name, spec), pace in own)
+        paced = zip(specs.items(), paces, strict=True)
+        each = ", ".join(f"{name} {pace:.3g} (groups of {spec.samples})" for (name, spec), pace in paced)
         lines.append(f"{UNCOUNTED}; seconds per update: {each}. over='seconds' may give another verdict")
     return tuple(lines)
 

@@ -206,8 +206,8 @@ def metrics_of(runs: Any, names: Sequence[str]) -> dict[str, np.ndarray]:
 def returns_of(runs: Any) -> str:
     """The default return metric: the trained policy's exact return if all sources have it at every update."""
     tables = [getattr(source, "metrics", source) for source in (runs if isinstance(runs, (list, tuple)) else [runs])]
-    there = all(isinstance(table, Mapping) and TRAINED in table for table in tables)
-    known = there and all(np.isfinite(_column(TRAINED, table[TRAINED])).any(1).all() for table in tables)
+    there = [table[TRAINED] for table in tables if isinstance(table, Mapping) and TRAINED in table]
+    known = len(there) == len(tables) and all(np.isfinite(_column(TRAINED, x)).any(1).all() for x in there)
     return TRAINED if known else "batch_return"
 
 

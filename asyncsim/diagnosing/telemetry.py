@@ -312,7 +312,7 @@ def _numbers(name: str, cells: Any, rows: np.ndarray | None = None, free: np.nda
             values[place] = float(cell)
         remedy = "write the number, with a point as 0.5, or leave the cell empty where the step has none"
         if unit := re.fullmatch(r"\s*([-+\d.eE]+)\s*[%s]\s*", str(cell)):
-            remedy = f"write {float(unit[1]) / (100.0 if '%' in cell else 1.0):.15g} for {cell}, in every row"
+            remedy = f"write {float(unit[1]) / (100.0 if '%' in str(cell) else 1.0):.15g} for {cell}, in every row"
         where = f"column {name}, row {place + 1 if rows is None else int(rows[place]) + 1}"
         checks.require(
             cell is None or cell == "" or bool(np.isfinite(values[place])), where, cell, "a finite number", remedy

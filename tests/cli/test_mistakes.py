@@ -144,7 +144,7 @@ TYPED = {
     "a page as a command": ("explorer", "no command explorer", "open docs/explorer.html"),
     "a maximum to try": ("advise s.yaml --max-staleness 4", "'--max-staleness'", "--set staleness_limit=0,1,2,3,4"),
     "a name that begins so": ("run --diagnostics max_weight", "'max_weight'", "did you mean max_weight_share?"),
-    "a paper as a kind": ("list m2po", "kind = 'm2po'", "list systems m2po or asyncsim list papers m2po"),
+    "a paper as a kind": ("list m2po", "kind = 'm2po'", "list methods m2po_mask or asyncsim list papers m2po"),
     "a boundary as a command": ("boundary", "no command boundary", "write sim.boundary(spec, 'staleness', low=0"),
     "a batch of devices": (
         "timeline trl --set per_device_train_batch_size=8",
@@ -218,7 +218,7 @@ TYPED = {
     "days of a judgment": ("judge a.csv b.csv --over seconds --at 2d", "= '2d'", "write --at 172800 for 2d"),
     "weeks in a system": ("advise slow.json --set train_seconds=1.5w", "= '1.5w'", "a positive number or the text"),
     "minutes of a preset": (f"{AREAL} --set length=30min", "length = '30min'", "write 1800, the seconds of 30min"),
-    "values of a system": ("advise slow.json --set train_seconds=1,2", "s=1,2'", "as --set train_seconds=1;"),
+    "values of a system": ("advise slow.json --set train_seconds=1,2", "s=1,2'", "as --set train_seconds=1"),
     "numbers of updates": ("advise slow.json --updates 5,9", "= '5,9'", "give one, as --updates 5; run"),
     "a limit of the shared system": (
         "compare limit=1 limit=4 --system areal --smallest 1",

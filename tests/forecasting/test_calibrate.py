@@ -289,7 +289,7 @@ def changed(columns, **more):
         (lambda c: changed(c, clock=c["step"] % 60), {}, "cut the log where the run was resumed"),
         (lambda c: {n: np.concatenate([v, v]) for n, v in c.items()}, {}, "column step, row 101"),
         (lambda c: c, {"staleness_limit": [1, 2]}, "give the limit at which the log ran"),
-        (lambda c: c, {"slots": 3}, "did you mean slots_per_machine?"),
+        (lambda c: c, {"slots": 3}, "must be left out beside slots_per_machine"),
         (lambda c: c, {"max_concurrent_rollouts": 3, "prompts_at_once": 3}, "prompts_at_once? It is areal's"),
         (lambda c: changed(c, seconds_wait=None, my_wait=c["step"]), {}, "my_wait); OURS is length_mean"),
     ],
@@ -544,7 +544,7 @@ def test_the_page_shows_what_its_commands_print(tmp_path, monkeypatch):
     held = simulated.held_out()
     assert json.loads((ROOT / "docs/your-run/held-out.json").read_text(encoding="utf-8")) == held
     truth = {name: there for name, (_, there) in held.items()}
-    said = (f"{truth['seconds per update']:.1f} s", f"ESS of {truth['token ESS']:.2f}", f"k3 of {truth['k3']:.3f}")
+    said = (f"{truth['seconds per update']:.1f} s", f"ESS is {truth['token ESS']:.2f}", f"k3 is {truth['k3']:.3f}")
     assert all(each in " ".join(text.split()) for each in (*said, f"staleness of {truth['staleness']:.2f}"))
 
 
