@@ -131,9 +131,15 @@ def by_setting(known: Iterable[Claim]) -> str:
     """Each claim with the settings in which it holds, folded, with placeholders for tables."""
     meant = ", ".join(f"{MARKS[held]} {MEANING[held]}" for held in MARKS)
     parts = [
-        f"**{each.text}.** The claim holds if {each.test}:\n\n{{{each.figure}:{each.held}_places}}" for each in known if each.held
+        f"**{each.text}.** The claim holds if {each.test}:\n\n{{{each.figure}:{each.held}_places}}"
+        for each in known
+        if each.held
     ]
-    return "\n\n".join(["", BY_SETTING, f"{meant}; a number says in how many settings.", *parts, "</details>\n"]) if parts else ""
+    return (
+        "\n\n".join(["", BY_SETTING, f"{meant}; a number says in how many settings.", *parts, "</details>\n"])
+        if parts
+        else ""
+    )
 
 
 def verdicts(known: Iterable[Claim]) -> str:

@@ -17,7 +17,7 @@ from paper_figures._claim import Setting, decided
 EXPERIMENTS = {"bapo_steps": {"part": "grid", "task": "long", "rate": "best synchronous", "staleness": (0, 32)}}
 SHOWN = ("long", "noisy", "tokens")
 DRAWN = "long"
-NAMES = {**steps.NAMES, "fresh": "fresh data, any method"}
+NAMES = {**steps.NAMES, "fresh": "fresh data"}
 QUANTITIES = {"entropy": "entropy (nats per token)", "return": "return of the trained policy"}
 TITLES = {"entropy": "Entropy of the policy", "return": "Return"}
 

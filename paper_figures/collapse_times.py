@@ -48,11 +48,6 @@ def unseen(rows: Any) -> list[tuple[float, float]]:
     return [(rate, s) for rate in RATES["tokens"] for s in sorted({*own.staleness}) if (rate, s) not in there]
 
 
-def horizon(rows: Any) -> float:
-    """Updates of GRPO's longest runs on tokens."""
-    return float(_script.pick(rows, quantity="limit", task="tokens", arm="grpo").horizon.max())
-
-
 def draw(rows: Any) -> Figure:
     """A curve of GRPO for each learning rate."""
     with _style.applied():
@@ -64,14 +59,14 @@ def draw(rows: Any) -> Figure:
             names[f"rate {rate:g}"] = (float(own["product"].iloc[-1]), COLOR["tokens"])
             later.append(bool(own.low.iloc[-1] > 1.3 * own.value.iloc[0]))
         for rate, level in unseen(rows):
-            words = f"rate {rate:g}, staleness {level:.0f}: too few\ncollapses in {horizon(rows):.0f} updates"
+            words = f"rate {rate:g}: too few\ncollapses"
             look.say(ax, 35.5, 5.6, words, COLOR["tokens"], ha="right")
         ax.set(xscale="log", yscale="log", xlabel="staleness (versions)", xlim=(1.8, 36.0), ylim=(3.0, 24.0))
         ax.set_ylabel("updates until collapse (half of\nthe gain is lost) × learning rate")
         look.ticks(ax.xaxis, (2, 4, 8, 16, 32))
         look.ticks(ax.yaxis, (4, 8, 16))
         ax.axhline(constant(rows, "tokens"), **_style.REFERENCE)
-        look.ends(ax, names | {"fresh data,\nsmallest rate": (constant(rows, "tokens"), look.COLOR["muted"])}, 0.1)
+        look.ends(ax, names | {"fresh data": (constant(rows, "tokens"), look.COLOR["muted"])}, 0.1)
         ax.set_title("Claim: the product is constant (dotted line)")
         _script.headline(figure, later and all(later), "GRPO's collapse time × learning rate against staleness")
     return figure

@@ -23,10 +23,7 @@ SEARCHES = 24
 DIGITS = 6
 """Decimals of the largest noise."""
 COLOR, BOUND = _style.COLORS["measured"], "our upper bound"
-FORMULA = (
-    "bound: $2\\Delta / (\\eta T) + \\eta L \\sigma^2 + (\\eta L)^2 \\tau \\sigma^2$, with gap $\\Delta$,\n"
-    "learning rate $\\eta$, $T$ updates, smoothness $L$, noise variance $\\sigma^2$ and staleness $\\tau$"
-)
+FORMULA = r"bound: $2\Delta/(\eta T)+\eta L\sigma^2+(\eta L)^2\tau\sigma^2$"
 
 
 @cache

@@ -27,9 +27,9 @@ LOOK: dict[str, dict[str, Any]] = {
     "skip": {"color": _style.COLORS["random"], "marker": "D", "mfc": "white"},
 }
 WORDS = {
-    "none": (2**-3.6, 5e3, "no control (triangle: diverges)"),
-    "project": (2**-3.1, 1.0, "projection (part along the previous gradient removed)"),
-    "skip": (2**-3.6, 60.0, "skipping (of updates whose gradients align with the previous one)"),
+    "none": (2**-3.6, 5e3, "no control"),
+    "project": (2**-3.1, 1.0, "projection"),
+    "skip": (2**-3.6, 60.0, "skipping"),
     "synchronous": (2**-0.9, 0.2, "synchronous, no control"),
 }
 """Where the lines' names stand."""

@@ -26,7 +26,7 @@ FRESH = {
 """On fresh data the losses are two."""
 
 
-BOUND = "same loss on fresh data, {} updates later"
+BOUND = "fresh data, {} updates later"
 MUTED = {"color": _style.COLORS["muted"], "fontsize": 7}
 RATES = {model_losses.USUAL: "best synchronous rate", model_losses.BOLD: "4× rate"}
 KEPT, RUINED = 0.03, 0.1
@@ -97,9 +97,9 @@ def draw_rate(ax: Axes, rows: Any, rate: float) -> None:
         ax.errorbar([place], [value], yerr=[reach], **{**_style.MEASURED, **style})
         low, _ = band(rows, rate, method, oldest)
         ax.plot([place - 0.35, place + 0.35], [low, low], label=BOUND.format(oldest), **_style.PREDICTED)
-    missing = [f"\n{name}" for method, name in LOSSES.items() if method not in found]
+    missing = [name for method, name in LOSSES.items() if method not in found]
     if missing:
-        ax.text(0.97, 0.06, f"not run:{''.join(missing)}", transform=ax.transAxes, ha="right", **MUTED)
+        ax.text(0.97, 0.06, f"{len(missing)} losses\nnot run", transform=ax.transAxes, ha="right", **MUTED)
     ax.axhline(0.0, **_style.REFERENCE)
     ax.set_xticks(range(len(shown)), [LOSSES[method].replace(" ", "\n") for method in shown])
     ax.set(xlim=(-0.6, len(shown) - 0.4), title=f"Learning rate {rate:.5f}".rstrip("0") + f" ({RATES[rate]})")

@@ -66,7 +66,7 @@ def draw_stairs(ax: Axes, rows: Any) -> bool:
         xlabel="position in the sample (0: first token)", ylabel="staleness of the token (versions)", ylim=(8.0, 16.5)
     )
     means = _script.pick(rows, part="stairs", sigma=sigma).groupby("place").value.mean()
-    ax.set_title(f"Samples that take {pipeline_rl.PUBLISHES} updates on average (b: fewer)")
+    ax.set_title(f"Samples that take {pipeline_rl.PUBLISHES} updates on average")
     return bool(round(means.iloc[0]) == pipeline_rl.HEAD and means.iloc[-1] < means.iloc[0] - 1.0)
 
 

@@ -103,8 +103,6 @@ def draw_linear(ax: Axes, rows: Any) -> None:
         ax.plot(fine + 0.5, rule(fine, horizon), label=RULE, **_style.PREDICTED)
         look.say(ax, 0.46, float(rule(0, horizon)), f"{horizon} updates", look.COLOR[shade], ha="right")
     look.say(ax, 12.0, 0.25, RULE)
-    words = f"flat: in every run the return first rises,\nand is lost after about {drift_constant():.0f} / rate updates"
-    look.say(ax, 0.46, 0.012, words, look.COLOR["muted"])
     axis(ax, "", ylim=(0.005, 0.7), xlim=(0.2, 150.0))
 
 

@@ -86,8 +86,8 @@ def draw_survival(ax: Axes, rows: Any) -> bool:
     )
     own = rows[rows.system == "areal"]
     limit, largest = number(own, "mean")[0], number(own, "largest")[0]
-    ax.text(4.3, 2.0, f"limit 4, AReaL's mean {limit:.1f}", color=_style.COLORS["muted"], va="center")
-    ax.text(20, 9e-3, f"AReaL, stalest sample\nof a run: {largest:.0f}", color=_style.COLORS["measured"])
+    ax.text(4.3, 2.0, f"AReaL's mean {limit:.1f}", color=_style.COLORS["muted"], va="center")
+    ax.text(20, 9e-3, f"AReaL's maximum {largest:.0f}", color=_style.COLORS["measured"])
     ax.set_title("Staleness of samples")
     return abs(limit / 4.0 - 1.0) < NEAR and largest > 10.0 * limit
 
@@ -108,7 +108,7 @@ def draw_price(ax: Axes, rows: Any) -> bool:
                 ha="right",
                 va="center",
             )
-    ax.text(14, 0.94, "NeMo RL, torchtitan\nand verl wait", color=_style.COLORS["muted"], va="top")
+    ax.text(14, 0.94, "NeMo RL, torchtitan\nand verl", color=_style.COLORS["muted"], va="top")
     ax.axhline(1.0, zorder=1, **_style.REFERENCE)
     ax.set(
         xlim=(0, 108),

@@ -49,7 +49,7 @@ def draw(rows: Any) -> Figure:
         axes[1].set_ylim(0.0, 1.0)
         axes[2].set_ylim(0.0, None)
         look.say(axes[0], -32, 0.42, "runs that\nfall", SIDES["fell"])
-        look.say(axes[0], 2, 0.7, "runs that do not fall,\nat the same updates", SIDES["others"])
+        look.say(axes[0], 2, 0.7, "other runs, at\nequal updates", SIDES["others"])
         holds = spikes(rows) and drops(rows) and peak(rows)[0]["update"] > 0
         _script.headline(figure, holds, "Return, effective sample size and gradient norm around falls")
     return figure
