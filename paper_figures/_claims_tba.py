@@ -69,7 +69,7 @@ CLAIMS = (
         when="with more samples on the bandit; not with more generators",
         held="recent",
         also="tba_returns",
-        test="recent data raise the mean return more at the largest scale than at the smallest",
+        test="recent data raise the mean return more at the maximum scale than at the minimum",
     ),
     _claim(
         "Sampling data by reward helps as generation scales",

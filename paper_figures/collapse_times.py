@@ -58,7 +58,7 @@ def draw(rows: Any) -> Figure:
             look.points(ax, own.staleness, own, scale=rate, **style)
             names[f"rate {rate:g}"] = (float(own["product"].iloc[-1]), COLOR["tokens"])
             later.append(bool(own.low.iloc[-1] > 1.3 * own.value.iloc[0]))
-        for rate, level in unseen(rows):
+        for rate, _level in unseen(rows):
             words = f"rate {rate:g}: too few\ncollapses"
             look.say(ax, 35.5, 5.6, words, COLOR["tokens"], ha="right")
         ax.set(xscale="log", yscale="log", xlabel="staleness (versions)", xlim=(1.8, 36.0), ylim=(3.0, 24.0))
