@@ -159,11 +159,7 @@ def judge_runs(
     windows = [[curve.windows(start, stop, count) for curve in group] for group in groups]
     numbers = [np.array([each.mean() for each in group]) for group in windows]
     found = _between(numbers, seed_spread, error)
-    word, inside = UNKNOWN, None
-    if within is not None and abs(found.difference) + found.half < within:
-        word = "equal"
-    elif abs(found.difference) > found.half:
-        word = "better" if (found.difference > 0.0) == (better == "higher") else "worse"
+    word, inside = _word(found, within, better), None
     if len(numbers[0]) == len(numbers[1]) == 1:
         if points >= min(BOUNDS):
             inside = float(inside_runs(windows[1][0] - windows[0][0]).half)
@@ -280,6 +276,15 @@ def _plan(
             rows.append((next(enough), spread))
     hours = [sum(max(0, n - k) * s for k, s in zip(counts, seconds, strict=True)) / 3600.0 for n, _ in rows]
     return tuple((n, spread, each) for (n, spread), each in zip(rows, hours, strict=True))
+
+
+def _word(found: Between, within: float | None, better: str) -> str:
+    """Verdict on a difference between runs, with its interval."""
+    if within is not None and abs(found.difference) + found.half < within:
+        return "equal"
+    if abs(found.difference) <= found.half:
+        return UNKNOWN
+    return "better" if (found.difference > 0.0) == (better == "higher") else "worse"
 
 
 def _cautions(arms: list[RunsOfArm], seconds: list[float], word: str, over: str, error: float) -> list[str]:

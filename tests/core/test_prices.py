@@ -65,7 +65,7 @@ def test_a_closed_form_costs_nothing(task):
     made = task()
     if made.horizon < 10**6:
         made.exact(made.policy(), made.policy().initial([0], torch.float64, 0))
-    sizes = {"groups": 1, "samples_per_group": 1, "replicates": 1, "together": 1, "updates": 1, "every": 1}
+    sizes = {"groups": 1, "samples": 1, "replicates": 1, "together": 1, "updates": 1, "every": 1}
     assert _price.price([sim.diagnostics.exact_return], SimpleNamespace(fitted_task=made, **sizes)).in_all == 0
 
 

@@ -75,7 +75,7 @@ slip(247, "alarms", "score at the event, whatever the lead", f"{P}.alarms:worst"
      killer="diagnosing/test_predict.py"
      "::test_a_watch_of_its_own_is_a_maximum_over_so_many_updates")  # fmt: skip
 slip(248, "alarms", "level set on the runs that it is judged by", f"{P}.predicting:_alarm",
-     "controls[:, setting], rate", "controls[:, held_out], rate",
+     "whole[:, setting], rate", "controls[:, held_out], rate",
      killer="diagnosing/test_predict.py"
      "::test_a_level_is_judged_by_other_runs_than_those_that_set_it")  # fmt: skip
 slip(249, "alarms", "half way to the best return, counted from 0", "asyncsim.comparing.readings:learned_at",
