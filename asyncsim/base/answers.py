@@ -453,11 +453,11 @@ def unseen(rows: Sequence[Mapping[str, Any]], event: str, optimum: float, task: 
     none, other = idle(event, {row["mean"] for row in rows})
     if none:
         return f"{none.replace(' arm', ' setting')}; try {other}"
-    if len({row[k] for row in rows for k in ("mean", "low", "high", "end") if k in row}) == 1 and "end" in rows[0]:
-        return f"every return is {rows[0]['mean']:.4g}: nothing was learned; are the rewards of a group all alike?"
+    same = len({row[k] for row in rows for k in ("mean", "low", "high", "end") if k in row}) == 1 and "end" in rows[0]
+    flat = f"every return is {rows[0]['mean']:.4g}: nothing was learned; are the rewards of a group all alike?" * same
     gains = [(row.get("end", row["mean"]) - row["start"], optimum - row["start"]) for row in rows if "start" in row]
     if not gains or not all(0.0 < missing < math.inf for _, missing in gains):
-        return ""
+        return flat
     if all(gain < HARDLY * missing for gain, missing in gains):
         most = max(0.0, *(100.0 * gain / missing for gain, missing in gains))
         return f"no setting gains more than {most:.2g} % of the missing return; try {other_task(task, harder=False)}"

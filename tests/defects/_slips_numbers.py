@@ -81,9 +81,6 @@ slip(248, "alarms", "level set on the runs that it is judged by", f"{P}.predicti
 slip(249, "alarms", "half way to the best return, counted from 0", "asyncsim.comparing.readings:learned_at",
      "start + 0.5 * (best - start)", "0.5 * best",
      killer="diagnosing/test_predict.py::test_half_way_is_counted_from_the_start")  # fmt: skip
-slip(250, "alarms", "precision without the share of collapses", f"{P}.alarms:precision",
-     "share * detections.value, (1.0 - share) * alarms.value", "detections.value, alarms.value",
-     killer="diagnosing/test_predict.py::test_precision_knows_how_rare_collapses_are")  # fmt: skip
 slip(251, "alarms", "lead one update too long", f"{P}.alarms:announced",
      "times - first, -1)", "times - first + 1, -1)",
      killer="diagnosing/test_predict.py"
