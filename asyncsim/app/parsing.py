@@ -105,7 +105,8 @@ def _several(error: Exception, options: Mapping[str, Any], known: Collection[str
         value = getattr(error, "value", None)
         if isinstance(value, (tuple, list)) and value == wording.value(pair.partition("=")[2]):
             option = next((f"--{each}" for each in ("sweep", "along") if each in known), "asyncsim sweep --grid")
-            one = f"it takes one value a run, as --set {pair.partition('=')[0]}={next(iter(value), '')}"
+            one = f"this takes one value, as --set {pair.partition('=')[0]}={next(iter(value), '')}"
+            one += "; run the command again for another"
             takes = {"sweep", "task", "smallest", "grid"} & {*known} and not wording.is_file(options.get("preset"))
             remedy = f"write {option} {pair} for several values" if takes else one
             return checks.InputError("--set", pair, f"of another value ({error})", remedy)

@@ -36,6 +36,8 @@ TEXT = 32
 """Bytes of Python values per byte of JSON: an empty object has 2 letters and a comma, and takes 72 bytes."""
 LONGEST = 1 << 24
 """Maximum size in bytes of a text file of settings."""
+WRITES = 0o222
+"""Mode bits of a file that permit writing, to its owner, group or others."""
 GLANCE = 0.02
 """Seconds between attempts to take a lock that another process holds."""
 
@@ -87,7 +89,7 @@ def writable(field: str, path: Where) -> Path:
             with tempfile.TemporaryFile(dir=above):
                 pass
         # A file that is read-only for everybody stays as it is, even for an administrator.
-        permission = status is not None and os.access(path, os.W_OK) and bool(status.st_mode & 0o222)
+        permission = status is not None and os.access(path, os.W_OK) and bool(status.st_mode & WRITES)
     except (OSError, ValueError) as error:
         raise _unwritable(field, path, error) from None
     folder = status is not None and stat.S_ISDIR(status.st_mode)

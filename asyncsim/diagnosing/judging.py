@@ -282,7 +282,7 @@ def _word(found: Between, within: float | None, better: str) -> str:
     """Verdict on a difference between runs, with its interval."""
     if within is not None and abs(found.difference) + found.half < within:
         return "equal"
-    if abs(found.difference) <= found.half:
+    if not abs(found.difference) > found.half:
         return UNKNOWN
     return "better" if (found.difference > 0.0) == (better == "higher") else "worse"
 

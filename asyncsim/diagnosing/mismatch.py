@@ -177,11 +177,17 @@ def drift(telemetry: Telemetry) -> Draft:
 
 
 def _kind(low: float, high: float) -> tuple[str, str, bool]:
-    if (low <= 1.0 and high >= 2.0) or high < 1.0 or low > 2.0:
-        beyond = f"{'slower than independent' if high < 1.0 else 'faster than aligned'} steps"
-        return "", "the interval is too wide" if low <= 1.0 and high >= 2.0 else beyond, False
-    kind = "independent steps" if low <= 1.0 else "aligned steps" if high >= 2.0 else "noise and drift"
-    return kind, kind.replace("noise", "steps of noise"), True
+    if low <= 1.0 and high >= 2.0:
+        return "", "the interval is too wide", False
+    if high < 1.0:
+        return "", "slower than independent steps", False
+    if low > 2.0:
+        return "", "faster than aligned steps", False
+    if low <= 1.0:
+        return "independent steps", "independent steps", True
+    if high >= 2.0:
+        return "aligned steps", "aligned steps", True
+    return "noise and drift", "steps of noise and drift", True
 
 
 def _slope(found: Levels) -> Estimate | None:

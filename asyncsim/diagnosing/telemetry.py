@@ -297,6 +297,20 @@ def _listed(name: str, column: Any) -> Any:
     return list(column.tolist() if hasattr(column, "tolist") else column)
 
 
+def _refuse_cell(name: str, row: int, cell: Any) -> None:
+    """Refuse a cell that is neither a finite number nor empty."""
+    if cell is None:
+        return
+    try:
+        finite = np.isfinite(float(cell))
+    except (TypeError, ValueError):
+        finite = False
+    remedy = "write the number, with a point as 0.5, or leave the cell empty where the step has none"
+    if not finite and (unit := re.fullmatch(r"\s*([-+\d.eE]+)\s*[%s]\s*", str(cell))):
+        remedy = f"write {float(unit[1]) / (100.0 if '%' in str(cell) else 1.0):.15g} for {cell}, in every row"
+    checks.require(bool(finite), f"column {name}, row {row}", cell, "a finite number", remedy)
+
+
 def _numbers(name: str, cells: Any, rows: np.ndarray | None = None, free: np.ndarray | None = None) -> np.ndarray:
     """Numbers `[U]`, NaN for empty cells; `rows` gives the table row of each cell if it is not its position."""
     values = np.full(len(cells), np.nan)
@@ -308,15 +322,8 @@ def _numbers(name: str, cells: Any, rows: np.ndarray | None = None, free: np.nda
             values[place] = np.nan
             continue
         cell = cells[place] if isinstance(cells, list) else float(values[place])
-        with suppress(TypeError, ValueError):
-            values[place] = float(cell)
-        remedy = "write the number, with a point as 0.5, or leave the cell empty where the step has none"
-        if unit := re.fullmatch(r"\s*([-+\d.eE]+)\s*[%s]\s*", str(cell)):
-            remedy = f"write {float(unit[1]) / (100.0 if '%' in str(cell) else 1.0):.15g} for {cell}, in every row"
-        where = f"column {name}, row {place + 1 if rows is None else int(rows[place]) + 1}"
-        checks.require(
-            cell is None or cell == "" or bool(np.isfinite(values[place])), where, cell, "a finite number", remedy
-        )
+        _refuse_cell(name, place + 1 if rows is None else int(rows[place]) + 1, None if cell == "" else cell)
+        values[place] = np.nan if cell is None or cell == "" else float(cell)
     return values
 
 

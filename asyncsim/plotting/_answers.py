@@ -252,10 +252,9 @@ def _scaled(ax: Axes, values: Sequence[float], along: Any = None) -> None:
 def draw_boundary(boundary: Boundary) -> Figure:
     """Draw each setting's bracket of the boundary against the last varied number, with a claim's prediction dashed."""
     rows = list(boundary.rows)
-    drawn, why = any("none" not in row for row in rows), str(rows[0].get("none")).split("; ")
-    checks.require(
-        drawn, boundary.knob, "none", "found in a row", next((part for part in why if "give" in part), why[0])
-    )
+    if all("none" in row for row in rows):
+        cause, _, remedy = str(rows[0]["none"]).partition("; ")
+        raise checks.InputError(boundary.knob, f"none found, as {cause}", "found in one row or more", remedy)
     numbers = [name for name in boundary.names if all(checks.is_number(row[name]) for row in rows)]
     name = numbers[-1] if numbers else ""
     others = [each for each in boundary.names if each != name]

@@ -356,7 +356,7 @@ def read(rows: Mapping[str, Any], folder: Path, prefix: str | None = None) -> di
     remedy += "; for no limit one that nothing reaches, as 1000"
     given["staleness_limit"] = sorted(checks.real("staleness_limit", x, remedy, 0.0) for x in given["staleness_limit"])
     for value in given["partial_rollouts"]:
-        one = "give one a run; asyncsim advise compares both" * (prefix is not None)
+        one = "give one per run; asyncsim advise compares both" * (prefix is not None)
         checks.boolean("partial_rollouts", value, one or "for both write partial_rollouts=[True,False], today's first")
         bound, remedy = f"{fixed[0]} for {given['trainer']}", "the trainer has no other way; leave the field out"
         checks.require(value in fixed, "partial_rollouts", value, bound, remedy)

@@ -144,7 +144,11 @@ TYPED = {
     "a page as a command": ("explorer", "no command explorer", "open docs/explorer.html"),
     "a maximum to try": ("advise s.yaml --max-staleness 4", "'--max-staleness'", "--set staleness_limit=0,1,2,3,4"),
     "a name that begins so": ("run --diagnostics max_weight", "'max_weight'", "did you mean max_weight_share?"),
-    "a paper as a kind": ("list m2po", "kind = 'm2po'", "list methods m2po_mask or asyncsim list papers m2po"),
+    "a paper as a kind": (
+        "list m2po",
+        "kind = 'm2po'",
+        "m2po_areal or asyncsim list methods m2po_mask or asyncsim list papers m2po",
+    ),
     "a boundary as a command": ("boundary", "no command boundary", "write sim.boundary(spec, 'staleness', low=0"),
     "a batch of devices": (
         "timeline trl --set per_device_train_batch_size=8",
@@ -218,7 +222,7 @@ TYPED = {
     "days of a judgment": ("judge a.csv b.csv --over seconds --at 2d", "= '2d'", "write --at 172800 for 2d"),
     "weeks in a system": ("advise slow.json --set train_seconds=1.5w", "= '1.5w'", "a positive number or the text"),
     "minutes of a preset": (f"{AREAL} --set length=30min", "length = '30min'", "write 1800, the seconds of 30min"),
-    "values of a system": ("advise slow.json --set train_seconds=1,2", "s=1,2'", "as --set train_seconds=1"),
+    "values of a system": ("advise slow.json --set train_seconds=1,2", "s=1,2'", "as --set train_seconds=1;"),
     "numbers of updates": ("advise slow.json --updates 5,9", "= '5,9'", "give one, as --updates 5; run"),
     "a limit of the shared system": (
         "compare limit=1 limit=4 --system areal --smallest 1",
@@ -858,7 +862,7 @@ WRITTEN = {
 RUN, SWEEP, COMPARE = "run", SWEPT, "compare grpo gspo --smallest 0.1"
 # Options of pytest, verl, TRL, SB3, W&B and rliable: what a command says to each.
 OTHERS = {
-    (SWEEP, "save"): "--csv 0.csv or --json 0.json",
+    (SWEEP, "save"): "write --store 0 or --csv 0.csv or --json 0.json",
     (SWEEP, "seeds n-seeds trials"): "write --replicates VALUE",
     (f"{SWEEP}; {COMPARE}", "output-dir results-dir"): "did you mean --store?",
     (f"{SWEEP}; {COMPARE}", "threshold collapse-below"): "write --over reached --target VALUE",
