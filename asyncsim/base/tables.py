@@ -12,7 +12,7 @@ class Table(pd.DataFrame):
     """A data frame whose errors about unknown columns list its own columns."""
 
     _constructor = property(lambda self: Table)
-    __repr__ = functools.partialmethod(pd.DataFrame.to_string, max_rows=60, line_width=100, show_dimensions=True)
+    __repr__ = functools.partialmethod(pd.DataFrame.to_string, max_rows=60, line_width=100, show_dimensions="truncate")
 
 
 def _naming(self: pd.DataFrame, plain: Any, *asked: Any, **settings: Any) -> Any:
